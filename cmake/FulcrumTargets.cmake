@@ -1,0 +1,31 @@
+# The three kinds of target there are: a library a folder, a test a folder, a benchmark a file.
+
+# fulcrum_library(NAME SOURCES ... [PUBLIC ...] [PRIVATE ...])
+# Headers are included from the root: #include "stages/core/matrix.h".
+function(fulcrum_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;PUBLIC;PRIVATE")
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} fulcrum_warnings)
+endfunction()
+
+# fulcrum_test(NAME SOURCES ... LINK ... [LABELS ...] [ENVIRONMENT ...])
+# Every TEST becomes a ctest of its own, found when the tests run.
+function(fulcrum_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;LINK;LABELS;ENVIRONMENT")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} fulcrum_test_support GTest::gmock GTest::gtest_main fulcrum_warnings)
+  gtest_discover_tests(${name}
+    DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${ARG_ENVIRONMENT}")
+endfunction()
+
+# fulcrum_benchmark(NAME SOURCES ... LINK ...): built as bin/bench_NAME, run by `./dev bench`.
+function(fulcrum_benchmark name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LINK")
+  add_executable(bench_${name} ${ARG_SOURCES})
+  target_link_libraries(bench_${name} PRIVATE ${ARG_LINK} fulcrum_test_support benchmark::benchmark fulcrum_warnings)
+endfunction()

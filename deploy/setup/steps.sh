@@ -1,0 +1,155 @@
+# shellcheck shell=bash
+# Steps: each is one line on the terminal with its time; all that it says goes to a log.
+# A step that fails shows the end of the log and what to do about it.
+
+log_file=""
+step_running=0
+
+# Where everything lives that outlasts the build tree: what was built from source, and logs.
+cache_directory() {
+  local cache=${FULCRUM_CACHE:-}
+  if [[ -z $cache ]]; then
+    # A bare ~ is looked up in the password file where HOME is not set (cron, containers).
+    local home=${HOME:-$(echo ~)}
+    cache=${XDG_CACHE_HOME:-$home/.cache}/fulcrum
+  fi
+  realpath -m -- "$cache"
+}
+
+say() { printf '%s\n' "$*"; }
+
+# die MESSAGE...: one line an argument.
+die() {
+  printf '\n' >&2
+  printf '%s\n' "$@" >&2
+  exit 1
+}
+
+# open_log NAME: a new log; only the last ten of a name are kept.
+open_log() {
+  local folder
+  folder=$(cache_directory)/log
+  mkdir -p "$folder" 2>/dev/null ||
+    die "Cannot create $folder." "Set FULCRUM_CACHE to a folder that you may write to."
+  log_file=$folder/$1-$(date +%Y%m%d-%H%M%S)-$$.log
+  : 2>/dev/null >"$log_file" ||
+    die "Cannot write to $folder: is the disk full?" "Free some space, or set FULCRUM_CACHE to a folder elsewhere."
+  find "$folder" -name "$1-*.log" -printf '%T@ %p\n' | sort -rn | tail -n +11 | cut -d' ' -f2- |
+    xargs -r -d '\n' rm -f --
+}
+
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+
+# format_ms 83250 -> 1 min 23.2 s
+format_ms() {
+  local tenths=$(($1 / 100)) minutes
+  minutes=$((tenths / 600))
+  tenths=$((tenths % 600))
+  if ((minutes > 0)); then
+    printf '%d min %d.%d s' "$minutes" $((tenths / 10)) $((tenths % 10))
+  else
+    printf '%d.%d s' $((tenths / 10)) $((tenths % 10))
+  fi
+}
+
+# print_row TITLE VALUE: the one layout of all lines with a time.
+print_row() { printf '  %-44s %16s\n' "$1" "$2"; }
+
+# On a terminal, a running step shows its seconds and how far a build has come.
+start_ticker() {
+  ticker_pid=""
+  [[ -t 1 ]] || return 0
+  (
+    while sleep 1; do
+      progress=$(tail -c 4096 "$log_file" | grep -ao '^\[[0-9]*/[0-9]*\]' | tail -n 1 || true)
+      printf '\r\033[K  %-44s %16s' "$1 $progress" "$((SECONDS)) s ..."
+    done
+  ) &
+  ticker_pid=$!
+}
+
+stop_ticker() {
+  [[ -n ${ticker_pid:-} ]] || return 0
+  kill "$ticker_pid" 2>/dev/null || true
+  wait "$ticker_pid" 2>/dev/null || true
+  ticker_pid=""
+  printf '\r\033[K'
+}
+
+# step TITLE COMMAND...: runs the command with its output in the log; ends the program if it fails.
+# Never call it in a condition: bash would then ignore errors inside the command.
+step() {
+  local title=$1 start status
+  shift
+  start=$(now_ms)
+  step_offset=$(stat -c %s "$log_file")
+  printf '\n=== %s\n' "$title" >>"$log_file"
+  step_running=1
+  SECONDS=0
+  start_ticker "$title"
+  set +e
+  (
+    set -e
+    "$@"
+  ) >>"$log_file" 2>&1 </dev/null
+  status=$?
+  set -e
+  stop_ticker
+  step_running=0
+  step_ms=$(($(now_ms) - start))
+  if ((status != 0)); then
+    print_row "$title" "FAILED"
+    explain_failure
+    exit 1
+  fi
+  print_row "$title" "$(format_ms "$step_ms")"
+}
+
+# The log of the current step alone.
+step_log() { tail -c "+$((step_offset + 1))" "$log_file"; }
+
+explain_failure() {
+  {
+    printf '\nThe log ends with:\n'
+    last_lines | sed 's/^/  | /'
+    printf '\nWhat to do: %s\n' "$(advice)"
+    printf 'The whole log: %s\n' "$log_file"
+  } >&2
+}
+
+# A compiler's first error says more than the last lines of a parallel build.
+last_lines() {
+  local first
+  first=$(step_log | grep -an '^FAILED: ' | head -n 1 | cut -d: -f1 || true)
+  if [[ -n $first ]]; then
+    step_log | tail -n "+$first" | cut -c -1000 | head -n 60
+  else
+    step_log | tail -n 20 | cut -c -1000
+  fi
+}
+
+step_log_has() { step_log | grep -aqiE "$1"; }
+
+# One sentence for each bad circumstance that is known. Disk first: a full disk shows up as all the others.
+advice() {
+  if step_log_has 'No space left on device|not enough free space|Disk quota exceeded'; then
+    echo "the disk is full. $(disk_report)"
+  elif step_log_has 'Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|Network is unreachable|Connection (failed|refused|timed out)|Failed to fetch|No route to host'; then
+    echo "the package archive cannot be reached. Check the network and the proxy of apt (try: apt-get update), then run this again."
+  elif step_log_has 'Could not get lock|is another process using it'; then
+    echo "another program is installing packages. Wait until it has ended, then run this again."
+  elif step_log_has 'dpkg was interrupted'; then
+    echo "an earlier installation was interrupted. Run 'dpkg --configure -a' as root, then run this again."
+  elif step_log_has 'Unable to locate package|has no installation candidate'; then
+    echo "a package is not in this system's suites ($(system_name)). Fulcrum was tried on Debian 12; the list is in deploy/setup/packages.sh."
+  elif step_log_has 'Killed signal|internal compiler error: Killed|cannot allocate memory|out of memory'; then
+    echo "memory ran out. Run it again with FULCRUM_JOBS=1."
+  else
+    echo "read the lines above; a second run goes on where this one stopped."
+  fi
+}
+
+system_name() (
+  # shellcheck disable=SC1091
+  . /etc/os-release 2>/dev/null && echo "${PRETTY_NAME:-unknown}" || echo "unknown"
+)

@@ -1,0 +1,42 @@
+// Random numbers that are the same on every machine and with every standard library.
+//
+// The distributions of <random> may differ between implementations, so a seed would not mean the
+// same batch everywhere; these are written out. Not thread-safe: give each task its own, with Fork.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace fulcrum {
+
+/// xoshiro256** seeded through splitmix64.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed);
+
+  /// An independent generator; the same (seed, stream) always gives the same one.
+  static Random Fork(std::uint64_t seed, std::uint64_t stream);
+
+  std::uint64_t Next();
+  /// Uniform in [0, 1), 53 bits.
+  double Uniform();
+  /// Uniform in [0, bound), without modulo bias; bound > 0.
+  std::uint64_t Below(std::uint64_t bound);
+  /// Standard normal.
+  double Normal();
+
+  template <typename T>
+  void Shuffle(std::span<T> items) {
+    for (std::size_t i = items.size(); i > 1; --i) {
+      std::swap(items[i - 1], items[Below(i)]);
+    }
+  }
+
+ private:
+  std::uint64_t state_[4];
+  double spare_normal_ = 0;
+  bool has_spare_normal_ = false;
+};
+
+}  // namespace fulcrum

@@ -1,0 +1,57 @@
+// The kernel matrix of a changing set of rows: a class group, or the labeled examples.
+//
+// The pool's kernel does not change between rounds, only who belongs to the set. Update() computes
+// the rows and columns of newcomers and moves a few of the others into the holes of those that left,
+// so a round costs O(changed * m) instead of O(m^2). Not thread-safe for writing; concurrent reads are.
+#pragma once
+
+#include <span>
+
+#include "stages/core/matrix.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+#include "stages/kernel/kernel_function.h"
+
+namespace fulcrum::kernel {
+
+class RowSetKernel {
+ public:
+  struct UpdateStats {
+    std::size_t entered = 0;
+    std::size_t left = 0;
+    bool rebuilt = false;  ///< more changed than an update in place is worth
+  };
+
+  /// Keeps a reference to `features`, which must outlive it.
+  RowSetKernel(const KernelFunction& kernel, const Features& features);
+
+  /// Makes the set equal to `rows` (any order, no repeats). The order of rows() is its own: those that
+  /// stay keep their places where possible.
+  UpdateStats Update(std::span<const RowIndex> rows);
+
+  /// The row behind each row and column of matrix().
+  std::span<const RowIndex> rows() const { return rows_; }
+  /// Position of a pool row in rows(); the row must be in the set.
+  std::size_t PositionOf(RowIndex row) const { return position_[row]; }
+  bool Contains(RowIndex row) const { return position_[row] != kAbsent; }
+  /// Both triangles.
+  ConstMatrixView matrix() const;
+  const KernelFunction& kernel() const { return kernel_; }
+  const Features& features() const { return *features_; }
+
+ private:
+  static constexpr std::uint32_t kAbsent = ~std::uint32_t{0};
+
+  void Rebuild(std::span<const RowIndex> rows);
+  void MoveRow(std::size_t from, std::size_t to);
+  void ComputeRows(std::span<const std::size_t> positions);
+  void EnsureCapacity(std::size_t size);
+
+  KernelFunction kernel_;
+  const Features* features_;
+  RowList rows_;
+  std::vector<std::uint32_t> position_;  // by pool row
+  Matrix<double> storage_;               // capacity x capacity; the set's matrix is its leading block
+};
+
+}  // namespace fulcrum::kernel

@@ -1,0 +1,36 @@
+// Leverage scores of one set of rows. METHOD section 1, paper Definition of statistical leverage:
+//   K = U S U^T, k the smallest rank with (sum of the top k eigenvalues) / trace(K) >= tau,
+//   l_i = squared norm of row i of U's first k columns: 0 <= l_i <= 1, and they sum to k.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/core/matrix.h"
+#include "stages/linalg/symmetric_operator.h"
+#include "stages/linalg/top_eigen.h"
+
+namespace fulcrum::leverage {
+
+struct LeverageRequest {
+  double tau = 0.5;
+  std::string engine = "auto";  ///< a name from the engine registry
+  std::uint64_t seed = 1;
+  ConstMatrixView start = {};  ///< last round's subspace, in the order of the rows now, or empty
+};
+
+struct LeverageScores {
+  std::vector<double> scores;  ///< l_i in the order of the operator's rows, not scaled
+  linalg::TopEigen eigen;      ///< rank, engine, reason, residual; its vectors start the next round
+};
+
+/// Scores of the rows behind `kernel` (which must be positive semi-definite).
+absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& kernel,
+                                               const LeverageRequest& request);
+
+/// l_i = squared norm of the first `rank` elements of row i.
+std::vector<double> SquaredRowNorms(ConstMatrixView vectors, std::size_t rank);
+
+}  // namespace fulcrum::leverage

@@ -1,0 +1,25 @@
+// Full symmetric eigendecomposition by LAPACK (dsyevd).
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "stages/core/matrix.h"
+#include "stages/linalg/top_eigen.h"
+
+namespace fulcrum::linalg {
+
+struct FullEigen {
+  std::vector<double> values;  ///< ascending, as LAPACK gives them
+  Matrix<double> vectors;      ///< row i is the eigenvector of values[i]
+};
+
+/// All eigenpairs. Consumes the matrix: LAPACK works in place.
+absl::StatusOr<FullEigen> DecomposeSymmetric(Matrix<double> matrix);
+
+/// Smallest rank whose leading values sum to at least tau of the trace. `values` descending.
+/// Values below zero (rounding) count as zero.
+std::size_t RankForShare(std::span<const double> descending_values, double trace, double tau);
+
+/// The top of the spectrum from a full decomposition of a copy of `matrix`.
+absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEigenRequest& request);
+
+}  // namespace fulcrum::linalg
