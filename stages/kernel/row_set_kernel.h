@@ -43,6 +43,7 @@ class RowSetKernel {
   static constexpr std::uint32_t kAbsent = ~std::uint32_t{0};
 
   void Rebuild(std::span<const RowIndex> rows);
+  void FillHoles(std::span<const RowIndex> entering, std::vector<std::size_t>& holes);
   void MoveRow(std::size_t from, std::size_t to);
   void ComputeRows(std::span<const std::size_t> positions);
   void EnsureCapacity(std::size_t size);

@@ -1,0 +1,149 @@
+#include "stages/kernel/kernel_function.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "stages/linalg/blas.h"
+
+namespace fulcrum::kernel {
+namespace {
+
+double IntegerPower(double base, int exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) result *= base;
+    base *= base;
+  }
+  return result;
+}
+
+void ApplyRbf(double sigma, std::span<const double> a_norms, std::span<const double> b_norms, MutableMatrixView dots) {
+  const double inverse = 1 / (sigma * sigma);
+  for (std::size_t i = 0; i < dots.rows(); ++i) {
+    double* const row = dots.row(i).data();
+    const double a_norm = a_norms[i];
+    for (std::size_t j = 0; j < dots.cols(); ++j) {
+      // |x-z|^2 may come out a rounding below zero; the kernel may not exceed one.
+      row[j] = std::min(0.0, (2 * row[j] - a_norm - b_norms[j]) * inverse);
+    }
+    linalg::ExpInPlace(dots.row(i));
+  }
+}
+
+void ApplyPoly(double offset, int degree, MutableMatrixView dots) {
+  for (std::size_t i = 0; i < dots.rows(); ++i) {
+    for (double& value : dots.row(i)) value = IntegerPower(value + offset, degree);
+  }
+}
+
+/// Divides (i, j) by sqrt(a[i] b[j]); a row of norm zero has no direction and is similar to nothing.
+void DivideByRoots(std::span<const double> a, std::span<const double> b, MutableMatrixView values) {
+  std::vector<double> b_factors(b.size());
+  const auto factor = [](double square) { return square > 0 ? 1 / std::sqrt(square) : 0.0; };
+  std::transform(b.begin(), b.end(), b_factors.begin(), factor);
+  for (std::size_t i = 0; i < values.rows(); ++i) {
+    const double a_factor = factor(a[i]);
+    for (std::size_t j = 0; j < values.cols(); ++j) values(i, j) *= a_factor * b_factors[j];
+  }
+}
+
+std::vector<double> PolyDiagonals(const KernelFunction& kernel, std::span<const double> norms) {
+  std::vector<double> diagonals(norms.size());
+  std::transform(norms.begin(), norms.end(), diagonals.begin(),
+                 [&](double norm) { return IntegerPower(norm + kernel.offset, kernel.degree); });
+  return diagonals;
+}
+
+}  // namespace
+
+absl::Status ValidateKernel(const KernelFunction& kernel) {
+  if (kernel.type == KernelType::kRbf && !(kernel.sigma > 0 && std::isfinite(kernel.sigma))) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the width sigma of the rbf kernel is %g; it must be a finite number above 0", kernel.sigma));
+  }
+  if (kernel.type == KernelType::kPoly && kernel.degree < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the degree of the poly kernel is %d; it must be 1 or more", kernel.degree));
+  }
+  if (kernel.type == KernelType::kPoly && !(kernel.offset >= 0 && std::isfinite(kernel.offset))) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the offset c of the poly kernel is %g; below 0 it is no kernel, so it must be 0 or more", kernel.offset));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelType> ParseKernelType(std::string_view name) {
+  for (KernelType type : {KernelType::kRbf, KernelType::kLinear, KernelType::kPoly, KernelType::kCosine}) {
+    if (name == KernelTypeName(type)) return type;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("there is no kernel '%s'; choose rbf, linear, poly or cosine", std::string(name)));
+}
+
+std::string_view KernelTypeName(KernelType type) {
+  switch (type) {
+    case KernelType::kRbf:
+      return "rbf";
+    case KernelType::kLinear:
+      return "linear";
+    case KernelType::kPoly:
+      return "poly";
+    case KernelType::kCosine:
+      return "cosine";
+  }
+  return "unknown";
+}
+
+std::string DescribeKernel(const KernelFunction& kernel) {
+  const std::string suffix = kernel.normalize ? ", normalized" : "";
+  switch (kernel.type) {
+    case KernelType::kRbf:
+      return absl::StrFormat("rbf(sigma=%g%s)", kernel.sigma, suffix);
+    case KernelType::kPoly:
+      return absl::StrFormat("poly(c=%g, degree=%d%s)", kernel.offset, kernel.degree, suffix);
+    default:
+      return std::string(KernelTypeName(kernel.type)) + (kernel.normalize ? "(normalized)" : "");
+  }
+}
+
+bool AlwaysInUnitInterval(const KernelFunction& kernel) { return kernel.type == KernelType::kRbf; }
+
+void ApplyKernelToDots(const KernelFunction& kernel, std::span<const double> a_norms, std::span<const double> b_norms,
+                       MutableMatrixView dots) {
+  switch (kernel.type) {
+    case KernelType::kRbf:
+      ApplyRbf(kernel.sigma, a_norms, b_norms, dots);
+      return;
+    case KernelType::kLinear:
+      if (kernel.normalize) DivideByRoots(a_norms, b_norms, dots);
+      return;
+    case KernelType::kCosine:
+      DivideByRoots(a_norms, b_norms, dots);
+      return;
+    case KernelType::kPoly:
+      ApplyPoly(kernel.offset, kernel.degree, dots);
+      if (kernel.normalize) DivideByRoots(PolyDiagonals(kernel, a_norms), PolyDiagonals(kernel, b_norms), dots);
+      return;
+  }
+}
+
+double KernelDiagonal(const KernelFunction& kernel, double squared_norm) {
+  const bool has_direction = squared_norm > 0;
+  switch (kernel.type) {
+    case KernelType::kRbf:
+      return 1;
+    case KernelType::kCosine:
+      return has_direction ? 1 : 0;
+    case KernelType::kLinear:
+      return kernel.normalize ? (has_direction ? 1 : 0) : squared_norm;
+    case KernelType::kPoly: {
+      const double value = IntegerPower(squared_norm + kernel.offset, kernel.degree);
+      return kernel.normalize ? (value > 0 ? 1 : 0) : value;
+    }
+  }
+  return 0;
+}
+
+}  // namespace fulcrum::kernel

@@ -1,0 +1,44 @@
+#include "stages/leverage/leverage_scores.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "stages/core/status_macros.h"
+#include "stages/leverage/engine_registry.h"
+
+namespace fulcrum::leverage {
+
+std::vector<double> SquaredRowNorms(ConstMatrixView vectors, std::size_t rank) {
+  std::vector<double> norms(vectors.rows());
+  for (std::size_t i = 0; i < vectors.rows(); ++i) {
+    double sum = 0;
+    for (double value : vectors.row(i).first(rank)) sum += value * value;
+    norms[i] = std::min(sum, 1.0);
+  }
+  return norms;
+}
+
+absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& kernel,
+                                               const LeverageRequest& request) {
+  if (!(request.tau > 0 && request.tau <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tau is %g; it is a share of the trace and must lie in (0, 1]", request.tau));
+  }
+  if (!(kernel.Trace() > 0)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the kernel matrix of %d rows has trace %g, so there is nothing to score. Are all the features zero? "
+        "Another kernel (rbf) or normalisation may help.",
+        kernel.size(), kernel.Trace()));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const Engine* engine, FindEngine(request.engine));
+  linalg::TopEigenRequest eigen_request;
+  eigen_request.tau = request.tau;
+  eigen_request.seed = request.seed;
+  eigen_request.start = request.start;
+  LeverageScores result;
+  FULCRUM_ASSIGN_OR_RETURN(result.eigen, engine->solve(kernel, eigen_request));
+  result.scores = SquaredRowNorms(result.eigen.vectors.view(), result.eigen.rank);
+  return result;
+}
+
+}  // namespace fulcrum::leverage

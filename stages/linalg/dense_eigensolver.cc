@@ -1,0 +1,90 @@
+#include "stages/linalg/dense_eigensolver.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "stages/core/status_macros.h"
+#include "stages/linalg/blas.h"
+#include "stages/linalg/blas_library.h"
+
+namespace fulcrum::linalg {
+namespace {
+
+/// The last `count` rows of `rows`, last first, as columns.
+Matrix<double> LastRowsAsColumns(ConstMatrixView rows, std::size_t count) {
+  Matrix<double> columns(rows.cols(), count);
+  for (std::size_t j = 0; j < count; ++j) {
+    const auto source = rows.row(rows.rows() - 1 - j);
+    for (std::size_t i = 0; i < source.size(); ++i) columns(i, j) = source[i];
+  }
+  return columns;
+}
+
+double LargestResidual(ConstMatrixView matrix, const TopEigen& top) {
+  Matrix<double> products(matrix.rows(), top.rank);
+  const ConstMatrixView vectors = top.vectors.view().Cols(0, top.rank);
+  Gemm(Transpose::kNo, Transpose::kNo, 1.0, matrix, vectors, 0.0, products.view());
+  double largest = 0;
+  for (std::size_t j = 0; j < top.rank; ++j) {
+    double squares = 0;
+    for (std::size_t i = 0; i < matrix.rows(); ++i) {
+      squares += std::pow(products(i, j) - top.values[j] * vectors(i, j), 2);
+    }
+    largest = std::max(largest, std::sqrt(squares));
+  }
+  return top.values[0] > 0 ? largest / top.values[0] : largest;
+}
+
+}  // namespace
+
+absl::StatusOr<FullEigen> DecomposeSymmetric(Matrix<double> matrix) {
+  FullEigen result;
+  result.values.resize(matrix.rows());
+  // LAPACK's columns are our rows: a symmetric matrix needs no transposing on the way in, and the
+  // eigenvectors come out as rows.
+  const int failure = LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', static_cast<int>(matrix.rows()), matrix.data(),
+                                     static_cast<int>(matrix.stride()), result.values.data());
+  if (failure != 0) {
+    return absl::InternalError(
+        absl::StrFormat("the dense eigensolver (dsyevd) did not finish on a matrix of %d rows: code %d. "
+                        "The matrix may hold values that are not finite.",
+                        matrix.rows(), failure));
+  }
+  result.vectors = std::move(matrix);
+  return result;
+}
+
+std::size_t RankForShare(std::span<const double> descending_values, double trace, double tau) {
+  double sum = 0;
+  for (std::size_t i = 0; i < descending_values.size(); ++i) {
+    sum += std::max(descending_values[i], 0.0);
+    // Rounding must not ask for one more eigenvalue than exact arithmetic would, or tau = 1 would
+    // never be reached.
+    if (sum >= tau * trace * (1 - 1e-12)) return i + 1;
+  }
+  return descending_values.size();
+}
+
+absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEigenRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(FullEigen full, DecomposeSymmetric(Matrix<double>::CopyOf(matrix)));
+  double trace = 0;
+  for (std::size_t i = 0; i < matrix.rows(); ++i) trace += matrix(i, i);
+  std::vector<double> descending(full.values.rbegin(), full.values.rend());
+
+  TopEigen top;
+  top.engine = "dense";
+  top.reason = "full decomposition as asked";
+  top.rank = RankForShare(descending, trace, request.tau);
+  top.values.assign(descending.begin(), descending.begin() + static_cast<std::ptrdiff_t>(top.rank));
+  top.vectors = LastRowsAsColumns(full.vectors.view(), top.rank);
+  double sum = 0;
+  for (double value : top.values) sum += value;
+  top.trace_share = trace > 0 ? sum / trace : 1;
+  top.residual = LargestResidual(matrix, top);
+  top.degenerate_cut =
+      top.rank < descending.size() && descending[top.rank - 1] - descending[top.rank] <= 1e-10 * descending[0];
+  return top;
+}
+
+}  // namespace fulcrum::linalg

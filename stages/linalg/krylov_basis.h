@@ -1,0 +1,57 @@
+// A growing orthonormal basis V with its products A V and its projection T = V^T A V.
+//
+// Keeping A V costs a second basis in memory and buys exact residuals of any Ritz pair without another
+// product, and expansion in any direction: Krylov blocks from a cold start, residuals from a warm one.
+// Not thread-safe; its operations run in parallel inside.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/core/matrix.h"
+#include "stages/linalg/symmetric_operator.h"
+
+namespace fulcrum::linalg {
+
+/// Approximate eigenpairs from the projection: Ritz vector j is V * coefficients column j.
+struct RitzPairs {
+  std::vector<double> values;   ///< descending
+  Matrix<double> coefficients;  ///< size x size
+};
+
+class KrylovBasis {
+ public:
+  /// `matrix` must outlive the basis.
+  explicit KrylovBasis(const SymmetricOperator& matrix);
+
+  std::size_t size() const { return size_; }
+  /// Columns of A multiplied so far.
+  std::size_t products() const { return products_; }
+
+  /// Adds the directions of `block` (destroyed) that are new. Returns how many were.
+  std::size_t Expand(MutableMatrixView block);
+  /// A times the columns that the last Expand added: the next Krylov block.
+  ConstMatrixView LastProducts() const;
+
+  absl::StatusOr<RitzPairs> SolveProjection() const;
+  /// The first `count` Ritz vectors.
+  Matrix<double> RitzVectors(const RitzPairs& pairs, std::size_t count) const;
+  /// A u - theta u for the first `count` Ritz pairs, one a column.
+  Matrix<double> Residuals(const RitzPairs& pairs, std::size_t count) const;
+
+ private:
+  void Reserve(std::size_t columns);
+  ConstMatrixView vectors() const { return vectors_.view().Cols(0, size_); }
+  ConstMatrixView multiplied() const { return multiplied_.view().Cols(0, size_); }
+
+  const SymmetricOperator& matrix_;
+  std::size_t size_ = 0;
+  std::size_t last_added_ = 0;
+  std::size_t products_ = 0;
+  Matrix<double> vectors_;     // V
+  Matrix<double> multiplied_;  // A V
+  Matrix<double> projection_;  // T
+};
+
+}  // namespace fulcrum::linalg

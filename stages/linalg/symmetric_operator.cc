@@ -1,0 +1,27 @@
+#include "stages/linalg/symmetric_operator.h"
+
+#include "stages/core/parallel.h"
+#include "stages/linalg/blas.h"
+
+namespace fulcrum::linalg {
+namespace {
+
+constexpr std::size_t kRowsPerTask = 256;
+
+double TraceOf(ConstMatrixView matrix) {
+  double trace = 0;
+  for (std::size_t i = 0; i < matrix.rows(); ++i) trace += matrix(i, i);
+  return trace;
+}
+
+}  // namespace
+
+DenseSymmetricOperator::DenseSymmetricOperator(ConstMatrixView matrix) : matrix_(matrix), trace_(TraceOf(matrix)) {}
+
+void DenseSymmetricOperator::Apply(ConstMatrixView x, MutableMatrixView y) const {
+  ParallelForBlocks(size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    Gemm(Transpose::kNo, Transpose::kNo, 1.0, matrix_.Rows(first, count), x, 0.0, y.Rows(first, count));
+  });
+}
+
+}  // namespace fulcrum::linalg
