@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -54,10 +55,10 @@ struct StageSeconds {
 
 struct ClassReport {
   ClassIndex class_index = 0;
-  std::size_t rows = 0;     ///< m
+  std::size_t rows = 0;  ///< m
   std::size_t labeled = 0;
-  std::size_t rank = 0;     ///< k
-  double trace_share = 0;   ///< tau reached
+  std::size_t rank = 0;    ///< k
+  double trace_share = 0;  ///< tau reached
   std::string engine;
   std::string reason;
   double residual = 0;
@@ -72,16 +73,19 @@ struct SvmReport {
   double dual_objective = 0;  ///< summed over the pairs of classes
   std::size_t iterations = 0;
   bool warm = false;
+  std::size_t decision_columns_computed = 0;  ///< kernel columns over the pool; all support vectors on a cold start
 };
 
 struct RoundResult {
   select::Selection selection;
-  std::vector<ClassIndex> predicted;     ///< by row; a labeled row has its label
-  std::vector<double> leverage;          ///< by row, unscaled; empty where the strategy uses none
-  std::vector<ClassReport> classes;      ///< empty where the strategy uses no leverage
-  std::optional<SvmReport> svm;          ///< absent where predictions were given or not needed
+  std::vector<ClassIndex> predicted;  ///< by row; a labeled row has its label
+  std::vector<double> leverage;       ///< by row, unscaled; empty where the strategy uses none
+  std::vector<ClassReport> classes;   ///< empty where the strategy uses no leverage
+  std::optional<SvmReport> svm;       ///< absent where predictions were given or not needed
   std::vector<StageSeconds> seconds;
 };
+
+struct RoundMemory;
 
 /// Called as stages begin and advance; must be thread-safe. `done` of `total` is in the stage's own unit.
 using ProgressCallback = std::function<void(std::string_view stage, std::size_t done, std::size_t total)>;
@@ -91,13 +95,15 @@ class RoundRunner {
   RoundRunner(RoundSpec spec, const kernel::Features& features);
   ~RoundRunner();
 
-  absl::StatusOr<RoundResult> Run(const RoundInput& input, const ProgressCallback& progress = {});
+  /// OutOfRange where every row is labeled already; CANCELLED where `stop` ended it early. After an error the next
+  /// round starts cold.
+  absl::StatusOr<RoundResult> Run(const RoundInput& input, const ProgressCallback& progress = {},
+                                  std::stop_token stop = {});
 
  private:
-  struct State;
   RoundSpec spec_;
   const kernel::Features& features_;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<RoundMemory> memory_;
 };
 
 }  // namespace fulcrum::pipeline

@@ -3,13 +3,11 @@
 # state directory of our own. The archive's address, key and options are those of the machine's own entry,
 # and the machine's sources and lists stay as they are.
 
-system_codename() (
-  # shellcheck disable=SC1091
-  . /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}"
-)
+system_codename() { system_value VERSION_CODENAME; }
 
 # Prints FILE:NUMBER of the entry for this release: the line in a .list file, the stanza in a .sources file.
 # apt itself reads the sources, so both forms and all places are covered.
+# shellcheck disable=SC2016 # apt expands the $(...)
 archive_entry() {
   local codename entry
   codename=$(system_codename)
@@ -36,7 +34,7 @@ stanza_entry() {
     /^#/ { next }
     !inside { inside = 1; number++ }
     number != wanted { next }
-    /^[^[:space:]]/ { drop = tolower($0) ~ /^(types|suites|components|enabled|targets|architectures)[[:space:]]*:/ }
+    /^[^[:space:]]/ { drop = tolower($0) ~ /^(types|suites|components|enabled|targets)[[:space:]]*:/ }
     !drop { print }
     END {
       print "Types: " types

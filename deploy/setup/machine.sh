@@ -1,10 +1,14 @@
 # shellcheck shell=bash
-# What the machine offers: rights, disk, memory, cores.
+# What the machine is and offers: system, rights, disk, memory, cores.
 
 # The sizes were measured on Debian 12, amd64, and rounded up.
-readonly packages_mib=3500
-readonly arrow_mib=1500
+readonly packages_mib=2000
+readonly mkl_mib=2300
+readonly arrow_mib=500
 readonly build_mib=1500
+
+# system_value FIELD: of the description that every distribution has; empty where it has none.
+system_value() { sed -n "s/^$1=//p" /etc/os-release 2>/dev/null | tr -d "\"'" || true; }
 
 as_root() {
   if ((EUID == 0)); then
@@ -51,15 +55,26 @@ space_hint() {
   esac
 }
 
-# Free space where a step may have written, for the message about a full disk.
+# Where a step may write.
+written_places() { printf '%s\n' /usr "$(cache_directory)" "$root/build" "${TMPDIR:-/tmp}"; }
+
+# On a full disk the log cannot grow either, so that the complaint may be missing there.
+disk_is_full() {
+  local place
+  while read -r place; do
+    (($(free_mib "$place") >= 20)) || return 0
+  done < <(written_places)
+  return 1
+}
+
 disk_report() {
   local place
   printf 'Free now:'
-  for place in /usr "$(cache_directory)" "$root/build" "${TMPDIR:-/tmp}"; do
+  while read -r place; do
     printf ' %s MiB in %s,' "$(free_mib "$place")" "$place"
-  done
+  done < <(written_places)
   printf ' needed: %s MiB in /usr for packages, %s in %s for Arrow, %s in %s a preset.' \
-    "$packages_mib" "$arrow_mib" "$(cache_directory)" "$build_mib" "$root/build"
+    "$((packages_mib + mkl_mib))" "$arrow_mib" "$(cache_directory)" "$build_mib" "$root/build"
 }
 
 # As many as there are cores, but no more than memory allows: a large unit takes about 1.5 GiB.

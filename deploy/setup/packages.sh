@@ -51,9 +51,14 @@ apt_get() {
     -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold -o Dpkg::Use-Pty=0 "$@"
 }
 
-# A third party's archive that is down shall not stop us, so only a hard error counts here;
-# if Debian's own archive was not reached, the installation that follows says so.
-refresh_lists() { apt_get update; }
+# A third party's archive that is down shall not stop us, so what counts is that packages are known afterwards.
+refresh_lists() {
+  apt_get update
+  has_candidate cmake || {
+    echo "The lists of packages could not be downloaded: Failed to fetch." >&2
+    return 1
+  }
+}
 
 install_packages() { apt_get install --no-install-recommends "$@"; }
 

@@ -3,14 +3,13 @@
 # A step that fails shows the end of the log and what to do about it.
 
 log_file=""
-step_running=0
 
 # Where everything lives that outlasts the build tree: what was built from source, and logs.
 cache_directory() {
   local cache=${FULCRUM_CACHE:-}
   if [[ -z $cache ]]; then
-    # A bare ~ is looked up in the password file where HOME is not set (cron, containers).
-    local home=${HOME:-$(echo ~)}
+    # HOME is not set in some containers; the password file knows it.
+    local home=${HOME:-$(getent passwd "$EUID" | cut -d: -f6)}
     cache=${XDG_CACHE_HOME:-$home/.cache}/fulcrum
   fi
   realpath -m -- "$cache"
@@ -83,8 +82,7 @@ step() {
   shift
   start=$(now_ms)
   step_offset=$(stat -c %s "$log_file")
-  printf '\n=== %s\n' "$title" >>"$log_file"
-  step_running=1
+  printf '\n=== %s\n' "$title" 2>/dev/null >>"$log_file" || true
   SECONDS=0
   start_ticker "$title"
   set +e
@@ -95,7 +93,6 @@ step() {
   status=$?
   set -e
   stop_ticker
-  step_running=0
   step_ms=$(($(now_ms) - start))
   if ((status != 0)); then
     print_row "$title" "FAILED"
@@ -120,19 +117,20 @@ explain_failure() {
 # A compiler's first error says more than the last lines of a parallel build.
 last_lines() {
   local first
-  first=$(step_log | grep -an '^FAILED: ' | head -n 1 | cut -d: -f1 || true)
+  first=$(step_log | grep -anm 1 '^FAILED: ' | cut -d: -f1 || true)
   if [[ -n $first ]]; then
-    step_log | tail -n "+$first" | cut -c -1000 | head -n 60
+    step_log | tail -n "+$first" | cut -c -400 | sed -n '1,60p'
   else
-    step_log | tail -n 20 | cut -c -1000
+    step_log | tail -n 20 | cut -c -400
   fi
 }
 
-step_log_has() { step_log | grep -aqiE "$1"; }
+# Not a pipe: grep ends at the first match, and the broken pipe of a long log would count as a failure.
+step_log_has() { grep -aqiE "$1" < <(step_log); }
 
 # One sentence for each bad circumstance that is known. Disk first: a full disk shows up as all the others.
 advice() {
-  if step_log_has 'No space left on device|not enough free space|Disk quota exceeded'; then
+  if step_log_has 'No space left on device|enough free space|Disk quota exceeded' || disk_is_full; then
     echo "the disk is full. $(disk_report)"
   elif step_log_has 'Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|Network is unreachable|Connection (failed|refused|timed out)|Failed to fetch|No route to host'; then
     echo "the package archive cannot be reached. Check the network and the proxy of apt (try: apt-get update), then run this again."
@@ -141,15 +139,14 @@ advice() {
   elif step_log_has 'dpkg was interrupted'; then
     echo "an earlier installation was interrupted. Run 'dpkg --configure -a' as root, then run this again."
   elif step_log_has 'Unable to locate package|has no installation candidate'; then
-    echo "a package is not in this system's suites ($(system_name)). Fulcrum was tried on Debian 12; the list is in deploy/setup/packages.sh."
+    echo "a package is not in this system's suites ($(system_value PRETTY_NAME)). Fulcrum was tried on Debian 12; the list is in deploy/setup/packages.sh."
   elif step_log_has 'Killed signal|internal compiler error: Killed|cannot allocate memory|out of memory'; then
     echo "memory ran out. Run it again with FULCRUM_JOBS=1."
+  elif step_log_has 'interrupted by user'; then
+    echo "it was interrupted; run it again to go on."
+  elif step_log_has '^FAILED: |CMake Error|: error: '; then
+    echo "correct the error above; what was built before it stays."
   else
     echo "read the lines above; a second run goes on where this one stopped."
   fi
 }
-
-system_name() (
-  # shellcheck disable=SC1091
-  . /etc/os-release 2>/dev/null && echo "${PRETTY_NAME:-unknown}" || echo "unknown"
-)

@@ -18,8 +18,8 @@ std::vector<double> SquaredRowNorms(ConstMatrixView vectors, std::size_t rank) {
   return norms;
 }
 
-absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& kernel,
-                                               const LeverageRequest& request) {
+absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperator& kernel,
+                                                   const LeverageRequest& request) {
   if (!(request.tau > 0 && request.tau <= 1)) {
     return absl::InvalidArgumentError(
         absl::StrFormat("tau is %g; it is a share of the trace and must lie in (0, 1]", request.tau));
@@ -35,8 +35,14 @@ absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& 
   eigen_request.tau = request.tau;
   eigen_request.seed = request.seed;
   eigen_request.start = request.start;
+  eigen_request.start_multiplied = request.start_multiplied;
+  return engine->solve(kernel, eigen_request);
+}
+
+absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& kernel,
+                                               const LeverageRequest& request) {
   LeverageScores result;
-  FULCRUM_ASSIGN_OR_RETURN(result.eigen, engine->solve(kernel, eigen_request));
+  FULCRUM_ASSIGN_OR_RETURN(result.eigen, SolveLeadingSpace(kernel, request));
   result.scores = SquaredRowNorms(result.eigen.vectors.view(), result.eigen.rank);
   return result;
 }

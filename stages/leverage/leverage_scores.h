@@ -18,7 +18,8 @@ struct LeverageRequest {
   double tau = 0.5;
   std::string engine = "auto";  ///< a name from the engine registry
   std::uint64_t seed = 1;
-  ConstMatrixView start = {};  ///< last round's subspace, in the order of the rows now, or empty
+  ConstMatrixView start = {};             ///< last round's subspace, in the order of the rows now, or empty
+  ConstMatrixView start_multiplied = {};  ///< the kernel times `start`, where known (see warm_start.h)
 };
 
 struct LeverageScores {
@@ -26,7 +27,11 @@ struct LeverageScores {
   linalg::TopEigen eigen;      ///< rank, engine, reason, residual; its vectors start the next round
 };
 
-/// Scores of the rows behind `kernel` (which must be positive semi-definite).
+/// The eigen step alone: the leading eigenspace that holds tau of the trace. Checks the request.
+absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperator& kernel,
+                                                   const LeverageRequest& request);
+
+/// Both steps: scores of the rows behind `kernel` (which must be positive semi-definite).
 absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& kernel,
                                                const LeverageRequest& request);
 

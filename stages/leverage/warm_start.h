@@ -1,30 +1,40 @@
 // Last round's subspace, carried over to this round's rows.
 //
 // Between rounds a class group loses and gains a few rows. Those that stay keep their entries; a newcomer's
-// are extended from them (Nystroem: u(x) = K(x, .) u / lambda), which is where the eigenvectors would
-// put it if it had been there. Not thread-safe.
+// are extended from them (Nystroem: u(x) = K(x, .) u / lambda), which is where the eigenvectors would put it.
+// The kernel times the subspace is carried over too: only the terms of those that left and entered are computed,
+// so a start costs nothing like a product with the kernel. Not thread-safe.
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
+#include "stages/kernel/row_set_kernel.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {
+
+struct StartSubspace {
+  Matrix<double> vectors;     ///< empty: start cold
+  Matrix<double> multiplied;  ///< the kernel matrix times `vectors`, or empty
+};
 
 class WarmStart {
  public:
   /// Keeps the vectors of `eigen`, whose rows belong to the pool rows `rows`.
   void Remember(std::span<const RowIndex> rows, linalg::TopEigen eigen);
-  void Forget();
 
-  /// A start for the kernel matrix of `rows` now, or an empty matrix where nothing is remembered or too
-  /// many rows are new for it to help.
-  Matrix<double> SubspaceFor(std::span<const RowIndex> rows, ConstMatrixView kernel) const;
+  /// A start for the rows of `kernel` now; empty where nothing is remembered or too many rows changed for it to help.
+  StartSubspace For(const kernel::RowSetKernel& kernel) const;
 
  private:
+  struct Change;
+  Change CompareRows(const kernel::RowSetKernel& kernel) const;
+  void ExtendToNewcomers(const kernel::RowSetKernel& kernel, const Change& change, Matrix<double>& vectors) const;
+  Matrix<double> CarryProducts(const kernel::RowSetKernel& kernel, const Change& change,
+                               ConstMatrixView vectors) const;
+
   RowList rows_;
   linalg::TopEigen eigen_;
 };

@@ -33,26 +33,37 @@ void KrylovBasis::Reserve(std::size_t columns) {
 std::size_t KrylovBasis::Expand(MutableMatrixView block) {
   const std::size_t room = matrix_.size() - size_;
   const std::size_t added = std::min(OrthonormalizeAgainst(vectors(), block), room);
+  Matrix<double> block_multiplied(matrix_.size(), added);
+  if (added > 0) matrix_.Apply(block.Cols(0, added), block_multiplied.view());
+  Append(block.Cols(0, added), block_multiplied.view());
+  products_ += added;
+  return added;
+}
+
+std::size_t KrylovBasis::Begin(MutableMatrixView block, MutableMatrixView block_multiplied) {
+  const std::size_t added = OrthonormalizeTogether(block, block_multiplied);
+  Append(block.Cols(0, added), block_multiplied.Cols(0, added));
+  return added;
+}
+
+void KrylovBasis::Append(ConstMatrixView block, ConstMatrixView block_multiplied) {
+  const std::size_t added = block.cols();
   last_added_ = added;
-  if (added == 0) return 0;
+  if (added == 0) return;
   Reserve(size_ + added);
-  const MutableMatrixView new_vectors = vectors_.view().Cols(size_, added);
-  const MutableMatrixView new_products = multiplied_.view().Cols(size_, added);
-  CopyMatrix<double>(block.Cols(0, added), new_vectors);
-  matrix_.Apply(block.Cols(0, added), new_products);
+  CopyMatrix<double>(block, vectors_.view().Cols(size_, added));
+  CopyMatrix<double>(block_multiplied, multiplied_.view().Cols(size_, added));
   const std::size_t old_size = size_;
   size_ += added;
-  products_ += added;
 
   Matrix<double> coupling(size_, added);
-  TransposeMultiply(vectors(), new_products, coupling.view());
+  TransposeMultiply(vectors(), block_multiplied, coupling.view());
   for (std::size_t i = 0; i < size_; ++i) {
     for (std::size_t j = 0; j < added; ++j) {
       projection_(i, old_size + j) = coupling(i, j);
       projection_(old_size + j, i) = coupling(i, j);
     }
   }
-  return added;
 }
 
 ConstMatrixView KrylovBasis::LastProducts() const {
@@ -78,14 +89,18 @@ Matrix<double> KrylovBasis::RitzVectors(const RitzPairs& pairs, std::size_t coun
   return ritz;
 }
 
+Matrix<double> KrylovBasis::RitzVectorsMultiplied(const RitzPairs& pairs, std::size_t count) const {
+  Matrix<double> ritz(matrix_.size(), count);
+  TallMultiply(1.0, multiplied(), pairs.coefficients.view().Cols(0, count), 0.0, ritz.view());
+  return ritz;
+}
+
 Matrix<double> KrylovBasis::Residuals(const RitzPairs& pairs, std::size_t count) const {
-  const ConstMatrixView coefficients = pairs.coefficients.view().Cols(0, count);
-  Matrix<double> scaled = Matrix<double>::CopyOf(coefficients);
+  Matrix<double> scaled = Matrix<double>::CopyOf(pairs.coefficients.view().Cols(0, count));
   for (std::size_t i = 0; i < size_; ++i) {
     for (std::size_t j = 0; j < count; ++j) scaled(i, j) *= pairs.values[j];
   }
-  Matrix<double> residuals(matrix_.size(), count);
-  TallMultiply(1.0, multiplied(), coefficients, 0.0, residuals.view());
+  Matrix<double> residuals = RitzVectorsMultiplied(pairs, count);
   TallMultiply(-1.0, vectors(), scaled.view(), 1.0, residuals.view());
   return residuals;
 }

@@ -31,17 +31,22 @@ class KrylovBasis {
 
   /// Adds the directions of `block` (destroyed) that are new. Returns how many were.
   std::size_t Expand(MutableMatrixView block);
+  /// Begins an empty basis with `block`, whose products are known already (both are destroyed).
+  std::size_t Begin(MutableMatrixView block, MutableMatrixView block_multiplied);
   /// A times the columns that the last Expand added: the next Krylov block.
   ConstMatrixView LastProducts() const;
 
   absl::StatusOr<RitzPairs> SolveProjection() const;
   /// The first `count` Ritz vectors.
   Matrix<double> RitzVectors(const RitzPairs& pairs, std::size_t count) const;
+  /// A times the first `count` Ritz vectors.
+  Matrix<double> RitzVectorsMultiplied(const RitzPairs& pairs, std::size_t count) const;
   /// A u - theta u for the first `count` Ritz pairs, one a column.
   Matrix<double> Residuals(const RitzPairs& pairs, std::size_t count) const;
 
  private:
   void Reserve(std::size_t columns);
+  void Append(ConstMatrixView block, ConstMatrixView block_multiplied);
   ConstMatrixView vectors() const { return vectors_.view().Cols(0, size_); }
   ConstMatrixView multiplied() const { return multiplied_.view().Cols(0, size_); }
 

@@ -1,9 +1,9 @@
 // Tau-adaptive block Krylov (block Lanczos with full reorthogonalisation and Rayleigh-Ritz).
 //
-// The basis grows a block at a time until the Ritz values prove the rank k for tau and the residuals
-// bound the error of every leverage score by the tolerance. With a start subspace from an earlier,
-// slightly different matrix, one or two blocks are enough. Where the basis would grow beyond a set
-// part of m, the dense solver is cheaper: the solver hands over and says so.
+// The basis grows a block at a time until the Ritz values prove the rank k for tau and the residuals say
+// that every leverage score is right to the tolerance. With a start subspace from an earlier, slightly
+// different matrix, a few blocks are enough. Where the basis would grow beyond a set part of m, the dense
+// solver is cheaper: the solver hands over and says so.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -14,9 +14,9 @@ namespace fulcrum::linalg {
 
 struct KrylovOptions {
   /// Columns multiplied at a time: wide enough for the product to run at matrix speed.
-  std::size_t block_width = 16;
+  std::size_t block_width = 12;
   /// Largest basis as a part of m before the dense solver takes over (where the operator is dense).
-  double largest_basis_share = 0.25;
+  double largest_basis_share = 0.4;
 };
 
 absl::StatusOr<TopEigen> SolveTopEigenKrylov(const SymmetricOperator& matrix, const TopEigenRequest& request,

@@ -22,39 +22,41 @@ void RemoveComponents(ConstMatrixView basis, MutableMatrixView block) {
   TallMultiply(-1.0, basis, coefficients.view(), 1.0, block);
 }
 
-void ScaleColumnsToUnit(MutableMatrixView block) {
-  std::vector<double> squares(block.cols(), 0.0);
-  for (std::size_t i = 0; i < block.rows(); ++i) {
-    for (std::size_t j = 0; j < block.cols(); ++j) squares[j] += block(i, j) * block(i, j);
+/// The rotation R that makes block * R orthonormal, from the eigenvectors of the Gram matrix (SVQB, Stathopoulos and
+/// Wu 2002): all of it is matrix products, and the eigenvalues tell which directions are noise and are left out.
+Matrix<double> OrthonormalizingRotation(ConstMatrixView block) {
+  const std::size_t width = block.cols();
+  Matrix<double> gram(width, width);
+  TransposeMultiply(block, block, gram.view());
+  std::vector<double> scale(width);
+  for (std::size_t i = 0; i < width; ++i) scale[i] = gram(i, i) > 0 ? 1 / std::sqrt(gram(i, i)) : 0;
+  for (std::size_t i = 0; i < width; ++i) {
+    for (std::size_t j = 0; j < width; ++j) gram(i, j) *= scale[i] * scale[j];
   }
-  for (double& square : squares) square = square > 0 ? 1 / std::sqrt(square) : 0;
-  for (std::size_t i = 0; i < block.rows(); ++i) {
-    for (std::size_t j = 0; j < block.cols(); ++j) block(i, j) *= squares[j];
+  const auto eigen = DecomposeSymmetric(std::move(gram));
+  if (!eigen.ok()) return {};
+  std::vector<std::size_t> kept;
+  for (std::size_t j = width; j-- > 0;) {
+    if (eigen->values[j] > kDependent * eigen->values.back()) kept.push_back(j);
   }
+  Matrix<double> rotation(width, kept.size());
+  for (std::size_t j = 0; j < kept.size(); ++j) {
+    const double length = std::sqrt(eigen->values[kept[j]]);
+    for (std::size_t i = 0; i < width; ++i) rotation(i, j) = scale[i] * eigen->vectors(kept[j], i) / length;
+  }
+  return rotation;
 }
 
-/// Orthonormalises by the eigenvectors of the Gram matrix (SVQB, Stathopoulos and Wu 2002): all of it is
-/// matrix products, and the eigenvalues tell which directions are noise. Returns the columns left.
+void Rotate(ConstMatrixView rotation, MutableMatrixView block) {
+  Matrix<double> rotated(block.rows(), rotation.cols());
+  TallMultiply(1.0, block, rotation, 0.0, rotated.view());
+  CopyMatrix<double>(rotated.view(), block.Cols(0, rotation.cols()));
+}
+
 std::size_t OrthonormalizeBlock(MutableMatrixView block) {
-  ScaleColumnsToUnit(block);
-  Matrix<double> gram(block.cols(), block.cols());
-  TransposeMultiply(block, block, gram.view());
-  auto eigen = DecomposeSymmetric(std::move(gram));
-  if (!eigen.ok()) return 0;
-  const double largest = eigen->values.back();
-  std::vector<std::size_t> kept;
-  for (std::size_t j = eigen->values.size(); j-- > 0;) {
-    if (eigen->values[j] > kDependent * largest && eigen->values[j] > 0) kept.push_back(j);
-  }
-  Matrix<double> rotation(block.cols(), kept.size());
-  for (std::size_t j = 0; j < kept.size(); ++j) {
-    const double scale = 1 / std::sqrt(eigen->values[kept[j]]);
-    for (std::size_t i = 0; i < block.cols(); ++i) rotation(i, j) = eigen->vectors(kept[j], i) * scale;
-  }
-  Matrix<double> rotated(block.rows(), kept.size());
-  TallMultiply(1.0, block, rotation.view(), 0.0, rotated.view());
-  CopyMatrix<double>(rotated.view(), block.Cols(0, kept.size()));
-  return kept.size();
+  const Matrix<double> rotation = OrthonormalizingRotation(block);
+  Rotate(rotation.view(), block);
+  return rotation.cols();
 }
 
 }  // namespace
@@ -86,6 +88,17 @@ std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block
   if (kept == 0) return 0;
   RemoveComponents(basis, block.Cols(0, kept));
   return OrthonormalizeBlock(block.Cols(0, kept));
+}
+
+std::size_t OrthonormalizeTogether(MutableMatrixView block, MutableMatrixView companion) {
+  std::size_t kept = block.cols();
+  for (int pass = 0; pass < 2 && kept > 0; ++pass) {
+    const Matrix<double> rotation = OrthonormalizingRotation(block.Cols(0, kept));
+    Rotate(rotation.view(), block.Cols(0, kept));
+    Rotate(rotation.view(), companion.Cols(0, kept));
+    kept = rotation.cols();
+  }
+  return kept;
 }
 
 }  // namespace fulcrum::linalg

@@ -18,4 +18,8 @@ void TallMultiply(double alpha, ConstMatrixView a, ConstMatrixView b, double bet
 /// `basis`. Columns that depend on the others are dropped. Returns how many are left, in the first columns.
 std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block);
 
+/// Makes the columns of `block` orthonormal and applies the same rotation to `companion` (A times the block, say).
+/// Returns how many columns are left in the first columns of both.
+std::size_t OrthonormalizeTogether(MutableMatrixView block, MutableMatrixView companion);
+
 }  // namespace fulcrum::linalg

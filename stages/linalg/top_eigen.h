@@ -13,12 +13,14 @@ namespace fulcrum::linalg {
 struct TopEigenRequest {
   /// k is the smallest rank whose top eigenvalues sum to at least tau * trace; in (0, 1].
   double tau = 0.5;
-  /// Largest error of a leverage score that the caller accepts.
-  double score_tolerance = 1e-10;
+  /// Largest error of a leverage score that the caller accepts (estimated to first order, with a margin of ten).
+  double score_tolerance = 1e-9;
   /// Seeds the random start block. The answer does not depend on it beyond the tolerance.
   std::uint64_t seed = 1;
   /// Last round's subspace for the same rows (m x anything), or empty to start cold.
   ConstMatrixView start = {};
+  /// The matrix times `start`, where the caller has it cheaper than by multiplying; or empty.
+  ConstMatrixView start_multiplied = {};
 };
 
 struct TopEigen {
@@ -29,6 +31,8 @@ struct TopEigen {
   /// m x at least k: the first k columns are the eigenvectors of `values`; what follows are further
   /// Ritz vectors that make the next start warmer.
   Matrix<double> vectors;
+  /// The matrix times `vectors`; empty from the dense engine.
+  Matrix<double> multiplied;
   /// Sum of `values` over the trace: at least tau.
   double trace_share = 0;
   /// Largest |A u - lambda u| over the k pairs, relative to the largest eigenvalue.

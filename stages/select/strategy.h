@@ -27,10 +27,10 @@ enum class LeverageScale { kNone, kMean, kMax };
 /// that know no classes, the whole pool. Views are valid during the call only.
 struct Group {
   ClassIndex class_index = 0;
-  std::span<const RowIndex> rows;
-  std::span<const double> leverage;  ///< l_i, unscaled, in the order of rows; empty if not asked for
-  std::size_t rank = 0;              ///< k
-  ConstMatrixView kernel;            ///< K_c in the order of rows; empty if not asked for
+  std::span<const RowIndex> rows = {};
+  std::span<const double> leverage = {};  ///< l_i, unscaled, in the order of rows; empty if not asked for
+  std::size_t rank = 0;                   ///< k
+  ConstMatrixView kernel = {};            ///< K_c in the order of rows; empty if not asked for
 };
 
 /// What a strategy needs beside features and labels, so that nothing is computed in vain.
@@ -82,14 +82,22 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
   virtual Requirements requirements() const = 0;
+  /// Whether the picks depend on which rows are labeled but not on the answers, so that a batch of b equals b
+  /// rounds of one: a caller may then ask for many rounds at once.
+  virtual bool ignores_answers() const { return false; }
   /// At least one unlabeled row is left, and all that requirements() names is filled.
   virtual absl::StatusOr<Selection> Select(const Candidates& candidates) const = 0;
 };
 
 /// The unlabeled rows, ascending.
 RowList UnlabeledRows(std::span<const ClassIndex> labels);
+/// The labeled rows, ascending.
+RowList LabeledRows(std::span<const ClassIndex> labels);
 
 /// The `count` rows with the largest scores, best first, ties to the smaller row. scores[i] belongs to rows[i].
 std::vector<Pick> TopByScore(std::span<const RowIndex> rows, std::span<const double> scores, std::size_t count);
+
+/// Fills in the predicted class of each pick, where there are predictions.
+void AnnotateClasses(const Candidates& candidates, std::span<Pick> picks);
 
 }  // namespace fulcrum::select

@@ -1,0 +1,134 @@
+# shellcheck shell=bash
+# ./dev build, test, bench and demo: configure where needed, build, and run.
+
+# The names of the presets that can be chosen. Before set-up there may be no cmake to ask.
+preset_names() {
+  grep -oE '"[^"]*"|[][{}]|true' CMakePresets.json | awk '
+    /^[[{]$/ { depth++; if (depth == 3) { name = ""; hidden = 0 } }
+    depth == 1 && /^"/ { section = $0 }
+    depth == 3 && section == "\"configurePresets\"" && previous == "\"name\"" { name = $0 }
+    depth == 3 && previous == "\"hidden\"" { hidden = $0 == "true" }
+    /^[]}]$/ { if (depth == 3 && name != "" && !hidden) print name; if (depth == 3) name = ""; depth-- }
+    { previous = $0 }' | tr -d '"'
+}
+
+# check_preset NAME [OTHER]: OTHER is a word that the command takes besides the presets.
+check_preset() {
+  local preset=$1 names
+  shift
+  names=$(preset_names)
+  grep -qxF -- "$preset" <<<"$names" && return 0
+  die "There is no preset '$preset'." "The presets are: ${names//$'\n'/, }${1:+; besides them there is: $1}"
+}
+
+# What decides whether a configured tree still fits; CMake itself watches its own files.
+configure_arguments() {
+  local prefix
+  prefix=$(arrow_prefix)
+  echo "-DFULCRUM_BLAS=$(blas_choice)"
+  if [[ -n $prefix ]]; then
+    printf '%s\n' "-DCMAKE_PREFIX_PATH=$prefix" "-DArrow_DIR=$prefix/lib/cmake/Arrow" "-DParquet_DIR=$prefix/lib/cmake/Parquet"
+  fi
+}
+
+configure() {
+  local preset=$1 fresh=()
+  shift
+  # Paths found with other arguments must not linger in the cache.
+  [[ ! -f build/$preset/configured ]] || fresh=(--fresh)
+  cmake "${fresh[@]}" --preset "$preset" "$@"
+}
+
+configure_if_needed() {
+  local preset=$1 record=build/$1/configured key
+  local -a arguments
+  mapfile -t arguments < <(configure_arguments)
+  key=$(printf '%s\n' "${arguments[@]}" "$(sha256sum <CMakePresets.json)")
+  if [[ -f build/$preset/build.ninja && -f $record && $(<"$record") == "$key" ]]; then
+    print_row "configure" "not needed"
+    return 0
+  fi
+  step "configure" configure "$preset" "${arguments[@]}"
+  printf '%s\n' "$key" >"$record"
+}
+
+show_warnings() {
+  local warnings
+  warnings=$(step_log | grep -a ' warning: ' | sort -u || true)
+  [[ -n $warnings ]] || return 0
+  printf '\nWarnings:\n%s\n\n' "$(head -n 20 <<<"$warnings")"
+}
+
+# Two builds of one preset at once would disturb each other; the second waits.
+hold_build_lock() {
+  mkdir -p build
+  exec {build_lock}>"build/.$1.lock"
+  flock -n "$build_lock" || {
+    say "  another build of '$1' is running; waiting for it"
+    flock "$build_lock"
+  }
+}
+
+# prepare_build PRESET: set-up, configure and build, a line each.
+prepare_build() {
+  local preset=$1
+  run_setup
+  [[ -d build/$preset ]] || require_space "$build_mib" "$root/build" "the build"
+  open_log "build-$preset"
+  say "Build of preset '$preset' (log: $log_file)"
+  print_row "set-up" "$(format_ms "$setup_ms")"
+  hold_build_lock "$preset"
+  configure_if_needed "$preset"
+  step "build" cmake --build "build/$preset" --parallel "$(job_count)"
+  show_warnings
+  exec {build_lock}>&-
+}
+
+build_command() {
+  check_preset "${1:-release}"
+  prepare_build "${1:-release}"
+}
+
+# ctest's summary stays the last thing on the terminal, its total time being that of the tests.
+test_command() {
+  local preset=${1:-release}
+  local -a selection=(--label-exclude '^recovery-long$')
+  if [[ $preset == recovery ]]; then
+    preset=release
+    selection=(--label-regex '^recovery-long$')
+  fi
+  check_preset "$preset" recovery
+  prepare_build "$preset"
+  ctest --test-dir "build/$preset" --output-on-failure --no-label-summary --no-tests=error \
+    --parallel 2 "${selection[@]}"
+}
+
+# A word alone is taken for a filter, so that ./dev bench gemm does what it says.
+bench_arguments() {
+  local argument
+  for argument in "$@"; do
+    case $argument in
+      -*) echo "$argument" ;;
+      *) echo "--benchmark_filter=$argument" ;;
+    esac
+  done
+}
+
+bench_command() {
+  local program found=0
+  local -a arguments
+  mapfile -t arguments < <(bench_arguments "$@")
+  prepare_build release
+  for program in build/release/bin/bench_*; do
+    [[ -x $program ]] || continue
+    found=1
+    printf '\n%s\n' "${program##*/}"
+    "$program" "${arguments[@]}"
+  done
+  ((found)) || die "There are no benchmarks: no program build/release/bin/bench_* was built."
+}
+
+demo_command() {
+  prepare_build release
+  deploy/demo.sh "$@"
+}

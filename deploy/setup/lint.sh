@@ -1,0 +1,70 @@
+# shellcheck shell=bash
+# ./dev lint: format, clang-tidy and the shell scripts. Everything is checked before it fails.
+
+# lint_files PATTERN... -- FILE...: the tracked files of the patterns, or those among FILE that fit.
+lint_files() {
+  local -a patterns=()
+  while [[ $1 != -- ]]; do
+    patterns+=("$1")
+    shift
+  done
+  shift
+  if (($# == 0)); then
+    git ls-files -- "${patterns[@]}"
+  else
+    local file pattern
+    for file in "$@"; do
+      for pattern in "${patterns[@]}"; do
+        # shellcheck disable=SC2053
+        [[ ${file##*/} != $pattern && $file != "$pattern" ]] || echo "$file"
+      done
+    done
+  fi
+}
+
+# check TITLE COMMAND FILE...: prints what the command complains of, then a line with its time.
+check() {
+  local title=$1 start verdict
+  shift
+  if (($# < 2)); then
+    print_row "$title" "no files"
+    return 0
+  fi
+  start=$(now_ms)
+  if "$@"; then verdict=$(format_ms $(($(now_ms) - start))); else verdict=FAILED lint_failed=1; fi
+  print_row "$title ($(($# - 1)) files)" "$verdict"
+}
+
+check_format() { clang-format --dry-run --Werror -- "$@"; }
+
+# clang-tidy talks even when all is well, so it is heard only when it fails. GCC's flags are new to it.
+# shellcheck disable=SC2016 # the inner shell expands
+check_tidy() {
+  printf '%s\0' "$@" | tidy_tree=$lint_tree xargs -0 -n 1 -P "$(job_count)" bash -c '
+    output=$(clang-tidy -p "$tidy_tree" --quiet --warnings-as-errors="*" \
+      --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument "$1" 2>&1) || {
+      printf "%s\n" "$output"
+      exit 1
+    }' tidy
+}
+
+# The parts of ./dev share their variables, so they are checked along with it.
+check_shell() { shellcheck --external-sources --check-sourced -- "$@"; }
+
+lint_command() {
+  local preset=release
+  local -a sources units scripts
+  lint_failed=0
+  # clang-tidy needs the generated headers; a tree that is built already costs nothing.
+  [[ ! -f build/dev/build.ninja ]] || preset=dev
+  prepare_build "$preset"
+  lint_tree=build/$preset
+  mapfile -t sources < <(lint_files '*.cc' '*.h' -- "$@")
+  mapfile -t units < <(lint_files '*.cc' -- "$@")
+  mapfile -t scripts < <(lint_files '*.sh' dev .ci/run -- "$@" | grep -v '^deploy/setup/')
+  say "Lint"
+  check "clang-format" check_format "${sources[@]}"
+  check "shellcheck" check_shell "${scripts[@]}"
+  check "clang-tidy" check_tidy "${units[@]}"
+  return "$lint_failed"
+}

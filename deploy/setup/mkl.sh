@@ -1,0 +1,39 @@
+# shellcheck shell=bash
+# MKL, the linear algebra. Debian has it in the component non-free, which most machines do not have enabled.
+
+blas_choice() { echo "${FULCRUM_BLAS:-MKL}"; }
+
+check_blas_choice() {
+  case $(blas_choice) in
+    MKL | OpenBLAS) ;;
+    *) die "FULCRUM_BLAS is '$FULCRUM_BLAS'; it can be MKL (the default) or OpenBLAS." ;;
+  esac
+  if [[ $(blas_choice) == MKL && $(uname -m) != x86_64 ]]; then
+    die "MKL exists for x86_64 only, and this is $(uname -m)." "Use OpenBLAS: FULCRUM_BLAS=OpenBLAS ./dev setup"
+  fi
+}
+
+# A oneMKL that somebody installed is newer than Debian's, and CMake prefers it.
+has_vendor_mkl() {
+  local place
+  for place in "${MKLROOT:-/nonexistent}" /opt/intel/oneapi/mkl/latest; do
+    [[ ! -f $place/lib/cmake/mkl/MKLConfig.cmake ]] || return 0
+  done
+  return 1
+}
+
+# The libraries that are linked come with libmkl-dev; checking for it is enough.
+mkl_ready() { [[ $(blas_choice) != MKL ]] || has_vendor_mkl || is_installed libmkl-dev; }
+
+# libmkl-rt would ask whether to become the system's BLAS; without a dialogue it answers no for itself.
+install_mkl() {
+  local state=$1
+  if has_candidate libmkl-dev; then
+    install_packages libmkl-dev
+    return
+  fi
+  copy_machine_sources "$state/sources"
+  archive_source "$state/sources" deb "$(system_codename)" non-free
+  archive_apt "$state" update
+  apt_get -c "$state/apt.conf" install --no-install-recommends libmkl-dev
+}

@@ -1,0 +1,40 @@
+// Files that appear whole or not at all.
+//
+// What is written goes to a file of another name in the same folder; Commit makes it durable and renames it.
+// Without Commit, whatever was there before stays untouched and nothing is left behind. A path that is no
+// regular file (a pipe, /dev/null) is written to directly: it must not be replaced. Not thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace fulcrum::pipeline {
+
+class AtomicFile {
+ public:
+  /// Opens the temporary file. InvalidArgument where the path cannot be written to.
+  static absl::StatusOr<AtomicFile> Create(const std::string& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+
+  const std::string& path() const { return path_; }
+  absl::Status Write(std::string_view bytes);
+  /// Makes what was written durable under its temporary name: what can fail, fails here.
+  absl::Status Sync();
+  /// Syncs where that was not done, and renames.
+  absl::Status Commit();
+
+ private:
+  AtomicFile(std::string path, std::string temporary_path, int descriptor);
+  absl::Status Error(std::string_view doing) const;
+
+  std::string path_;
+  std::string temporary_path_;  // empty where there is none
+  int descriptor_ = -1;         // -1 once closed
+};
+
+}  // namespace fulcrum::pipeline

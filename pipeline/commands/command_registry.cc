@@ -1,0 +1,13 @@
+#include "pipeline/commands/command_registry.h"
+
+namespace fulcrum::pipeline {
+
+const std::vector<Command>& Commands() {
+  static const auto* const commands = new std::vector<Command>{
+      SelectCommand(),
+      GenerateCommand(),
+  };
+  return *commands;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,16 @@
+// The commands there are. A new command is one file and one line in command_registry.cc.
+#pragma once
+
+#include <vector>
+
+#include "pipeline/commands/command.h"
+
+namespace fulcrum::pipeline {
+
+/// In the order they are listed.
+const std::vector<Command>& Commands();
+
+Command SelectCommand();
+Command GenerateCommand();
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,163 @@
+#include "pipeline/commands/select_inputs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/label_file.h"
+#include "stages/ingest/normalize.h"
+#include "stages/ingest/pool.h"
+#include "stages/select/strategy_registry.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kMostNamesShown = 3;
+
+std::string FirstNames(const std::vector<std::string>& names) {
+  const std::vector<std::string> shown(names.begin(),
+                                       names.begin() + static_cast<long>(std::min(names.size(), kMostNamesShown)));
+  return absl::StrCat("'", absl::StrJoin(shown, "', '"), names.size() > shown.size() ? "', ..." : "'");
+}
+
+struct LabelFiles {
+  std::vector<ingest::RowLabel> labels;
+  std::vector<ingest::RowLabel> predictions;
+};
+
+absl::StatusOr<LabelFiles> LoadLabelFiles(const SelectOptions& options, const ingest::RowIds& ids) {
+  LabelFiles files;
+  FULCRUM_ASSIGN_OR_RETURN(files.labels, ingest::LoadLabelFile(options.labels, ids));
+  if (!options.predictions.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(files.predictions, ingest::LoadLabelFile(options.predictions, ids));
+  }
+  return files;
+}
+
+absl::StatusOr<ingest::ClassNames> CollectClasses(const LabelFiles& files) {
+  std::vector<std::string> names;
+  for (const ingest::RowLabel& label : files.labels) names.push_back(label.label);
+  for (const ingest::RowLabel& prediction : files.predictions) names.push_back(prediction.label);
+  return ingest::ClassNames::FromLabels(std::move(names));
+}
+
+std::vector<ClassIndex> ByRow(const std::vector<ingest::RowLabel>& labels, const ingest::ClassNames& classes,
+                              std::size_t rows) {
+  std::vector<ClassIndex> by_row(rows, kUnlabeled);
+  for (const ingest::RowLabel& label : labels) by_row[label.row] = classes.Find(label.label);
+  return by_row;
+}
+
+// A labeled row's own label counts more than what a model says of it.
+absl::Status CompletePredictions(const SelectOptions& options, SelectInputs& inputs) {
+  std::vector<std::string> missing;
+  for (std::size_t row = 0; row < inputs.labels.size(); ++row) {
+    ClassIndex& prediction = (*inputs.predictions)[row];
+    if (inputs.labels[row] != kUnlabeled) {
+      prediction = inputs.labels[row];
+    } else if (prediction == kUnlabeled) {
+      missing.push_back(inputs.ids.TextOf(static_cast<RowIndex>(row)));
+    }
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(options.predictions, ": ", missing.size(), " of ", inputs.unlabeled(),
+                   " unlabeled rows have no prediction: ", FirstNames(missing),
+                   "\n  what to do: predict every row of the pool that has no label, or leave --predictions out"));
+}
+
+absl::Status CheckEnoughClasses(const SelectOptions& options, const SelectInputs& inputs) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto strategy, select::MakeStrategy(options.strategy));
+  const select::Requirements needs = strategy->requirements();
+  const bool needs_classes = needs.predictions || needs.confidence || needs.class_groups;
+  if (!needs_classes || inputs.predictions || inputs.classes.size() >= 2) return absl::OkStatus();
+  const std::string found = inputs.classes.size() == 0
+                                ? "has no labels"
+                                : absl::StrCat("has labels of one class only ('", inputs.classes.NameOf(0), "')");
+  return absl::FailedPreconditionError(absl::StrCat(
+      options.labels, " ", found, "; the classifier needs at least two classes", "\n  what to do: label an example ",
+      "of another class, give --predictions, or start with a strategy that needs no classifier (--strategy random)"));
+}
+
+// By class, how often it is in `by_row`.
+std::vector<std::size_t> Count(const std::vector<ClassIndex>& by_row, std::size_t classes) {
+  std::vector<std::size_t> counts(classes, 0);
+  for (ClassIndex index : by_row) {
+    if (index != kUnlabeled) ++counts[static_cast<std::size_t>(index)];
+  }
+  return counts;
+}
+
+void NoteClassesWithoutLabels(SelectInputs& inputs) {
+  const std::vector<std::size_t> counts = Count(inputs.labels, inputs.classes.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > 0) continue;
+    inputs.notes.push_back(
+        absl::StrCat("class '", inputs.classes.names()[i],
+                     "' has no labels yet, only predictions: its rows are compared with each other only"));
+  }
+}
+
+absl::StatusOr<Matrix<double>> Normalize(const SelectOptions& options, ingest::Pool& pool,
+                                         std::vector<std::string>& notes) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(options.normalize));
+  const auto normalizer = ingest::Normalizer::FitInPlace(steps, pool.features.view());
+  if (!normalizer.ok()) {
+    return absl::Status(normalizer.status().code(), absl::StrCat(options.pool, ": ", normalizer.status().message()));
+  }
+  if (!normalizer->constant_columns().empty()) {
+    std::vector<std::string> names;
+    for (std::size_t column : normalizer->constant_columns()) names.push_back(pool.feature_names[column]);
+    notes.push_back(absl::StrCat(names.size(), " of ", pool.feature_names.size(), " columns ",
+                                 names.size() == 1 ? "is constant and tells" : "are constant and tell",
+                                 " nothing apart: ", FirstNames(names)));
+  }
+  return std::move(pool.features);
+}
+
+absl::StatusOr<SelectInputs> Combine(const SelectOptions& options, ingest::Pool& pool, const LabelFiles& files,
+                                     ingest::ClassNames classes) {
+  const std::size_t rows = pool.ids.size();
+  SelectInputs inputs{.ids = std::move(pool.ids),
+                      .features = nullptr,
+                      .classes = std::move(classes),
+                      .labels = {},
+                      .predictions = {},
+                      .notes = {}};
+  inputs.labels = ByRow(files.labels, inputs.classes, rows);
+  inputs.labeled = files.labels.size();
+  if (inputs.unlabeled() == 0) {
+    return absl::OutOfRangeError(
+        absl::StrCat("nothing left to select: all ", rows, " rows of ", options.pool, " are labeled"));
+  }
+  if (!options.predictions.empty()) {
+    inputs.predictions = ByRow(files.predictions, inputs.classes, rows);
+    FULCRUM_RETURN_IF_ERROR(CompletePredictions(options, inputs));
+    NoteClassesWithoutLabels(inputs);
+  }
+  FULCRUM_RETURN_IF_ERROR(CheckEnoughClasses(options, inputs));
+  return inputs;
+}
+
+}  // namespace
+
+absl::StatusOr<SelectInputs> LoadSelectInputs(const SelectOptions& options, Progress& progress, StageClock& clock) {
+  progress.Update("read", 0, 0);
+  const auto on_rows = [&](std::size_t rows) { progress.Update("read", rows, 0); };
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, clock.Measure("read", [&] {
+    return ingest::LoadPool(options.pool, {.keep_labels = false, .on_progress = on_rows});
+  }));
+  FULCRUM_ASSIGN_OR_RETURN(const LabelFiles files,
+                           clock.Measure("read", [&] { return LoadLabelFiles(options, pool.ids); }));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::ClassNames classes, CollectClasses(files));
+  FULCRUM_ASSIGN_OR_RETURN(SelectInputs inputs, Combine(options, pool, files, std::move(classes)));
+  progress.Update("normalize", 0, 0);
+  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> features,
+                           clock.Measure("normalize", [&] { return Normalize(options, pool, inputs.notes); }));
+  inputs.features = std::make_unique<kernel::DenseFeatures>(std::move(features));
+  return inputs;
+}
+
+}  // namespace fulcrum::pipeline

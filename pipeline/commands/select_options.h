@@ -1,0 +1,68 @@
+// The options of `fulcrum select`, and what they mean to a round.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "CLI/App.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "pipeline/round.h"
+#include "stages/ingest/class_names.h"
+
+namespace fulcrum::pipeline {
+
+struct SelectOptions {
+  std::string pool;
+  std::string labels;
+  std::string predictions;
+  std::string normalize = "zscore,unit";
+
+  std::string strategy = "dbalevs";
+  std::uint64_t batch = 10;
+  double alpha = 0.5;
+  std::string leverage_scale = "none";
+
+  std::string kernel = "rbf";
+  double sigma = 1;
+  double poly_c = 1;
+  int degree = 3;
+  bool normalize_kernel = false;
+  double tau = 0.5;
+  std::string engine = "auto";
+
+  std::string svm_kernel = "rbf";
+  double svm_sigma = 1;
+  double svm_poly_c = 1;
+  int svm_degree = 3;
+  double svm_c = 1;
+  std::string class_weights;
+
+  std::string out = "-";
+  std::string scores;
+  std::string report;
+
+  std::uint64_t seed = 1;
+  int threads = 0;
+  bool quiet = false;
+  bool verbose = false;
+};
+
+/// Adds the options, with their help texts; the values go to `options`, which must outlive the parsing.
+void AddSelectOptions(CLI::App& app, SelectOptions& options);
+
+/// Everything that can be checked without a file: InvalidArgument names the option, its value and the range.
+absl::Status ValidateSelectOptions(const SelectOptions& options);
+
+/// The settings of the round, class weights apart.
+absl::StatusOr<RoundSpec> MakeRoundSpec(const SelectOptions& options);
+
+/// Factors of C by class index from "name=factor,...", one where a class is not named; or, from "balanced",
+/// the inverse of each class's share of the labels. Empty from an empty text.
+absl::StatusOr<std::vector<double>> ParseClassWeights(const std::string& text, const ingest::ClassNames& classes,
+                                                      std::span<const ClassIndex> labels);
+
+/// The strategies with what they are and when to use them, for `--strategy list`.
+std::string ListStrategies();
+
+}  // namespace fulcrum::pipeline

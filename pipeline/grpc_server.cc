@@ -1,0 +1,133 @@
+#include "pipeline/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+/// Switches reflection on or off for one server. Merely linking gRPC's reflection library switches it on for every
+/// server of the process, so "off" has to take it out again.
+class ReflectionOption final : public grpc::ServerBuilderOption {
+ public:
+  explicit ReflectionOption(bool on) : on_(on) {}
+
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    auto reflection = std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>();
+    std::erase_if(*plugins, [&](const auto& plugin) { return plugin->name() == reflection->name(); });
+    if (on_) plugins->push_back(std::move(reflection));
+  }
+
+ private:
+  const bool on_;
+};
+
+/// gRPC keeps this switch in a global that is not guarded.
+void EnableHealthChecks() {
+  static std::once_flag once;
+  std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
+}
+
+void ApplyLimits(const GrpcServerOptions& options, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
+  builder.SetMaxSendMessageSize(options.max_message_bytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, static_cast<int>(options.handshake_timeout.count()));
+  // Without it two servers could listen on one port, and each would get half of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+}  // namespace
+
+/// What must live until the last call is over, even if that is after the GrpcServer is gone.
+struct GrpcServer::Running {
+  std::chrono::milliseconds cancellation_time{0};
+  std::vector<RegisteredService> services;
+  std::unique_ptr<grpc::Server> server;
+
+  std::mutex mutex;
+  std::condition_variable stopped_changed;
+  std::thread shutdown;  ///< where gRPC waits for the last call, which it does without limit
+  bool stopping = false;
+  bool stopped = false;
+
+  void ShutDown(std::chrono::milliseconds grace) {
+    server->Shutdown(std::chrono::system_clock::now() + grace);
+    const std::scoped_lock lock(mutex);
+    stopped = true;
+    stopped_changed.notify_all();
+  }
+};
+
+GrpcServer::GrpcServer(std::shared_ptr<Running> running, int port) : running_(std::move(running)), port_(port) {}
+
+GrpcServer::~GrpcServer() {
+  if (Stop(std::chrono::milliseconds(0)).ok()) return;
+  const std::scoped_lock lock(running_->mutex);
+  // The call that never ended keeps what it uses: the thread holds on to it.
+  if (running_->shutdown.joinable()) running_->shutdown.detach();
+}
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,
+                                                              std::vector<RegisteredService> services) {
+  if (services.empty()) return absl::InvalidArgumentError("a server needs at least one service to serve.");
+  EnableHealthChecks();
+  auto running = std::make_shared<Running>();
+  running->services = std::move(services);
+  running->cancellation_time = options.cancellation_time;
+
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  ApplyLimits(options, builder);
+  builder.SetOption(std::make_unique<ReflectionOption>(options.reflection));
+  for (const RegisteredService& registered : running->services) builder.RegisterService(registered.service.get());
+  running->server = builder.BuildAndStart();
+  if (running->server == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address,
+                                               ": check that the address is one of this machine's and that no other "
+                                               "process has the port (ss -ltnp shows which)."));
+  }
+  std::unique_ptr<GrpcServer> server(new GrpcServer(running, port));
+  for (const RegisteredService& registered : running->services) {
+    running->server->GetHealthCheckService()->SetServingStatus(registered.name, true);
+  }
+  return server;
+}
+
+absl::Status GrpcServer::SetServing(const std::string& service, bool serving) {
+  const bool known = service.empty() || std::any_of(running_->services.begin(), running_->services.end(),
+                                                    [&](const auto& entry) { return entry.name == service; });
+  if (!known) return absl::NotFoundError(absl::StrCat("this server has no service named '", service, "'."));
+  running_->server->GetHealthCheckService()->SetServingStatus(service, serving);
+  return absl::OkStatus();
+}
+
+absl::Status GrpcServer::Stop(std::chrono::milliseconds grace) {
+  std::unique_lock lock(running_->mutex);
+  if (!std::exchange(running_->stopping, true)) {
+    // Final: after it nothing can be reported as serving again.
+    running_->server->GetHealthCheckService()->Shutdown();
+    running_->shutdown = std::thread([running = running_, grace] { running->ShutDown(grace); });
+  }
+  const std::chrono::milliseconds limit = grace + running_->cancellation_time;
+  if (running_->stopped_changed.wait_for(lock, limit, [this] { return running_->stopped; })) {
+    if (running_->shutdown.joinable()) running_->shutdown.join();
+    return absl::OkStatus();
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("a call was still running ", limit.count(),
+                   " ms after the server was asked to stop, and does not react to being cancelled; end the process."));
+}
+
+}  // namespace fulcrum::pipeline

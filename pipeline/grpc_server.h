@@ -1,0 +1,73 @@
+// A gRPC server with the limits, health checks and orderly end that every Fulcrum server has.
+//
+// Knows nothing of what it serves: services are given to it and kept alive by it. Methods are thread-safe, except
+// that the destructor must be the last call. The standard health service (grpc.health.v1.Health) is always there;
+// reflection by an option.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace fulcrum::pipeline {
+
+struct GrpcServerOptions {
+  /// host:port, [ipv6]:port or unix:path. Port 0 lets the system choose.
+  std::string address = "127.0.0.1:0";
+  /// Lets clients list services and fetch their descriptors; off, because it tells strangers what there is.
+  bool reflection = false;
+  int max_message_bytes = 4 * 1024 * 1024;
+  /// On one connection; more wait. gRPC's own default is no limit.
+  int max_concurrent_streams = 100;
+  /// A connection that has not introduced itself by then is closed, so half-open ones do not pile up.
+  std::chrono::milliseconds handshake_timeout{10'000};
+  /// How long a call gets to end after Stop has cancelled it.
+  std::chrono::milliseconds cancellation_time{2'000};
+};
+
+/// A service and the full name under which clients ask for its health, such as "fulcrum.v1.ServerService".
+struct RegisteredService {
+  std::string name;
+  std::shared_ptr<grpc::Service> service;
+};
+
+class GrpcServer {
+ public:
+  /// Listens, and reports every service as SERVING.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,
+                                                           std::vector<RegisteredService> services);
+  /// Stops at once if Stop was not called.
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  /// The port it listens on; meaningless for a unix socket.
+  int port() const { return port_; }
+
+  /// What the health service answers for one service, or with an empty name for the server as a whole.
+  absl::Status SetServing(const std::string& service, bool serving);
+
+  /// Reports NOT_SERVING, takes no more calls, and gives running ones `grace` to finish; then they are cancelled.
+  /// DEADLINE_EXCEEDED when a handler has not ended `cancellation_time` after that: the server then lives on in the
+  /// background, because gRPC cannot take a call back, and the process should end. Calling it again waits again.
+  absl::Status Stop(std::chrono::milliseconds grace);
+
+ private:
+  struct Running;
+
+  GrpcServer(std::shared_ptr<Running> running, int port);
+
+  const std::shared_ptr<Running> running_;
+  const int port_;
+};
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,75 @@
+#include "pipeline/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::chrono::milliseconds kRedrawEvery{100};
+// Carriage return, then erase to the end of the line.
+constexpr std::string_view kStartLineAnew = "\r\x1b[K";
+
+void WriteToStandardError(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+std::string Describe(std::string_view stage, std::size_t done, std::size_t total) {
+  const std::string name(stage);
+  if (total > 0) return absl::StrCat(name, " ", done, "/", total);
+  return done > 0 ? absl::StrCat(name, " ", done) : name;
+}
+
+}  // namespace
+
+ProgressStyle ChooseProgressStyle(bool quiet, bool verbose) {
+  if (quiet) return ProgressStyle::kSilent;
+  if (verbose) return ProgressStyle::kLinePerStage;
+  return isatty(STDERR_FILENO) == 1 ? ProgressStyle::kOneLine : ProgressStyle::kSilent;
+}
+
+Progress::Progress(std::string title, ProgressStyle style, Writer writer)
+    : title_(std::move(title)),
+      style_(style),
+      writer_(writer ? std::move(writer) : Writer(WriteToStandardError)),
+      start_(Clock::now()) {}
+
+Progress::~Progress() {
+  Clear();
+}
+
+void Progress::Update(std::string_view stage, std::size_t done, std::size_t total) {
+  if (style_ == ProgressStyle::kSilent) return;
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  const bool new_stage = stage != stage_;
+  if (new_stage) stage_ = std::string(stage);
+  if (style_ == ProgressStyle::kLinePerStage) {
+    if (new_stage)
+      writer_(absl::StrFormat("%s: %.2f s: %s\n", title_, std::chrono::duration<double>(now - start_).count(), stage_));
+    return;
+  }
+  if (new_stage || now - last_drawn_ >= kRedrawEvery) Redraw(stage, done, total, now);
+}
+
+void Progress::Redraw(std::string_view stage, std::size_t done, std::size_t total, Clock::time_point now) {
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  writer_(
+      absl::StrFormat("%s%s: %s, %.1f s", std::string(kStartLineAnew), title_, Describe(stage, done, total), elapsed));
+  last_drawn_ = now;
+  line_shown_ = true;
+}
+
+void Progress::Clear() {
+  const std::lock_guard lock(mutex_);
+  if (!line_shown_) return;
+  writer_(kStartLineAnew);
+  line_shown_ = false;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,210 @@
+#include "pipeline/round_stages.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "stages/classify/svm_predictor.h"
+#include "stages/core/status_macros.h"
+#include "stages/leverage/leverage_scores.h"
+#include "stages/linalg/symmetric_operator.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+bool NeedsPredictions(const select::Requirements& needs) {
+  return needs.predictions || needs.confidence || needs.class_groups;
+}
+
+bool NeedsClassifier(const RoundWork& work) {
+  return NeedsPredictions(work.strategy->requirements()) && !work.input.predictions;
+}
+
+GroupMemory& MemoryOf(RoundWork& work, ClassIndex class_index) {
+  return work.memory.groups.try_emplace(class_index, work.spec.leverage_kernel, work.features).first->second;
+}
+
+std::unique_ptr<GroupWork> MakeGroup(RoundWork& work, ClassIndex class_index, RowList rows) {
+  auto group = std::make_unique<GroupWork>();
+  group->memory = &MemoryOf(work, class_index);
+  group->report.class_index = class_index;
+  group->report.rows = rows.size();
+  group->report.labeled = static_cast<std::size_t>(
+      std::count_if(rows.begin(), rows.end(), [&](RowIndex row) { return work.input.labels[row] != kUnlabeled; }));
+  group->rows = std::move(rows);
+  return group;
+}
+
+std::vector<RowList> RowsByClass(std::span<const ClassIndex> predicted, std::size_t class_count) {
+  std::vector<RowList> rows(class_count);
+  for (std::size_t row = 0; row < predicted.size(); ++row) {
+    rows[static_cast<std::size_t>(predicted[row])].push_back(static_cast<RowIndex>(row));
+  }
+  return rows;
+}
+
+absl::StatusOr<std::vector<double>> ConfidenceOf(const RoundWork& work, std::span<const ClassIndex> predicted) {
+  FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> probabilities,
+                           classify::Probabilities(work.model, work.memory.decisions.values()));
+  std::vector<double> confidence(predicted.size());
+  for (std::size_t row = 0; row < predicted.size(); ++row) {
+    const auto row_probabilities = probabilities.row(row);
+    confidence[row] = *std::max_element(row_probabilities.begin(), row_probabilities.end());
+  }
+  return confidence;
+}
+
+std::vector<select::Group> GroupsForStrategy(const RoundWork& work) {
+  std::vector<select::Group> groups;
+  for (const auto& group : work.groups) {
+    if (group->report.class_index == kWholePool) continue;
+    select::Group view;
+    view.class_index = group->report.class_index;
+    view.rank = group->rank;
+    if (!group->rows.empty()) {
+      view.rows = group->memory->kernel.rows();
+      view.leverage = group->scores;
+      view.kernel = group->memory->kernel.matrix();
+    }
+    groups.push_back(view);
+  }
+  return groups;
+}
+
+select::Candidates CandidatesOf(const RoundWork& work, std::span<const select::Group> groups) {
+  select::Candidates candidates;
+  candidates.features = &work.features;
+  candidates.leverage_kernel = work.spec.leverage_kernel;
+  candidates.classifier_kernel = work.spec.svm.kernel;
+  candidates.class_count = work.input.class_count;
+  candidates.labels = work.input.labels;
+  candidates.predicted = work.result.predicted;
+  candidates.confidence = work.confidence;
+  candidates.groups = groups;
+  candidates.queries_so_far = work.input.queries_so_far;
+  candidates.batch = work.spec.batch;
+  candidates.alpha = work.spec.alpha;
+  candidates.scale = work.spec.leverage_scale;
+  candidates.seed = work.spec.seed;
+  if (work.strategy->requirements().pool_leverage) candidates.pool_leverage = work.result.leverage;
+  return candidates;
+}
+
+/// Scatters each group's scores to the rows they belong to.
+void CollectLeverage(RoundWork& work) {
+  if (work.groups.empty()) return;
+  work.result.leverage.assign(work.features.rows(), 0.0);
+  for (const auto& group : work.groups) {
+    for (std::size_t i = 0; i < group->scores.size(); ++i) {
+      work.result.leverage[group->memory->kernel.rows()[i]] = group->scores[i];
+    }
+    work.result.classes.push_back(group->report);
+  }
+}
+
+}  // namespace
+
+absl::Status TrainClassifier(RoundWork& work) {
+  if (!NeedsClassifier(work)) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(work.model, work.memory.trainer.Train(work.input.labels, work.input.class_count));
+  if (work.strategy->requirements().confidence) {
+    FULCRUM_RETURN_IF_ERROR(work.memory.trainer.FitProbabilities(work.model));
+  }
+  const classify::TrainingReport& report = work.memory.trainer.report();
+  work.result.svm = SvmReport{.support_vectors = report.support_vectors,
+                              .dual_objective = report.objective,
+                              .iterations = report.iterations,
+                              .warm = report.warm};
+  return absl::OkStatus();
+}
+
+absl::Status PredictPool(RoundWork& work) {
+  const select::Requirements needs = work.strategy->requirements();
+  if (!NeedsPredictions(needs)) return absl::OkStatus();
+  std::vector<ClassIndex>& predicted = work.result.predicted;
+  if (work.input.predictions) {
+    if (needs.confidence) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "strategy '%s' needs probabilities, and given predictions have none. Leave --predictions out so that "
+          "Fulcrum trains its own classifier, or choose a strategy such as dbalevs.",
+          work.spec.strategy));
+    }
+    predicted.assign(work.input.predictions->begin(), work.input.predictions->end());
+  } else {
+    const auto update = work.memory.decisions.Update(work.model);
+    work.result.svm->decision_columns_computed = update.columns_updated;
+    predicted = classify::VoteClasses(work.model, work.memory.decisions.values());
+    if (needs.confidence) {
+      FULCRUM_ASSIGN_OR_RETURN(work.confidence, ConfidenceOf(work, predicted));
+    }
+  }
+  for (std::size_t row = 0; row < predicted.size(); ++row) {
+    if (work.input.labels[row] != kUnlabeled) predicted[row] = work.input.labels[row];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PartitionPool(RoundWork& work) {
+  const select::Requirements needs = work.strategy->requirements();
+  if (needs.class_groups) {
+    std::vector<RowList> rows = RowsByClass(work.result.predicted, work.input.class_count);
+    for (std::size_t class_index = 0; class_index < rows.size(); ++class_index) {
+      work.groups.push_back(MakeGroup(work, static_cast<ClassIndex>(class_index), std::move(rows[class_index])));
+    }
+  }
+  if (needs.pool_leverage) {
+    RowList all(work.features.rows());
+    for (std::size_t row = 0; row < all.size(); ++row) all[row] = static_cast<RowIndex>(row);
+    work.groups.push_back(MakeGroup(work, kWholePool, std::move(all)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BuildKernel(const RoundWork&, GroupWork& group) {
+  group.memory->kernel.Update(group.rows);
+  return absl::OkStatus();
+}
+
+absl::Status SolveEigenproblem(const RoundWork& work, GroupWork& group) {
+  if (group.rows.empty()) {
+    group.report.engine = "none";
+    group.report.reason = "the group is empty";
+    return absl::OkStatus();
+  }
+  group.start = group.memory->subspace.For(group.memory->kernel);
+  group.report.warm = !group.start.vectors.empty();
+  const linalg::DenseSymmetricOperator matrix(group.memory->kernel.matrix());
+  FULCRUM_ASSIGN_OR_RETURN(
+      group.eigen, leverage::SolveLeadingSpace(matrix, {.tau = work.spec.tau,
+                                                        .engine = work.spec.engine,
+                                                        .seed = work.spec.seed,
+                                                        .start = group.start.vectors.view(),
+                                                        .start_multiplied = group.start.multiplied.view()}));
+  group.start = {};
+  return absl::OkStatus();
+}
+
+absl::Status ScoreLeverage(const RoundWork&, GroupWork& group) {
+  if (group.rows.empty()) return absl::OkStatus();
+  linalg::TopEigen& eigen = group.eigen;
+  group.rank = eigen.rank;
+  group.scores = leverage::SquaredRowNorms(eigen.vectors.view(), eigen.rank);
+  group.report.rank = eigen.rank;
+  group.report.trace_share = eigen.trace_share;
+  group.report.engine = eigen.engine;
+  group.report.reason = eigen.reason;
+  group.report.residual = eigen.residual;
+  group.report.products = eigen.products;
+  group.report.degenerate_cut = eigen.degenerate_cut;
+  group.memory->subspace.Remember(group.memory->kernel.rows(), std::move(eigen));
+  return absl::OkStatus();
+}
+
+absl::Status SelectBatch(RoundWork& work) {
+  CollectLeverage(work);
+  const std::vector<select::Group> groups = GroupsForStrategy(work);
+  FULCRUM_ASSIGN_OR_RETURN(work.result.selection, work.strategy->Select(CandidatesOf(work, groups)));
+  return absl::OkStatus();
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,67 @@
+// The data of one running round, as it travels through the graph's nodes.
+//
+// RoundMemory is what outlives a round and makes the next one cheap; RoundWork is one round in progress;
+// GroupWork is one class group on its way through kernel, eigen and leverage. Nodes of different groups run at
+// the same time and touch only their own GroupWork.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "pipeline/round.h"
+#include "stages/classify/pool_decisions.h"
+#include "stages/classify/svm_trainer.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/row_set_kernel.h"
+#include "stages/leverage/warm_start.h"
+#include "stages/linalg/top_eigen.h"
+#include "stages/select/strategy.h"
+
+namespace fulcrum::pipeline {
+
+/// The group of all rows, for strategies that score the pool without classes.
+inline constexpr ClassIndex kWholePool = -1;
+
+/// What a group keeps between rounds: its kernel matrix and its subspace.
+struct GroupMemory {
+  GroupMemory(const kernel::KernelFunction& function, const kernel::Features& features) : kernel(function, features) {}
+  kernel::RowSetKernel kernel;
+  leverage::WarmStart subspace;
+};
+
+struct RoundMemory {
+  RoundMemory(const RoundSpec& spec, const kernel::Features& features)
+      : trainer(spec.svm, features), decisions(features) {}
+  classify::SvmTrainer trainer;
+  classify::PoolDecisions decisions;
+  std::map<ClassIndex, GroupMemory> groups;
+};
+
+struct GroupWork {
+  GroupMemory* memory = nullptr;
+  RowList rows;                  // in pool order; the kernel has an order of its own
+  leverage::StartSubspace start;
+  linalg::TopEigen eigen;
+  std::size_t rank = 0;
+  std::vector<double> scores;    // in the order of the kernel's rows
+  ClassReport report;
+};
+
+struct RoundWork {
+  const RoundSpec& spec;
+  const kernel::Features& features;
+  const RoundInput& input;
+  const ProgressCallback& progress;
+  RoundMemory& memory;
+
+  std::unique_ptr<select::Strategy> strategy = {};
+  classify::SvmModel model = {};
+  std::vector<double> confidence = {};
+  std::vector<std::unique_ptr<GroupWork>> groups = {};
+  RoundResult result = {};
+};
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,27 @@
+// K(rows, support) * coefficients without ever holding K(rows, support): a tile of the kernel is computed, multiplied
+// and forgotten. Tiles have a fixed size and run under oneTBB, so values do not depend on the number of threads.
+#pragma once
+
+#include <span>
+
+#include "stages/core/matrix.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+#include "stages/kernel/kernel_function.h"
+
+namespace fulcrum::classify {
+
+/// The support side of a kernel product: examples and what each weighs in every output column.
+struct WeightedRows {
+  const kernel::Features* features = nullptr;
+  std::span<const RowIndex> rows;
+  ConstMatrixView coefficients;  ///< rows x columns
+};
+
+/// out(i, p) = offsets[p] + sum_s K(x_{rows[i]}, z_{support.rows[s]}) coefficients(s, p), or added to what `out` holds
+/// where `accumulate` is set. Thread-safe on disjoint outputs.
+void KernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support, const kernel::Features& features,
+                   std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
+                   MutableMatrixView out);
+
+}  // namespace fulcrum::classify

@@ -1,0 +1,124 @@
+#include "stages/classify/libsvm_export.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "stages/classify/model_file.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::classify {
+namespace {
+
+absl::Status CheckExportable(const SvmModel& model, std::span<const int> class_labels) {
+  // Normalising rbf or cosine changes nothing: their diagonal is one already.
+  const bool changed_by_normalizing =
+      model.kernel.type == kernel::KernelType::kLinear || model.kernel.type == kernel::KernelType::kPoly;
+  if (model.kernel.normalize && changed_by_normalizing) {
+    return absl::InvalidArgumentError(absl::StrCat("the kernel ", kernel::DescribeKernel(model.kernel),
+                                                   " is normalised, which LIBSVM's model format cannot express; train "
+                                                   "without normalising the kernel to export a model"));
+  }
+  if (!class_labels.empty() && class_labels.size() != model.class_count) {
+    return absl::InvalidArgumentError(absl::StrCat("there are ", class_labels.size(), " labels for ", model.class_count,
+                                                   " classes; give one a class, or none"));
+  }
+  return absl::OkStatus();
+}
+
+std::string FormatKernel(const kernel::KernelFunction& kernel) {
+  switch (kernel.type) {
+    case kernel::KernelType::kRbf:
+      return absl::StrFormat("kernel_type rbf\ngamma %.17g\n", 1 / (kernel.sigma * kernel.sigma));
+    case kernel::KernelType::kPoly:
+      return absl::StrFormat("kernel_type polynomial\ndegree %d\ngamma 1\ncoef0 %.17g\n", kernel.degree, kernel.offset);
+    case kernel::KernelType::kLinear:
+    case kernel::KernelType::kCosine:
+      break;
+  }
+  return "kernel_type linear\n";
+}
+
+/// Support vectors by the class they were labeled with: a positive coefficient belongs to the pair's first class.
+std::vector<std::vector<std::size_t>> SupportByClass(const SvmModel& model) {
+  std::vector<std::vector<std::size_t>> by_class(model.class_count);
+  for (std::size_t s = 0; s < model.support_rows.size(); ++s) {
+    for (std::size_t p = 0; p < model.pairs.size(); ++p) {
+      const double coefficient = model.coefficients(s, p);
+      if (coefficient == 0) continue;
+      const ClassIndex owner = coefficient > 0 ? model.pairs[p].first : model.pairs[p].second;
+      by_class[static_cast<std::size_t>(owner)].push_back(s);
+      break;
+    }
+  }
+  return by_class;
+}
+
+/// LIBSVM's line: the coefficients against each of the other classes, in their order, then the features.
+void AppendCoefficients(const SvmModel& model, std::size_t support, ClassIndex owner, std::string& text) {
+  for (std::size_t p = 0; p < model.pairs.size(); ++p) {
+    if (model.pairs[p].first == owner || model.pairs[p].second == owner) {
+      absl::StrAppendFormat(&text, "%.17g ", model.coefficients(support, p));
+    }
+  }
+}
+
+void AppendFeatures(std::span<const double> features, double divisor, std::string& text) {
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    if (features[i] != 0) absl::StrAppendFormat(&text, "%d:%.17g ", i + 1, features[i] / divisor);
+  }
+  text += '\n';
+}
+
+std::string FormatHeader(const SvmModel& model, std::span<const int> class_labels,
+                         const std::vector<std::vector<std::size_t>>& by_class) {
+  const std::vector<ClassIndex> classes = model.classes_present();
+  std::string text = absl::StrCat("svm_type c_svc\n", FormatKernel(model.kernel), "nr_class ", classes.size(),
+                                  "\ntotal_sv ", model.support_rows.size(), "\nrho");
+  for (const SvmPair& pair : model.pairs) absl::StrAppendFormat(&text, " %.17g", pair.rho);
+  text += "\nlabel";
+  for (ClassIndex c : classes) {
+    absl::StrAppend(&text, " ", class_labels.empty() ? c : class_labels[static_cast<std::size_t>(c)]);
+  }
+  if (model.has_probabilities()) {
+    text += "\nprobA";
+    for (const SvmPair& pair : model.pairs) absl::StrAppendFormat(&text, " %.17g", pair.platt.a);
+    text += "\nprobB";
+    for (const SvmPair& pair : model.pairs) absl::StrAppendFormat(&text, " %.17g", pair.platt.b);
+  }
+  text += "\nnr_sv";
+  for (ClassIndex c : classes) absl::StrAppend(&text, " ", by_class[static_cast<std::size_t>(c)].size());
+  return text + "\nSV\n";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FormatLibsvmModel(const SvmModel& model, const kernel::Features& support_features,
+                                              std::span<const int> class_labels) {
+  FULCRUM_RETURN_IF_ERROR(CheckExportable(model, class_labels));
+  const auto* dense = dynamic_cast<const kernel::DenseFeatures*>(&support_features);
+  if (dense == nullptr) {
+    return absl::UnimplementedError("only a model trained on dense features can be exported; this pool is sparse");
+  }
+  const auto by_class = SupportByClass(model);
+  std::string text = FormatHeader(model, class_labels, by_class);
+  for (std::size_t c = 0; c < by_class.size(); ++c) {
+    for (std::size_t support : by_class[c]) {
+      const RowIndex row = model.support_rows[support];
+      const bool unit_rows = model.kernel.type == kernel::KernelType::kCosine && dense->squared_norms()[row] > 0;
+      AppendCoefficients(model, support, static_cast<ClassIndex>(c), text);
+      AppendFeatures(dense->values().row(row), unit_rows ? std::sqrt(dense->squared_norms()[row]) : 1, text);
+    }
+  }
+  return text;
+}
+
+absl::Status ExportLibsvmModel(const SvmModel& model, const kernel::Features& support_features, const std::string& path,
+                               std::span<const int> class_labels) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::string text, FormatLibsvmModel(model, support_features, class_labels));
+  return WriteModelFile(path, text);
+}
+
+}  // namespace fulcrum::classify

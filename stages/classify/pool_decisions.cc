@@ -1,0 +1,145 @@
+#include "stages/classify/pool_decisions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "stages/classify/kernel_product.h"
+#include "stages/classify/kernel_rounding.h"
+#include "stages/classify/svm_predictor.h"
+
+namespace fulcrum::classify {
+namespace {
+
+double LargestColumnMass(ConstMatrixView coefficients) {
+  double largest = 0;
+  for (std::size_t p = 0; p < coefficients.cols(); ++p) {
+    double mass = 0;
+    for (std::size_t s = 0; s < coefficients.rows(); ++s) mass += std::abs(coefficients(s, p));
+    largest = std::max(largest, mass);
+  }
+  return largest;
+}
+
+double LargestRho(const SvmModel& model) {
+  double largest = 0;
+  for (const SvmPair& pair : model.pairs) largest = std::max(largest, std::abs(pair.rho));
+  return largest;
+}
+
+bool SameOffsets(const SvmModel& a, const SvmModel& b) {
+  return std::equal(a.pairs.begin(), a.pairs.end(), b.pairs.begin(), b.pairs.end(),
+                    [](const SvmPair& x, const SvmPair& z) { return x.rho == z.rho; });
+}
+
+}  // namespace
+
+PoolDecisions::PoolDecisions(const kernel::Features& features, double tolerance)
+    : features_(&features), tolerance_(tolerance), all_rows_(features.rows()) {
+  std::iota(all_rows_.begin(), all_rows_.end(), RowIndex{0});
+  for (double norm : features.squared_norms()) largest_squared_norm_ = std::max(largest_squared_norm_, norm);
+}
+
+void PoolDecisions::Reset() {
+  has_values_ = false;
+}
+
+bool PoolDecisions::SamePairs(const SvmModel& model) const {
+  return model.kernel == model_.kernel &&
+         std::equal(model.pairs.begin(), model.pairs.end(), model_.pairs.begin(), model_.pairs.end(),
+                    [](const SvmPair& a, const SvmPair& b) { return a.first == b.first && a.second == b.second; });
+}
+
+PoolDecisions::Change PoolDecisions::ChangeTo(const SvmModel& model) const {
+  RowList rows;
+  std::set_union(model_.support_rows.begin(), model_.support_rows.end(), model.support_rows.begin(),
+                 model.support_rows.end(), std::back_inserter(rows));
+  const std::size_t pairs = model.pairs.size();
+  Matrix<double> coefficients(rows.size(), pairs);
+  Change change;
+  std::size_t before = 0, after = 0;
+  for (RowIndex row : rows) {
+    const bool had = before < model_.support_rows.size() && model_.support_rows[before] == row;
+    const bool has = after < model.support_rows.size() && model.support_rows[after] == row;
+    bool differs = false;
+    for (std::size_t p = 0; p < pairs; ++p) {
+      const double delta = (has ? model.coefficients(after, p) : 0) - (had ? model_.coefficients(before, p) : 0);
+      coefficients(change.rows.size(), p) = delta;
+      differs = differs || delta != 0;
+    }
+    if (differs) change.rows.push_back(row);
+    before += had ? 1 : 0;
+    after += has ? 1 : 0;
+  }
+  change.coefficients = Matrix<double>::CopyOf(coefficients.view().Rows(0, change.rows.size()));
+  change.mass = LargestColumnMass(change.coefficients.view());
+  return change;
+}
+
+/// A sum of `terms` kernel values times coefficients whose magnitudes sum to `mass`.
+double PoolDecisions::RoundingBound(double mass, std::size_t terms) const {
+  const KernelRounding rounding = BoundKernelRounding(model_.kernel, features_->dims(), largest_squared_norm_);
+  const double epsilon = std::numeric_limits<double>::epsilon();
+  return mass * (rounding.value_error + epsilon * (static_cast<double>(terms) + 2) * rounding.largest_value);
+}
+
+/// Adding anything to a decision value rounds it; no value is larger than this model's bound on them.
+double PoolDecisions::AdditionBound(const SvmModel& model) const {
+  const KernelRounding rounding = BoundKernelRounding(model.kernel, features_->dims(), largest_squared_norm_);
+  const double mass = LargestColumnMass(model.coefficients.view());
+  return 2 * std::numeric_limits<double>::epsilon() * (LargestRho(model) + mass * rounding.largest_value);
+}
+
+void PoolDecisions::Recompute(const SvmModel& model) {
+  if (values_.rows() != all_rows_.size() || values_.cols() != model.pairs.size()) {
+    values_ = Matrix<double>();
+    values_ = Matrix<double>(all_rows_.size(), model.pairs.size());
+  }
+  DecisionValues(model, *features_, *features_, all_rows_, values_.view());
+}
+
+void PoolDecisions::Add(const Change& change, const SvmModel& model) {
+  std::vector<double> offsets(model.pairs.size());
+  for (std::size_t p = 0; p < offsets.size(); ++p) offsets[p] = model_.pairs[p].rho - model.pairs[p].rho;
+  KernelProduct(model.kernel, {features_, change.rows, change.coefficients.view()}, *features_, all_rows_, offsets,
+                /*accumulate=*/true, values_.view());
+}
+
+PoolDecisions::UpdateReport PoolDecisions::Update(const SvmModel& model) {
+  UpdateReport report;
+  report.columns_total = model.support_rows.size();
+  Change change;
+  double added_drift = 0;
+  if (!has_values_) {
+    report.reason = "first model";
+  } else if (!SamePairs(model)) {
+    report.reason = "other classes or kernel than before";
+  } else {
+    change = ChangeTo(model);
+    // An offset may change although no multiplier does.
+    if (!change.rows.empty() || !SameOffsets(model, model_)) {
+      added_drift = RoundingBound(change.mass, change.rows.size()) + AdditionBound(model_) + AdditionBound(model);
+    }
+    if (2 * change.rows.size() > report.columns_total) report.reason = "most support vectors changed";
+    if (drift_since_ + added_drift > tolerance_) report.reason = "rounding errors reached the tolerance";
+  }
+  report.full = !report.reason.empty();
+  if (report.full) {
+    Recompute(model);
+  } else {
+    report.reason = change.rows.empty() ? "no support vector changed" : "few support vectors changed";
+    if (added_drift > 0) Add(change, model);
+  }
+  model_ = model.Clone();
+  has_values_ = true;
+  const double full_drift =
+      RoundingBound(LargestColumnMass(model_.coefficients.view()), model_.support_rows.size()) + AdditionBound(model_);
+  if (report.full) drift_at_full_ = full_drift;
+  drift_since_ = report.full ? 0 : drift_since_ + added_drift;
+  report.columns_updated = report.full ? report.columns_total : change.rows.size();
+  report.drift_bound = report.full ? 0 : drift_at_full_ + drift_since_ + full_drift;
+  return report;
+}
+
+}  // namespace fulcrum::classify

@@ -1,0 +1,66 @@
+// The decision values of a whole pool, kept between trainings.
+//
+// After a warm training most multipliers are what they were. Only the kernel columns of those that changed are
+// computed and added; a bound on the rounding errors so collected decides when everything is computed afresh.
+// Not thread-safe for Update; concurrent reads are.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "stages/classify/svm_model.h"
+#include "stages/core/matrix.h"
+#include "stages/kernel/features.h"
+
+namespace fulcrum::classify {
+
+class PoolDecisions {
+ public:
+  struct UpdateReport {
+    bool full = false;
+    std::string_view reason;          ///< why it was full, or why it was not
+    std::size_t columns_updated = 0;  ///< kernel columns computed
+    std::size_t columns_total = 0;    ///< support vectors of the model
+    double drift_bound = 0;           ///< no value differs by more from that of a full computation
+  };
+
+  static constexpr double kDefaultTolerance = 1e-8;
+
+  /// Keeps a reference to `features` (the pool the models are trained on), which must outlive it. Updates may add up
+  /// to `tolerance` of rounding error to a decision value before all are computed afresh; 0 always computes afresh.
+  explicit PoolDecisions(const kernel::Features& features, double tolerance = kDefaultTolerance);
+
+  UpdateReport Update(const SvmModel& model);
+
+  /// Pool rows x pairs of the last model.
+  ConstMatrixView values() const { return values_.view(); }
+  /// The next Update is a full one.
+  void Reset();
+
+ private:
+  /// Support vectors whose coefficients differ between two models, and by how much.
+  struct Change {
+    RowList rows;
+    Matrix<double> coefficients;
+    double mass = 0;  // largest sum of |coefficients| over the pairs
+  };
+
+  bool SamePairs(const SvmModel& model) const;
+  Change ChangeTo(const SvmModel& model) const;
+  double RoundingBound(double mass, std::size_t terms) const;
+  double AdditionBound(const SvmModel& model) const;
+  void Recompute(const SvmModel& model);
+  void Add(const Change& change, const SvmModel& model);
+
+  const kernel::Features* features_;
+  double tolerance_;
+  double largest_squared_norm_ = 0;
+  RowList all_rows_;
+  Matrix<double> values_;
+  SvmModel model_;  // the one behind values_
+  bool has_values_ = false;
+  double drift_at_full_ = 0;
+  double drift_since_ = 0;
+};
+
+}  // namespace fulcrum::classify

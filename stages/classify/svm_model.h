@@ -1,0 +1,54 @@
+// A trained kernel SVM: one against one over the classes that have labels.
+//
+// A plain value, movable; immutable use is thread-safe. Support vectors are rows of the pool the model was trained
+// on (or of the features that came with a loaded model, see svm_io.h): the features are not part of it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "stages/core/matrix.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/kernel_function.h"
+
+namespace fulcrum::classify {
+
+/// P(first | x, first or second) = 1 / (1 + exp(a * decision + b)).
+struct PlattParameters {
+  double a = 0;
+  double b = 0;
+};
+
+/// One binary decision: positive for `first`, negative (or zero) for `second`; first < second.
+struct SvmPair {
+  ClassIndex first = 0;
+  ClassIndex second = 0;
+  double rho = 0;
+  double objective = 0;  ///< of the dual, as LIBSVM counts it (negative)
+  std::size_t iterations = 0;
+  std::size_t support_count = 0;
+  bool converged = true;
+  bool has_platt = false;
+  PlattParameters platt;
+};
+
+struct SvmModel {
+  std::size_t class_count = 0;  ///< of the campaign; a class without labels is in no pair
+  kernel::KernelFunction kernel;
+  std::vector<SvmPair> pairs;   ///< ordered by (first, second)
+  RowList support_rows;         ///< ascending; those with a non-zero coefficient in any pair
+  Matrix<double> coefficients;  ///< y * alpha, support vectors x pairs
+
+  bool has_probabilities() const;
+  double objective() const;                         ///< summed over the pairs
+  std::size_t iterations() const;                   ///< summed over the pairs
+  bool converged() const;                           ///< all pairs
+  std::vector<ClassIndex> classes_present() const;  ///< ascending
+  SvmModel Clone() const;
+};
+
+/// Classes in any pair, ascending.
+std::vector<ClassIndex> ClassesOf(std::span<const SvmPair> pairs);
+
+}  // namespace fulcrum::classify

@@ -1,0 +1,36 @@
+// Batched prediction: decision values of many rows by GEMM, votes, and probabilities.
+//
+// Pure functions, thread-safe; work is tiled under oneTBB and gives the same values on any number of threads.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/classify/svm_model.h"
+#include "stages/core/matrix.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+
+namespace fulcrum::classify {
+
+/// out(i, p) = decision value of pair p for row rows[i] of `features`. The model's support rows are rows of
+/// `support_features`; the predicted rows may be of another set (a test set) of the same kind and dimension.
+void DecisionValues(const SvmModel& model, const kernel::Features& support_features, const kernel::Features& features,
+                    std::span<const RowIndex> rows, MutableMatrixView out);
+
+/// The same for all rows of `features`, in order: rows x pairs.
+Matrix<double> DecisionValues(const SvmModel& model, const kernel::Features& support_features,
+                              const kernel::Features& features);
+
+/// The class with the most votes of the pairs; ties go to the smaller class.
+ClassIndex VoteClass(const SvmModel& model, std::span<const double> decisions);
+
+/// VoteClass of every row of `decisions` (rows x pairs).
+std::vector<ClassIndex> VoteClasses(const SvmModel& model, ConstMatrixView decisions);
+
+/// Probabilities of all classes of the campaign (a class without labels has 0), rows x class_count. Two classes:
+/// Platt's sigmoid itself; more: coupled. FailedPrecondition where the model has no Platt parameters.
+absl::StatusOr<Matrix<double>> Probabilities(const SvmModel& model, ConstMatrixView decisions);
+
+}  // namespace fulcrum::classify

@@ -1,0 +1,176 @@
+#include "stages/classify/svm_trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "stages/classify/platt.h"
+#include "stages/classify/svm_warm_start.h"
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::classify {
+namespace {
+
+RowList LabeledRows(std::span<const ClassIndex> labels) {
+  RowList rows;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (labels[row] != kUnlabeled) rows.push_back(static_cast<RowIndex>(row));
+  }
+  return rows;
+}
+
+RowList SupportRows(std::span<const PairProblem> pairs) {
+  RowList rows;
+  for (const PairProblem& pair : pairs) {
+    for (std::size_t t = 0; t < pair.rows.size(); ++t) {
+      if (pair.solution.alpha[t] > 0) rows.push_back(pair.rows[t]);
+    }
+  }
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+}  // namespace
+
+SvmTrainer::SvmTrainer(SvmParameters parameters, const kernel::Features& features)
+    : parameters_(std::move(parameters)), features_(&features), gram_(parameters_.kernel, features) {}
+
+void SvmTrainer::Reset() {
+  gram_ = kernel::RowSetKernel(parameters_.kernel, *features_);
+  last_.clear();
+  report_ = {};
+}
+
+SmoOptions SvmTrainer::Options() const {
+  return {parameters_.tolerance, parameters_.shrinking, 0};
+}
+
+absl::StatusOr<std::vector<ClassIndex>> SvmTrainer::CheckLabels(std::span<const ClassIndex> labels,
+                                                                std::size_t class_count) const {
+  FULCRUM_RETURN_IF_ERROR(ValidateSvmParameters(parameters_, class_count));
+  if (labels.size() != features_->rows()) {
+    return absl::InvalidArgumentError(absl::StrCat("the SVM was given ", labels.size(), " labels for a pool of ",
+                                                   features_->rows(),
+                                                   " rows; give one entry a row, -1 where there is no label"));
+  }
+  std::vector<std::size_t> counts(class_count, 0);
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (labels[row] == kUnlabeled) continue;
+    if (labels[row] < 0 || static_cast<std::size_t>(labels[row]) >= class_count) {
+      return absl::InvalidArgumentError(absl::StrCat("row ", row, " has class ", labels[row], ", but there are ",
+                                                     class_count, " classes, counted from 0"));
+    }
+    ++counts[static_cast<std::size_t>(labels[row])];
+  }
+  std::vector<ClassIndex> classes;
+  for (std::size_t i = 0; i < class_count; ++i) {
+    if (counts[i] > 0) classes.push_back(static_cast<ClassIndex>(i));
+  }
+  if (classes.size() < 2) {
+    return absl::FailedPreconditionError(absl::StrCat("an SVM needs labels of at least two classes, but ",
+                                                      classes.size(), " of ", class_count,
+                                                      " classes have any; label examples of another class first"));
+  }
+  return classes;
+}
+
+const PairProblem* SvmTrainer::LastOf(ClassIndex first, ClassIndex second) const {
+  for (const PairProblem& pair : last_) {
+    if (pair.first == first && pair.second == second) return &pair;
+  }
+  return nullptr;
+}
+
+bool SvmTrainer::SolvePair(PairProblem& pair) const {
+  const PairProblem* previous = LastOf(pair.first, pair.second);
+  if (previous == nullptr) {
+    pair.solution = SolveSmo(pair.View(gram_), Options());
+    return false;
+  }
+  const WarmStart start = MakeWarmStart(*previous, pair, gram_);
+  if (!start.products.empty()) pair.starts_since_full_products = previous->starts_since_full_products + 1;
+  pair.solution = SolveSmo(pair.View(gram_), Options(), start.View());
+  return true;
+}
+
+absl::StatusOr<SvmModel> SvmTrainer::Train(std::span<const ClassIndex> labels, std::size_t class_count) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<ClassIndex> classes, CheckLabels(labels, class_count));
+  const RowList rows = LabeledRows(labels);
+  report_ = {};
+  report_.labels = rows.size();
+  report_.kernel_update = gram_.Update(rows);
+
+  std::vector<std::pair<ClassIndex, ClassIndex>> names;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    for (std::size_t j = i + 1; j < classes.size(); ++j) names.emplace_back(classes[i], classes[j]);
+  }
+  std::vector<PairProblem> pairs(names.size());
+  std::vector<char> warm(names.size(), 0);
+  ParallelForBlocks(names.size(), 1, [&](std::size_t index, std::size_t) {
+    pairs[index] = MakePairProblem(names[index].first, names[index].second, gram_, labels, parameters_);
+    warm[index] = SolvePair(pairs[index]);
+  });
+  last_ = std::move(pairs);
+
+  SvmModel model = AssembleModel(class_count);
+  report_.warm = std::find(warm.begin(), warm.end(), 1) != warm.end();
+  report_.iterations = model.iterations();
+  report_.objective = model.objective();
+  report_.support_vectors = model.support_rows.size();
+  report_.converged = model.converged();
+  return model;
+}
+
+SvmModel SvmTrainer::AssembleModel(std::size_t class_count) const {
+  SvmModel model;
+  model.class_count = class_count;
+  model.kernel = parameters_.kernel;
+  model.support_rows = SupportRows(last_);
+  model.coefficients = Matrix<double>::Zero(model.support_rows.size(), last_.size());
+  for (std::size_t p = 0; p < last_.size(); ++p) {
+    const PairProblem& pair = last_[p];
+    SvmPair summary;
+    summary.first = pair.first;
+    summary.second = pair.second;
+    summary.rho = pair.solution.rho;
+    summary.objective = pair.solution.objective;
+    summary.iterations = pair.solution.iterations;
+    summary.converged = pair.solution.converged;
+    for (std::size_t t = 0; t < pair.rows.size(); ++t) {
+      if (pair.solution.alpha[t] == 0) continue;
+      const auto at = std::lower_bound(model.support_rows.begin(), model.support_rows.end(), pair.rows[t]);
+      model.coefficients(static_cast<std::size_t>(at - model.support_rows.begin()), p) =
+          pair.y[t] * pair.solution.alpha[t];
+      ++summary.support_count;
+    }
+    model.pairs.push_back(summary);
+  }
+  return model;
+}
+
+absl::Status SvmTrainer::FitProbabilities(SvmModel& model) const {
+  bool same = model.pairs.size() == last_.size();
+  for (std::size_t p = 0; p < last_.size() && same; ++p) {
+    same = model.pairs[p].first == last_[p].first && model.pairs[p].second == last_[p].second &&
+           model.pairs[p].rho == last_[p].solution.rho;
+  }
+  if (!same || last_.empty()) {
+    return absl::FailedPreconditionError(
+        "probabilities can be fitted only to the model of this trainer's last training; train again first");
+  }
+  ParallelForBlocks(last_.size(), 1, [&](std::size_t p, std::size_t) {
+    const PairProblem& pair = last_[p];
+    const std::uint64_t stream =
+        static_cast<std::uint64_t>(pair.first) * model.class_count + static_cast<std::uint64_t>(pair.second);
+    const std::vector<double> decisions =
+        CrossValidatedDecisions(pair.View(gram_), Options(), {pair.solution.alpha, pair.solution.products},
+                                ExamplesByRow(pair), parameters_.seed, stream);
+    model.pairs[p].platt = FitSigmoid(decisions, pair.y);
+    model.pairs[p].has_platt = true;
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace fulcrum::classify

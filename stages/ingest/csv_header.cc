@@ -1,0 +1,167 @@
+#include "stages/ingest/csv_header.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "arrow/buffer.h"
+#include "arrow/csv/options.h"
+#include "arrow/csv/parser.h"
+#include "arrow/io/interfaces.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/arrow_status.h"
+#include "stages/ingest/input_stream.h"
+#include "stages/ingest/number_text.h"
+
+namespace fulcrum::ingest {
+namespace {
+
+constexpr std::int64_t kReadBytes = 1 << 20;
+// A "line" longer than this is a file that is no CSV, not a table with very many columns.
+constexpr std::size_t kLongestLineBytes = std::size_t{256} << 20;
+constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// Reads a stream line by line. "\n", "\r\n" and "\r" end a line, as in Arrow's parser.
+class LineReader {
+ public:
+  LineReader(std::shared_ptr<arrow::io::InputStream> stream, std::string doing)
+      : stream_(std::move(stream)), doing_(std::move(doing)) {}
+
+  /// The next line without its end, or nothing after the last.
+  absl::StatusOr<std::optional<std::string>> Next() {
+    std::string line;
+    for (;;) {
+      if (position_ == block_.size()) {
+        FULCRUM_RETURN_IF_ERROR(ReadBlock());
+        if (block_.empty()) return EndOfStream(std::move(line));
+      }
+      SkipSecondHalfOfLineEnd();
+      const std::size_t end = std::min(block_.find_first_of("\r\n", position_), block_.size());
+      line.append(block_, position_, end - position_);
+      position_ = end;
+      if (line.size() > kLongestLineBytes) {
+        return absl::DataLossError(absl::StrCat(doing_, ": a line is longer than ", kLongestLineBytes,
+                                                " bytes; this does not look like a CSV file"));
+      }
+      if (end < block_.size()) {
+        after_carriage_return_ = block_[position_++] == '\r';
+        return line;
+      }
+    }
+  }
+
+ private:
+  absl::Status ReadBlock() {
+    FULCRUM_ASSIGN_OR_RETURN(const auto buffer, FromArrow(stream_->Read(kReadBytes), doing_));
+    block_ = buffer->ToString();
+    position_ = 0;
+    return absl::OkStatus();
+  }
+
+  void SkipSecondHalfOfLineEnd() {
+    if (after_carriage_return_ && position_ < block_.size() && block_[position_] == '\n') ++position_;
+    after_carriage_return_ = false;
+  }
+
+  static std::optional<std::string> EndOfStream(std::string line) {
+    if (line.empty()) return std::nullopt;
+    return line;
+  }
+
+  std::shared_ptr<arrow::io::InputStream> stream_;
+  std::string doing_;
+  std::string block_;
+  std::size_t position_ = 0;
+  bool after_carriage_return_ = false;
+};
+
+absl::StatusOr<LineReader> OpenLines(const std::string& path) {
+  FULCRUM_ASSIGN_OR_RETURN(auto stream, OpenInput(path));
+  return LineReader(std::move(stream), absl::StrCat("cannot read '", path, "'"));
+}
+
+// Arrow's own parser splits the line, so that quotes mean the same here as in the rows.
+absl::StatusOr<std::vector<std::string>> SplitHeader(const std::string& line, const std::string& path) {
+  arrow::csv::BlockParser parser(arrow::csv::ParseOptions::Defaults(), /*num_cols=*/-1, /*first_row=*/1,
+                                 /*max_num_rows=*/1);
+  const std::string doing = absl::StrCat("cannot read the header line of '", path, "'");
+  std::uint32_t parsed_size = 0;
+  FULCRUM_RETURN_IF_ERROR(FromArrow(parser.ParseFinal(line, &parsed_size), doing));
+  std::vector<std::string> names;
+  FULCRUM_RETURN_IF_ERROR(FromArrow(parser.VisitLastRow([&](const std::uint8_t* data, std::uint32_t size, bool) {
+    names.emplace_back(reinterpret_cast<const char*>(data), size);
+    return arrow::Status::OK();
+  }),
+                                    doing));
+  return names;
+}
+
+absl::Status CheckNames(const std::vector<std::string>& names, const std::string& path) {
+  if (std::all_of(names.begin(), names.end(), [](const std::string& name) { return ParseNumber(name).has_value(); })) {
+    return absl::DataLossError(absl::StrCat(path, ", line 1: the file has no header, its first line is all numbers ('",
+                                            names.front(), "', ...); add a first line with the names of the columns"));
+  }
+  absl::flat_hash_set<absl::string_view> seen;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const absl::string_view name = absl::StripAsciiWhitespace(names[i]);
+    if (name.empty()) {
+      return absl::DataLossError(absl::StrCat(path, ", line 1: column ", i + 1,
+                                              " has no name; name it 'id' if it identifies the rows, "
+                                              "otherwise give it a name of its own or remove it"));
+    }
+    if (!seen.insert(name).second) {
+      return absl::DataLossError(
+          absl::StrCat(path, ", line 1: the column '", name, "' comes twice; rename or remove one of them"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const std::string& path) {
+  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, OpenLines(path));
+  for (;;) {
+    FULCRUM_ASSIGN_OR_RETURN(std::optional<std::string> line, lines.Next());
+    if (!line) {
+      return absl::DataLossError(absl::StrCat("'", path,
+                                              "' is empty; it needs a header line with the names of the "
+                                              "columns, and a line for each row"));
+    }
+    if (absl::StartsWith(*line, kByteOrderMark)) line->erase(0, kByteOrderMark.size());
+    if (line->empty()) continue;
+    FULCRUM_ASSIGN_OR_RETURN(std::vector<std::string> names, SplitHeader(*line, path));
+    FULCRUM_RETURN_IF_ERROR(CheckNames(names, path));
+    return names;
+  }
+}
+
+absl::StatusOr<std::vector<std::uint64_t>> LinesOfRecords(const std::string& path,
+                                                          std::span<const std::uint64_t> records) {
+  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, OpenLines(path));
+  absl::flat_hash_map<std::uint64_t, std::uint64_t> line_of_record;
+  for (std::uint64_t record : records) line_of_record[record] = 0;
+  std::size_t found = 0;
+  std::uint64_t line_number = 0;
+  for (std::uint64_t record = 0; found < line_of_record.size();) {
+    FULCRUM_ASSIGN_OR_RETURN(const std::optional<std::string> line, lines.Next());
+    if (!line) return absl::InternalError(absl::StrCat("'", path, "' changed while it was read; run again"));
+    ++line_number;
+    if (line->empty()) continue;
+    if (const auto wanted = line_of_record.find(record++); wanted != line_of_record.end()) {
+      wanted->second = line_number;
+      ++found;
+    }
+  }
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t record : records) numbers.push_back(line_of_record[record]);
+  return numbers;
+}
+
+}  // namespace fulcrum::ingest

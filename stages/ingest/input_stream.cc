@@ -1,0 +1,104 @@
+#include "stages/ingest/input_stream.h"
+
+#include <filesystem>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "arrow/filesystem/filesystem.h"
+#include "arrow/io/compressed.h"
+#include "arrow/io/interfaces.h"
+#include "arrow/util/compression.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/arrow_status.h"
+
+namespace fulcrum::ingest {
+namespace {
+
+struct Compression {
+  absl::string_view ending;
+  arrow::Compression::type type;
+};
+
+constexpr Compression kCompressions[] = {
+    {".gz", arrow::Compression::GZIP},
+    {".zst", arrow::Compression::ZSTD},
+};
+
+std::optional<Compression> CompressionOf(absl::string_view path) {
+  for (const Compression& compression : kCompressions) {
+    if (absl::EndsWithIgnoreCase(path, compression.ending)) return compression;
+  }
+  return std::nullopt;
+}
+
+// Arrow takes URIs and absolute paths only.
+std::string AbsoluteOrUri(const std::string& path) {
+  return absl::StrContains(path, "://") ? path : std::filesystem::absolute(path).string();
+}
+
+absl::Status CheckIsFile(const arrow::fs::FileInfo& info, const std::string& path) {
+  if (info.type() == arrow::fs::FileType::NotFound) {
+    return absl::NotFoundError(absl::StrCat("there is no file '", path, "'; check the path"));
+  }
+  if (info.type() == arrow::fs::FileType::Directory) {
+    return absl::NotFoundError(absl::StrCat("'", path, "' is a folder; name a file inside it"));
+  }
+  return absl::OkStatus();
+}
+
+struct Location {
+  std::shared_ptr<arrow::fs::FileSystem> file_system;
+  std::string path;   // as the file system knows it
+  std::string doing;  // for messages
+};
+
+absl::StatusOr<Location> Locate(const std::string& path) {
+  Location location;
+  location.doing = absl::StrCat("cannot open '", path, "'");
+  FULCRUM_ASSIGN_OR_RETURN(
+      location.file_system,
+      FromArrow(arrow::fs::FileSystemFromUriOrPath(AbsoluteOrUri(path), &location.path), location.doing));
+  FULCRUM_ASSIGN_OR_RETURN(const auto info,
+                           FromArrow(location.file_system->GetFileInfo(location.path), location.doing));
+  FULCRUM_RETURN_IF_ERROR(CheckIsFile(info, path));
+  return location;
+}
+
+// Keeps the codec, which Arrow's stream only borrows, alive for as long as the stream.
+absl::StatusOr<std::shared_ptr<arrow::io::InputStream>> Decompressed(std::shared_ptr<arrow::io::InputStream> raw,
+                                                                     arrow::Compression::type type,
+                                                                     const std::string& doing) {
+  FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<arrow::util::Codec> codec,
+                           FromArrow(arrow::util::Codec::Create(type), doing));
+  FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<arrow::io::InputStream> stream,
+                           FromArrow(arrow::io::CompressedInputStream::Make(codec.get(), raw), doing));
+  return std::shared_ptr<arrow::io::InputStream>(stream.get(), [stream, codec](arrow::io::InputStream*) {});
+}
+
+}  // namespace
+
+absl::string_view WithoutCompressionEnding(absl::string_view path) {
+  if (const auto compression = CompressionOf(path)) path.remove_suffix(compression->ending.size());
+  return path;
+}
+
+absl::StatusOr<std::shared_ptr<arrow::io::InputStream>> OpenInput(const std::string& path) {
+  FULCRUM_ASSIGN_OR_RETURN(const Location location, Locate(path));
+  FULCRUM_ASSIGN_OR_RETURN(auto raw, FromArrow(location.file_system->OpenInputStream(location.path), location.doing));
+  const auto compression = CompressionOf(path);
+  if (!compression) return raw;
+  return Decompressed(std::move(raw), compression->type, location.doing);
+}
+
+absl::StatusOr<std::shared_ptr<arrow::io::RandomAccessFile>> OpenRandomAccess(const std::string& path) {
+  FULCRUM_ASSIGN_OR_RETURN(const Location location, Locate(path));
+  if (CompressionOf(path)) {
+    return absl::DataLossError(absl::StrCat(location.doing,
+                                            ": this format cannot be read from a compressed file; "
+                                            "decompress it first"));
+  }
+  return FromArrow(location.file_system->OpenInputFile(location.path), location.doing);
+}
+
+}  // namespace fulcrum::ingest

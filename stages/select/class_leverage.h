@@ -1,0 +1,24 @@
+// Leverage scores of the class groups, scaled as a strategy wants them. METHOD section 1, "Scale".
+#pragma once
+
+#include <vector>
+
+#include "stages/select/strategy.h"
+
+namespace fulcrum::select {
+
+/// l_i of the group: as they are, times m/k (the mean becomes 1), or over the largest (which becomes 1).
+std::vector<double> ScaledLeverage(const Group& group, LeverageScale scale);
+
+/// The unlabeled rows of all groups and, in the same order, their scores.
+struct ScoredRows {
+  RowList rows;
+  std::vector<double> scores;
+};
+/// Scores are times m/k inside each class, so that classes of different sizes and ranks compare.
+ScoredRows ScoreUnlabeledByLeverage(const Candidates& candidates);
+
+/// Fills in class and unscaled leverage of each pick from the group it is in.
+void AnnotateFromGroups(const Candidates& candidates, std::span<Pick> picks);
+
+}  // namespace fulcrum::select

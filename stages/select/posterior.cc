@@ -1,0 +1,90 @@
+#include "stages/select/posterior.h"
+
+#include <cassert>
+#include <cmath>
+
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+#include "stages/kernel/kernel_block.h"
+#include "stages/linalg/blas.h"
+#include "stages/linalg/cholesky.h"
+
+namespace fulcrum::select {
+namespace {
+
+constexpr std::size_t kCandidatesPerBlock = 256;
+
+absl::StatusOr<Matrix<double>> FactorLabeledKernel(const PosteriorRequest& request) {
+  const std::size_t size = request.labeled.size();
+  Matrix<double> kernel(size, size);
+  kernel::ComputeKernelSymmetric(request.kernel, *request.features, request.labeled, kernel.view());
+  for (std::size_t i = 0; i < size; ++i) kernel(i, i) += request.noise;
+  return linalg::FactorCholesky(std::move(kernel));
+}
+
+}  // namespace
+
+Posterior::Posterior(const PosteriorRequest& request)
+    : request_(request),
+      variances_(request.candidates.size()),
+      means_(Matrix<double>::Zero(request.candidates.size(), request.targets.rows())),
+      factor_count_(request.labeled.size()) {
+  if (request.updates > 0) {
+    factors_ = Matrix<double>(request.candidates.size(), request.labeled.size() + request.updates);
+  }
+}
+
+absl::StatusOr<Posterior> Posterior::Compute(const PosteriorRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> lower, FactorLabeledKernel(request));
+  Matrix<double> solved_targets = Matrix<double>::CopyOf(request.targets);
+  linalg::SolveLowerForRows(lower.view(), solved_targets.view());
+  Posterior posterior(request);
+  ParallelForBlocks(request.candidates.size(), kCandidatesPerBlock, [&](std::size_t first, std::size_t count) {
+    posterior.ComputeBlock(lower.view(), solved_targets.view(), first, count);
+  });
+  return posterior;
+}
+
+void Posterior::ComputeBlock(ConstMatrixView lower, ConstMatrixView solved_targets, std::size_t first,
+                             std::size_t count) {
+  const std::size_t labeled = request_.labeled.size();
+  Matrix<double> own_buffer;
+  if (factors_.empty()) own_buffer = Matrix<double>(count, labeled);
+  const MutableMatrixView block =
+      factors_.empty() ? own_buffer.view() : factors_.view().Block(first, 0, count, labeled);
+  if (labeled > 0) {
+    kernel::ComputeKernelBlock(request_.kernel, *request_.features, request_.candidates.subspan(first, count),
+                               request_.labeled, block);
+    linalg::SolveLowerForRows(lower, block);
+  }
+  if (!means_.empty() && labeled > 0) {
+    linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0, block, solved_targets, 0.0,
+                 means_.view().Rows(first, count));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const double prior =
+        kernel::KernelDiagonal(request_.kernel, request_.features->squared_norms()[request_.candidates[first + i]]);
+    variances_[first + i] = prior - (labeled > 0 ? linalg::Dot(block.row(i), block.row(i)) : 0.0);
+  }
+}
+
+void Posterior::Label(std::size_t candidate) {
+  assert(factor_count_ < factors_.cols());
+  const double scale = 1 / std::sqrt(variances_[candidate] + request_.noise);
+  const std::vector<double> own(factors_.row(candidate).begin(), factors_.row(candidate).begin() + factor_count_);
+  const RowIndex row = request_.candidates[candidate];
+  ParallelForBlocks(variances_.size(), kCandidatesPerBlock, [&](std::size_t first, std::size_t count) {
+    Matrix<double> column(count, 1);
+    kernel::ComputeKernelBlock(request_.kernel, *request_.features, request_.candidates.subspan(first, count),
+                               std::span(&row, 1), column.view());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto factors = factors_.row(first + i);
+      const double covariance = column(i, 0) - linalg::Dot(factors.first(factor_count_), own);
+      factors[factor_count_] = covariance * scale;
+      variances_[first + i] -= factors[factor_count_] * factors[factor_count_];
+    }
+  });
+  ++factor_count_;
+}
+
+}  // namespace fulcrum::select

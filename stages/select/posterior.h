@@ -1,0 +1,53 @@
+// The Gaussian process given the labeled examples: what QUIRE's closed form and hybrid's coverage are made of.
+//   variance(x) = k(x,x) - k_l' (K_ll + noise I)^-1 k_l        mean(x) = k_l' (K_ll + noise I)^-1 y_l
+// Costs O(n l) kernel values and O(n l^2) operations, in blocks of candidates under oneTBB; the result does not
+// depend on the number of threads. Not thread-safe for writing.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/core/matrix.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+#include "stages/kernel/kernel_function.h"
+
+namespace fulcrum::select {
+
+struct PosteriorRequest {
+  const kernel::Features* features = nullptr;
+  kernel::KernelFunction kernel;
+  std::span<const RowIndex> labeled;
+  std::span<const RowIndex> candidates;
+  double noise = 1;              ///< lambda or mu; > 0
+  ConstMatrixView targets = {};  ///< one row of y_l a mean wanted; may be empty
+  std::size_t updates = 0;       ///< how often Label will be called; n (l + updates) numbers are kept if any
+};
+
+class Posterior {
+ public:
+  /// Fails where the kernel is not positive semi-definite. Keeps pointers to what the request points to.
+  static absl::StatusOr<Posterior> Compute(const PosteriorRequest& request);
+
+  /// By candidate, the noise not included.
+  std::span<const double> variances() const { return variances_; }
+  /// By candidate, one column a row of targets.
+  ConstMatrixView means() const { return means_.view(); }
+
+  /// Updates the variances by rank one as if this candidate were labeled. The means stay.
+  void Label(std::size_t candidate);
+
+ private:
+  explicit Posterior(const PosteriorRequest& request);
+  void ComputeBlock(ConstMatrixView lower, ConstMatrixView solved_targets, std::size_t first, std::size_t count);
+
+  PosteriorRequest request_;
+  std::vector<double> variances_;
+  Matrix<double> means_;
+  Matrix<double> factors_;  // a row a candidate: L^-1 k_l, then an entry an update; empty without updates
+  std::size_t factor_count_ = 0;
+};
+
+}  // namespace fulcrum::select

@@ -1,0 +1,49 @@
+#include "stages/select/strategy.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+namespace fulcrum::select {
+
+namespace {
+
+RowList RowsWhere(std::span<const ClassIndex> labels, bool labeled) {
+  RowList rows;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if ((labels[row] != kUnlabeled) == labeled) rows.push_back(static_cast<RowIndex>(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+RowList UnlabeledRows(std::span<const ClassIndex> labels) {
+  return RowsWhere(labels, false);
+}
+
+RowList LabeledRows(std::span<const ClassIndex> labels) {
+  return RowsWhere(labels, true);
+}
+
+std::vector<Pick> TopByScore(std::span<const RowIndex> rows, std::span<const double> scores, std::size_t count) {
+  assert(rows.size() == scores.size());
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(std::min(count, order.size()));
+  std::partial_sort(order.begin(), middle, order.end(), [&](std::size_t a, std::size_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : rows[a] < rows[b];
+  });
+  std::vector<Pick> picks;
+  for (auto position = order.begin(); position != middle; ++position) {
+    picks.push_back({.row = rows[*position], .gain = scores[*position]});
+  }
+  return picks;
+}
+
+void AnnotateClasses(const Candidates& candidates, std::span<Pick> picks) {
+  if (candidates.predicted.empty()) return;
+  for (Pick& pick : picks) pick.class_index = candidates.predicted[pick.row];
+}
+
+}  // namespace fulcrum::select

@@ -1,0 +1,141 @@
+#include "tests/architecture/include_rules.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <regex>
+#include <sstream>
+
+namespace fulcrum::architecture {
+
+// stages/core <- stages/linalg <- stages/kernel <- { classify, leverage <- select } <- storage <- pipeline
+const std::vector<FolderRule>& FolderRules() {
+  static const auto* const rules = new std::vector<FolderRule>{
+      {"stages/core", {}},
+      {"stages/ingest", {"stages/core"}},
+      {"stages/linalg", {"stages/core"}},
+      {"stages/kernel", {"stages/core", "stages/linalg"}},
+      {"stages/classify", {"stages/core", "stages/linalg", "stages/kernel"}},
+      {"stages/leverage", {"stages/core", "stages/linalg", "stages/kernel"}},
+      {"stages/select", {"stages/core", "stages/linalg", "stages/kernel", "stages/leverage"}},
+      {"storage", {"stages/"}},
+      {"pipeline", {"stages/", "storage"}},
+  };
+  return *rules;
+}
+
+const std::vector<LibraryRule>& LibraryRules() {
+  static const auto* const rules = new std::vector<LibraryRule>{
+      {"BLAS and LAPACK",
+       {"mkl", "cblas", "lapacke", "openblas"},
+       {"stages/linalg/"},
+       "one folder hides which linear algebra is below"},
+      {"Arrow and Parquet",
+       {"arrow/", "parquet/"},
+       {"stages/ingest/", "storage/", "pipeline/"},
+       "the numerical stages see matrices, never files"},
+      {"SQLite",
+       {"sqlite3"},
+       {"storage/", "pipeline/version.cc"},
+       "one folder keeps the promises about what is durable"},
+      {"gRPC and Protocol Buffers",
+       {"grpc", "google/protobuf/", "fulcrum/v1/"},
+       {"pipeline/"},
+       "stages and storage work without a network"},
+      {"oneTBB's flow graph",
+       {"tbb/flow_graph", "oneapi/tbb/flow_graph"},
+       {"pipeline/"},
+       "stages are functions; how they are chained is decided in one place"},
+      {"the command line and its formats",
+       {"CLI/", "nlohmann/", "yaml-cpp/"},
+       {"pipeline/"},
+       "stages and storage take structs, not text"},
+      {"LIBSVM", {"svm.h", "libsvm/"}, {}, "it is what the classifier is tested against"},
+      {"test code", {"tests/", "gtest/", "gmock/", "benchmark/"}, {}, "the program does not depend on its tests"},
+  };
+  return *rules;
+}
+
+namespace {
+
+bool StartsWithAny(const std::string& text, const std::vector<std::string>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return text.starts_with(prefix); });
+}
+
+bool IsInside(const std::string& path, const std::string& folder) {
+  return folder.ends_with('/') ? path.starts_with(folder) : path.starts_with(folder + "/");
+}
+
+const FolderRule* RuleOfFolder(const std::string& path) {
+  for (const FolderRule& rule : FolderRules()) {
+    if (IsInside(path, rule.folder)) return &rule;
+  }
+  return nullptr;
+}
+
+struct Include {
+  std::string header;
+  bool in_quotes = false;
+};
+
+std::optional<Include> ParseInclude(const std::string& line) {
+  static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"].*)");
+  std::smatch match;
+  if (!std::regex_match(line, match, pattern)) return std::nullopt;
+  return Include{match[2], match[1] == "\""};
+}
+
+/// What is wrong with one include, if anything.
+std::optional<std::string> Judge(const std::string& path, const FolderRule& rule, const Include& include) {
+  const std::string& header = include.header;
+  if (header.starts_with('.') || (include.in_quotes && header.find('/') == std::string::npos)) {
+    return "our headers are included by their path from the root";
+  }
+  for (const LibraryRule& library : LibraryRules()) {
+    if (StartsWithAny(header, library.header_prefixes) && !StartsWithAny(path, library.allowed_in)) {
+      return library.library + " must not be included here: " + library.reason;
+    }
+  }
+  const bool ours = header.starts_with("stages/") || header.starts_with("storage/") || header.starts_with("pipeline/");
+  if (!ours || IsInside(header, rule.folder)) return std::nullopt;
+  const bool allowed = std::any_of(rule.may_include.begin(), rule.may_include.end(),
+                                   [&](const auto& folder) { return IsInside(header, folder); });
+  if (allowed) return std::nullopt;
+  return rule.folder + " may not depend on it";
+}
+
+}  // namespace
+
+std::vector<std::string> FindViolations(const SourceFile& file) {
+  const FolderRule* rule = RuleOfFolder(file.path);
+  if (rule == nullptr) return {file.path + ": its folder has no rule; add one to FolderRules()"};
+  std::vector<std::string> violations;
+  std::istringstream lines(file.content);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const std::optional<Include> include = ParseInclude(line);
+    if (!include.has_value()) continue;
+    if (const auto fault = Judge(file.path, *rule, *include)) {
+      violations.push_back(file.path + ":" + std::to_string(number) + ": " + include->header + ": " + *fault);
+    }
+  }
+  return violations;
+}
+
+std::vector<SourceFile> ReadSourceTree(const std::string& root) {
+  std::vector<SourceFile> files;
+  for (const char* folder : {"stages", "storage", "pipeline"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(root) / folder)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cc") continue;
+      std::ifstream stream(entry.path(), std::ios::binary);
+      files.push_back({std::filesystem::relative(entry.path(), root).string(),
+                       std::string(std::istreambuf_iterator<char>(stream), {})});
+    }
+  }
+  return files;
+}
+
+}  // namespace fulcrum::architecture

@@ -1,0 +1,104 @@
+#include "stages/ingest/normalize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tbb/global_control.h"
+#include "tests/support/data_sets.h"
+#include "tests/support/matrices.h"
+
+namespace fulcrum::ingest {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const std::vector<NormalizeStep> kBoth = {NormalizeStep::kZscore, NormalizeStep::kUnit};
+
+double LargestDifference(ConstMatrixView a, ConstMatrixView b) {
+  double largest = 0;
+  for (std::size_t row = 0; row < a.rows(); ++row) {
+    for (std::size_t col = 0; col < a.cols(); ++col) largest = std::max(largest, std::abs(a(row, col) - b(row, col)));
+  }
+  return largest;
+}
+
+TEST(Normalize, ParsesStepsInTheirOrder) {
+  EXPECT_THAT(*ParseNormalization("none"), IsEmpty());
+  EXPECT_THAT(*ParseNormalization("zscore,unit"), ElementsAre(NormalizeStep::kZscore, NormalizeStep::kUnit));
+  EXPECT_THAT(*ParseNormalization(" unit , zscore "), ElementsAre(NormalizeStep::kUnit, NormalizeStep::kZscore));
+  for (const char* text : {"", "minmax", "zscore,", "unit,unit", "none,unit"}) {
+    EXPECT_EQ(ParseNormalization(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(Normalize, AgreesWithThePlainFormula) {
+  Matrix<double> features = testing::RandomMatrix(2000, 7, 5);
+  for (std::size_t row = 0; row < features.rows(); ++row) {
+    features(row, 1) = features(row, 1) * 100 + 1000;
+    features(row, 2) = 4;
+  }
+  Matrix<double> expected = features.Clone();
+  testing::StandardizeAndScaleToUnit(expected.view());
+  const auto normalizer = Normalizer::FitInPlace(kBoth, features.view());
+  ASSERT_TRUE(normalizer.ok());
+  EXPECT_LT(LargestDifference(features.view(), expected.view()), 1e-13);
+  EXPECT_THAT(normalizer->constant_columns(), ElementsAre(2));
+}
+
+TEST(Normalize, IsTheSameBitForBitWhateverTheThreads) {
+  const Matrix<double> original = testing::RandomMatrix(5000, 33, 9);
+  Matrix<double> results[2];
+  for (std::size_t threads : {1, 2}) {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+    results[threads - 1] = original.Clone();
+    ASSERT_TRUE(Normalizer::FitInPlace(kBoth, results[threads - 1].view()).ok());
+  }
+  EXPECT_EQ(LargestDifference(results[0].view(), results[1].view()), 0);
+}
+
+TEST(Normalize, AppliesTheTrainingStatisticsToOtherRows) {
+  Matrix<double> train(2, 1), test(1, 1);
+  train(0, 0) = 1;
+  train(1, 0) = 3;
+  test(0, 0) = 5;
+  const auto normalizer = Normalizer::FitInPlace({NormalizeStep::kZscore}, train.view());
+  normalizer->Apply(test.view());
+  // Mean 2, sample deviation sqrt(2).
+  EXPECT_DOUBLE_EQ(test(0, 0), 3 / std::sqrt(2.0));
+  EXPECT_DOUBLE_EQ(train(0, 0), -1 / std::sqrt(2.0));
+}
+
+TEST(Normalize, RowsOfZerosStayAndExtremeOnesReachUnitLength) {
+  const double largest = std::numeric_limits<double>::max();
+  Matrix<double> features = Matrix<double>::Zero(4, 3);
+  features(1, 0) = largest, features(1, 1) = largest, features(1, 2) = -largest;
+  features(2, 0) = 3e-300, features(2, 1) = 4e-300;
+  features(3, 0) = 3, features(3, 2) = 4;
+  ASSERT_TRUE(Normalizer::FitInPlace({NormalizeStep::kUnit}, features.view()).ok());
+  EXPECT_THAT(features.row(0), ElementsAre(0, 0, 0));
+  EXPECT_NEAR(features(1, 2), -1 / std::sqrt(3.0), 1e-15);
+  EXPECT_NEAR(features(2, 1), 0.8, 1e-15);
+  EXPECT_NEAR(features(3, 2), 0.8, 1e-15);
+}
+
+TEST(Normalize, OverflowIsAnErrorNotANaN) {
+  Matrix<double> features(2, 1);
+  features(0, 0) = 1e300;
+  features(1, 0) = -1e300;
+  EXPECT_EQ(Normalizer::FitInPlace(kBoth, features.view()).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(Normalize, ASingleRowHasNoDeviation) {
+  Matrix<double> features = testing::RandomMatrix(1, 3, 1);
+  const auto normalizer = Normalizer::FitInPlace(kBoth, features.view());
+  ASSERT_TRUE(normalizer.ok());
+  EXPECT_THAT(features.row(0), ElementsAre(0, 0, 0));
+  EXPECT_EQ(normalizer->constant_columns().size(), 3u);
+}
+
+}  // namespace
+}  // namespace fulcrum::ingest

@@ -1,0 +1,123 @@
+#include "stages/linalg/krylov_eigensolver.h"
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+#include "stages/core/random.h"
+#include "stages/linalg/dense_eigensolver.h"
+#include "tbb/global_control.h"
+#include "tests/support/matrices.h"
+
+namespace fulcrum::linalg {
+namespace {
+
+using kernel::KernelFunction;
+using kernel::KernelType;
+
+Matrix<double> RbfKernel(std::size_t rows, std::size_t dims, double sigma, std::uint64_t seed) {
+  const auto points = testing::RandomMatrix(rows, dims, seed);
+  return testing::NaiveKernel({.type = KernelType::kRbf, .sigma = sigma}, points.view(), points.view());
+}
+
+std::vector<double> Scores(const TopEigen& top) {
+  std::vector<double> scores(top.vectors.rows(), 0.0);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    for (std::size_t j = 0; j < top.rank; ++j) scores[i] += top.vectors(i, j) * top.vectors(i, j);
+  }
+  return scores;
+}
+
+void ExpectSameScores(const TopEigen& a, const TopEigen& b, double tolerance) {
+  ASSERT_EQ(a.rank, b.rank);
+  const auto scores_a = Scores(a), scores_b = Scores(b);
+  for (std::size_t i = 0; i < scores_a.size(); ++i) ASSERT_NEAR(scores_a[i], scores_b[i], tolerance) << "row " << i;
+}
+
+TEST(KrylovEigensolver, EqualsDenseOverDecayingAndFlatSpectra) {
+  for (double sigma : {8.0, 4.0, 2.5}) {
+    for (double tau : {0.3, 0.5, 0.75}) {
+      const Matrix<double> matrix = RbfKernel(600, 5, sigma, 1);
+      const DenseSymmetricOperator op(matrix.view());
+      const auto krylov = SolveTopEigenKrylov(op, {.tau = tau});
+      const auto dense = SolveTopEigenDense(matrix.view(), {.tau = tau});
+      ASSERT_TRUE(krylov.ok() && dense.ok());
+      ExpectSameScores(*krylov, *dense, 1e-8);
+      EXPECT_GE(krylov->trace_share, tau);
+      EXPECT_LT(krylov->residual, 1e-6);
+    }
+  }
+}
+
+TEST(KrylovEigensolver, UsesFarFewerProductsThanRows) {
+  const Matrix<double> matrix = RbfKernel(600, 5, 4, 1);
+  const auto top = SolveTopEigenKrylov(DenseSymmetricOperator(matrix.view()), {.tau = 0.5});
+  ASSERT_TRUE(top.ok());
+  EXPECT_EQ(top->engine, "krylov");
+  EXPECT_LT(top->products, 200u);
+}
+
+TEST(KrylovEigensolver, HandsOverToDenseWhereTheRankIsLarge) {
+  const Matrix<double> matrix = RbfKernel(300, 20, 1, 2);  // nearly the identity
+  const auto top = SolveTopEigenKrylov(DenseSymmetricOperator(matrix.view()), {.tau = 0.9});
+  ASSERT_TRUE(top.ok());
+  EXPECT_EQ(top->engine, "dense");
+  EXPECT_NE(top->reason.find("handed over"), std::string::npos) << top->reason;
+}
+
+TEST(KrylovEigensolver, WarmStartGivesTheSameScoresWithFewerProducts) {
+  Matrix<double> matrix = RbfKernel(800, 5, 4, 3);
+  const DenseSymmetricOperator before(matrix.view());
+  const auto first = SolveTopEigenKrylov(before, {.tau = 0.75});
+  ASSERT_TRUE(first.ok());
+  // Row 17 leaves, a copy of row 3 takes its place.
+  for (std::size_t i = 0; i < 800; ++i) matrix(17, i) = matrix(i, 17) = matrix(3, i);
+  matrix(17, 17) = matrix(17, 3) = matrix(3, 17) = 1;
+  const DenseSymmetricOperator after(matrix.view());
+  const auto cold = SolveTopEigenKrylov(after, {.tau = 0.75});
+  const auto warm = SolveTopEigenKrylov(after, {.tau = 0.75, .start = first->vectors.view()});
+  ASSERT_TRUE(cold.ok() && warm.ok());
+  ExpectSameScores(*warm, *cold, 1e-8);
+  EXPECT_LT(warm->products, cold->products);
+}
+
+TEST(KrylovEigensolver, RankOneMatrix) {
+  Matrix<double> matrix(200, 200);
+  for (std::size_t i = 0; i < 200; ++i) std::fill_n(matrix.row(i).data(), 200, 1.0);
+  const auto top = SolveTopEigenKrylov(DenseSymmetricOperator(matrix.view()), {.tau = 1.0});
+  ASSERT_TRUE(top.ok()) << top.status();
+  EXPECT_EQ(top->rank, 1u);
+  for (double score : Scores(*top)) EXPECT_NEAR(score, 1.0 / 200, 1e-12);
+}
+
+TEST(KrylovEigensolver, IdentityIsADegenerateCut) {
+  Matrix<double> matrix = Matrix<double>::Zero(150, 150);
+  for (std::size_t i = 0; i < 150; ++i) matrix(i, i) = 1;
+  const auto top = SolveTopEigenKrylov(DenseSymmetricOperator(matrix.view()), {.tau = 0.5});
+  ASSERT_TRUE(top.ok()) << top.status();
+  EXPECT_EQ(top->rank, 75u);
+  EXPECT_TRUE(top->degenerate_cut);
+}
+
+TEST(KrylovEigensolver, FindsRepeatedEigenvaluesBeyondTheBlockWidth) {
+  // Twenty equal leading eigenvalues: more than a block holds, so the first invariant subspace lacks some of them.
+  constexpr std::size_t kSize = 400;
+  Matrix<double> matrix = Matrix<double>::Zero(kSize, kSize);
+  for (std::size_t i = 0; i < kSize; ++i) matrix(i, i) = i < 20 ? 10 : 0.01;
+  const auto top = SolveTopEigenKrylov(DenseSymmetricOperator(matrix.view()), {.tau = 0.9});
+  ASSERT_TRUE(top.ok()) << top.status();
+  EXPECT_EQ(top->rank, 19u);
+  EXPECT_TRUE(top->degenerate_cut);
+}
+
+TEST(KrylovEigensolver, IsTheSameBitForBitOnAnyNumberOfThreads) {
+  const Matrix<double> matrix = RbfKernel(700, 5, 4, 5);
+  const DenseSymmetricOperator op(matrix.view());
+  const auto with_all = SolveTopEigenKrylov(op, {.tau = 0.6});
+  const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
+  const auto with_one = SolveTopEigenKrylov(op, {.tau = 0.6});
+  ASSERT_TRUE(with_all.ok() && with_one.ok());
+  EXPECT_EQ(Scores(*with_all), Scores(*with_one));
+}
+
+}  // namespace
+}  // namespace fulcrum::linalg
