@@ -18,6 +18,9 @@ if(FULCRUM_BLAS STREQUAL "MKL")
     target_include_directories(fulcrum_blas SYSTEM INTERFACE "${FULCRUM_MKL_INCLUDE}")
     target_link_libraries(fulcrum_blas INTERFACE
       "${FULCRUM_MKL_LP64}" "${FULCRUM_MKL_SEQUENTIAL}" "${FULCRUM_MKL_CORE}" Threads::Threads m dl)
+    # The interface layer finds the other two at run time only; a linker that drops what it sees no call to would
+    # leave the program without them.
+    target_link_options(fulcrum_blas INTERFACE "LINKER:--no-as-needed")
   endif()
   target_compile_definitions(fulcrum_blas INTERFACE FULCRUM_BLAS_MKL=1)
 elseif(FULCRUM_BLAS STREQUAL "OpenBLAS")

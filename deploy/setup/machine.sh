@@ -2,7 +2,7 @@
 # What the machine is and offers: system, rights, disk, memory, cores.
 
 # The sizes were measured on Debian 12, amd64, and rounded up.
-readonly packages_mib=2000
+readonly packages_mib=1500
 readonly mkl_mib=2300
 readonly arrow_mib=500
 readonly build_mib=1500
