@@ -20,9 +20,12 @@ first_labels() {
     NR > 1 && seen[$1]++ < count { print NR - 2 "," $1 }' "$1"
 }
 
-# show_table CSV: its columns, one under the other.
+# show_table CSV: its columns, one under the other, with as many digits as a person reads.
 show_table() {
-  awk -F, '{ for (i = 1; i <= NF; i++) printf "  %-14s", $i; print "" }' "$1"
+  awk -F, '{
+    for (i = 1; i <= NF; i++) printf "%10s", $i ~ /[.][0-9][0-9][0-9][0-9][0-9]/ ? sprintf("%.4f", $i) : $i
+    print ""
+  }' "$1"
 }
 
 printf '\n1. A pool of 5,000 examples: two classes that overlap (ringnorm), 20 features\n'

@@ -32,11 +32,11 @@ configure_arguments() {
 }
 
 configure() {
-  local preset=$1 fresh=()
+  local preset=$1
   shift
-  # Paths found with other arguments must not linger in the cache.
-  [[ ! -f build/$preset/configured ]] || fresh=(--fresh)
-  cmake "${fresh[@]}" --preset "$preset" "$@"
+  # Paths found with other arguments must not linger. (cmake --fresh would throw away objects too.)
+  [[ ! -f build/$preset/configured ]] || rm -f "build/$preset/CMakeCache.txt"
+  cmake --preset "$preset" "$@"
 }
 
 configure_if_needed() {

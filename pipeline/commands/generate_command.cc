@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_registry.h"
+#include "pipeline/commands/option_checks.h"
 #include "pipeline/text_sink.h"
 #include "stages/core/matrix.h"
 #include "stages/core/parallel.h"
@@ -28,6 +29,8 @@ continue fewer. The file appears when it is whole; a name that ends in .gz is co
 Example:
   fulcrum generate ringnorm --rows 7400 --seed 1 --out ringnorm.csv.gz)";
 
+constexpr std::uint64_t kMostRows = 4294967295;  // what a row number can count
+constexpr std::size_t kMostDims = 1000000;
 constexpr std::size_t kRowsPerTask = 256;
 constexpr std::size_t kTasksPerWrite = 32;
 
@@ -93,18 +96,28 @@ absl::Status Generate(const GenerateOptions& options) {
 
 CommandRun AddGenerate(CLI::App& app) {
   auto options = std::make_shared<GenerateOptions>();
-  app.add_option("problem", options->problem, "ringnorm or twonorm")->required();
+  app.add_option("problem", options->problem, "ringnorm or twonorm")->type_name("")->required();
   app.add_option("--rows", options->rows, "How many rows, at least 1")
+      ->type_name("N")
       ->required()
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4294967295}));
-  app.add_option("--dims", options->dims, "How many features")
+      ->check(WholeNumber())
+      ->check(CLI::Range(std::uint64_t{1}, kMostRows).description(""));
+  app.add_option("--dims", options->dims, "How many features, at least 1")
+      ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1000000}));
-  app.add_option("--seed", options->seed, "The same seed gives the same rows everywhere")->capture_default_str();
+      ->check(WholeNumber())
+      ->check(CLI::Range(std::size_t{1}, kMostDims).description(""));
+  app.add_option("--seed", options->seed, "The same seed gives the same rows everywhere")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(WholeNumber());
   app.add_option("--mean-factor", options->mean_factor,
                  "The numerator of a; 2 for twonorm and 1 for ringnorm unless given")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--out", options->out, "CSV file to write; - is standard output")->capture_default_str();
+      ->type_name("NUMBER")
+      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+  app.add_option("--out", options->out, "CSV file to write; - is standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
   app.footer(kFooter);
   return [options] { return Generate(*options); };
 }

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_format.h"
+#include "pipeline/commands/option_checks.h"
 #include "pipeline/commands/select_options.h"
 #include "pipeline/exit_codes.h"
 #include "stages/leverage/engine_registry.h"
-#include "stages/select/strategy_registry.h"
 #include "tbb/info.h"
 
 namespace fulcrum::pipeline {
@@ -36,6 +36,9 @@ Output files (CSV, .csv.gz by name; they appear when all of them are whole, or n
     seconds    by stage, and total; stages of different classes overlap
     notes      what you should know: constant columns, classes without labels, a batch smaller than asked
 
+Leverage scale: on a class of many rows the unscaled leverage (about k/m) vanishes beside diversity; mean
+or max give it weight.
+
 Example:
   fulcrum select --pool pool.csv.gz --labels labels.csv --batch 20 --out batch.csv --report report.json
 )";
@@ -53,19 +56,14 @@ void AddInputs(CLI::App& app, SelectOptions& options) {
       ->group(group);
 }
 
-std::string StrategyNames() {
-  return absl::StrJoin(select::Strategies(), ", ",
-                       [](std::string* out, const select::StrategyEntry& entry) { out->append(entry.name); });
-}
-
 void AddSelection(CLI::App& app, SelectOptions& options) {
   const char* group = "Selection";
-  app.add_option("--strategy", options.strategy,
-                 absl::StrCat("One of ", StrategyNames(), "; 'list' tells when to use which"))
+  app.add_option("--strategy", options.strategy, "How to choose; 'list' tells what there is and when to use it")
       ->capture_default_str()
       ->type_name("NAME")
       ->group(group);
   app.add_option("--batch", options.batch, "How many rows to select, at least 1")
+      ->check(WholeNumber())
       ->capture_default_str()
       ->type_name("N")
       ->group(group);
@@ -74,17 +72,18 @@ void AddSelection(CLI::App& app, SelectOptions& options) {
       ->type_name("NUMBER")
       ->group(group);
   app.add_option("--leverage-scale", options.leverage_scale,
-                 "dbalevs: none (as published), mean (times m/k) or max (the largest becomes 1); on large classes "
-                 "unscaled leverage vanishes beside diversity")
+                 "dbalevs: none (as published), mean (times m/k), max (largest is 1)")
       ->capture_default_str()
       ->type_name("SCALE")
       ->group(group);
 }
 
 std::string EngineHelp() {
-  return absl::StrJoin(leverage::Engines(), "; ", [](std::string* out, const leverage::Engine& engine) {
-    absl::StrAppend(out, engine.name, ": ", engine.summary);
-  });
+  std::string text = "Engines:\n";
+  for (const leverage::Engine& engine : leverage::Engines()) {
+    absl::StrAppendFormat(&text, "  %-11s  %s\n", engine.name, engine.summary);
+  }
+  return text;
 }
 
 void AddLeverage(CLI::App& app, SelectOptions& options) {
@@ -106,7 +105,10 @@ void AddLeverage(CLI::App& app, SelectOptions& options) {
       ->capture_default_str()
       ->type_name("NUMBER")
       ->group(group);
-  app.add_option("--engine", options.engine, EngineHelp())->capture_default_str()->type_name("NAME")->group(group);
+  app.add_option("--engine", options.engine, "How to find the eigenvectors, see below")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group(group);
 }
 
 void AddClassifier(CLI::App& app, SelectOptions& options) {
@@ -150,6 +152,7 @@ void AddRunning(CLI::App& app, SelectOptions& options) {
   const char* group = "Running";
   options.threads = std::max(1, tbb::info::default_concurrency());
   app.add_option("--seed", options.seed, "The same seed and input give the same batch, whatever the threads")
+      ->check(WholeNumber())
       ->capture_default_str()
       ->type_name("N")
       ->group(group);
@@ -168,7 +171,7 @@ void AddSelectOptions(CLI::App& app, SelectOptions& options) {
   AddClassifier(app, options);
   AddOutputs(app, options);
   AddRunning(app, options);
-  app.footer(absl::StrCat(kFooter, "\n", ExitCodeHelp()));
+  app.footer(absl::StrCat(kFooter, "\n", EngineHelp(), "\n", ExitCodeHelp()));
 }
 
 }  // namespace fulcrum::pipeline

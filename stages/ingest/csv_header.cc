@@ -151,7 +151,7 @@ absl::StatusOr<std::vector<std::uint64_t>> LinesOfRecords(const std::string& pat
   std::uint64_t line_number = 0;
   for (std::uint64_t record = 0; found < line_of_record.size();) {
     FULCRUM_ASSIGN_OR_RETURN(const std::optional<std::string> line, lines.Next());
-    if (!line) return absl::InternalError(absl::StrCat("'", path, "' changed while it was read; run again"));
+    if (!line) return absl::OutOfRangeError(absl::StrCat("'", path, "' has only ", record, " records"));
     ++line_number;
     if (line->empty()) continue;
     if (const auto wanted = line_of_record.find(record++); wanted != line_of_record.end()) {

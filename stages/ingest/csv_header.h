@@ -15,7 +15,8 @@ namespace fulcrum::ingest {
 absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const std::string& path);
 
 /// Line numbers, counted from 1, of the records with these numbers, counted from 0 with the header as
-/// record 0: blank lines are lines but not records. Reads the file up to the last one.
+/// record 0: blank lines are lines but not records. Reads the file up to the last one; OutOfRange where there
+/// are fewer.
 absl::StatusOr<std::vector<std::uint64_t>> LinesOfRecords(const std::string& path,
                                                           std::span<const std::uint64_t> records);
 

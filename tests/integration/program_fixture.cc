@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::testing {
@@ -35,13 +36,17 @@ ProcessResult ProgramTest::Select(const std::vector<std::string>& options) const
   return Run(words);
 }
 
+std::string ProgramTest::RowId(std::size_t row) {
+  return absl::StrCat("r", row);
+}
+
 std::string ProgramTest::PoolText(std::size_t rows) {
   Random random(11);
   std::ostringstream text;
   text << "id,label,f0,f1,f2,f3\n";
   for (std::size_t row = 0; row < rows; ++row) {
     const bool positive = row % 2 == 1;
-    text << "r" << row << (positive ? ",pos" : ",neg");
+    text << RowId(row) << (positive ? ",pos" : ",neg");
     for (int col = 0; col < 4; ++col) text << "," << (positive ? 1 : -1) + 0.6 * random.Normal();
     text << "\n";
   }
@@ -51,7 +56,7 @@ std::string ProgramTest::PoolText(std::size_t rows) {
 std::string ProgramTest::LabelText(std::size_t count) {
   std::ostringstream text;
   text << "id,label\n";
-  for (std::size_t row = 0; row < count; ++row) text << "r" << row << (row % 2 == 1 ? ",pos\n" : ",neg\n");
+  for (std::size_t row = 0; row < count; ++row) text << RowId(row) << (row % 2 == 1 ? ",pos\n" : ",neg\n");
   return text.str();
 }
 

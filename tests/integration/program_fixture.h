@@ -22,6 +22,8 @@ class ProgramTest : public ::testing::Test {
   /// `fulcrum select` on the folder's pool and labels, with more options.
   ProcessResult Select(const std::vector<std::string>& options) const;
 
+  /// "r7"
+  static std::string RowId(std::size_t row);
   /// Two clouds in four dimensions, ids r0, r1, ...: even rows around -1 ("neg"), odd ones around 1 ("pos").
   static std::string PoolText(std::size_t rows);
   /// Labels of the first `count` rows.

@@ -107,7 +107,8 @@ TEST_F(SelectBadInputTest, OptionsOutOfTheirRange) {
   ExpectUsage({"--svm-c", "0"}, HasSubstr("--svm-c is 0"));
   ExpectUsage({"--batch", "0"}, HasSubstr("--batch is 0; it must be at least 1"));
   ExpectUsage({"--threads", "0"}, HasSubstr("--threads is 0"));
-  ExpectUsage({"--batch", "-3"}, HasSubstr("--batch"));
+  ExpectUsage({"--batch", "-3"}, HasSubstr("--batch: '-3' is not a whole number"));
+  ExpectUsage({"--seed", "1.5"}, HasSubstr("--seed: '1.5' is not a whole number"));
   ExpectUsage({"--tau", "half"}, HasSubstr("--tau"));
 }
 
@@ -148,8 +149,9 @@ TEST_F(SelectBadInputTest, MissingFileOptions) {
 
 TEST_F(SelectBadInputTest, AConstantColumnIsNotedAndHarmless) {
   std::string pool = "id,same,f0\n";
-  for (int row = 0; row < 40; ++row)
-    pool += "r" + std::to_string(row) + ",7," + std::to_string(row % 2 * 3 + row * 0.01) + "\n";
+  for (std::size_t row = 0; row < 40; ++row)
+    pool +=
+        RowId(row) + ",7," + std::to_string(static_cast<double>(row % 2 * 3) + static_cast<double>(row) * 0.01) + "\n";
   folder_.Write("pool.csv", pool);
   const ProcessResult result = Select({"--batch", "4"});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
@@ -159,7 +161,7 @@ TEST_F(SelectBadInputTest, AConstantColumnIsNotedAndHarmless) {
 
 TEST_F(SelectBadInputTest, IdenticalRowsAreNoted) {
   std::string pool = "id,f0,f1\n";
-  for (int row = 0; row < 40; ++row) pool += "r" + std::to_string(row) + ",1,2\n";
+  for (std::size_t row = 0; row < 40; ++row) pool += RowId(row) + ",1,2\n";
   folder_.Write("pool.csv", pool);
   const ProcessResult result = Select({"--batch", "4"});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
@@ -169,7 +171,7 @@ TEST_F(SelectBadInputTest, IdenticalRowsAreNoted) {
 
 TEST_F(SelectBadInputTest, AnEmptyClassGroupIsNotedAndItsShareGoesToTheOthers) {
   std::string predictions = "id,label\n";
-  for (int row = 0; row < 40; ++row) predictions += "r" + std::to_string(row) + ",pos\n";
+  for (std::size_t row = 0; row < 40; ++row) predictions += RowId(row) + ",pos\n";
   folder_.Write("predictions.csv", predictions);
   const ProcessResult result = Select({"--batch", "6", "--predictions", File("predictions.csv")});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;

@@ -43,7 +43,7 @@ TEST_F(SelectTest, PrintsTheBatchAndNothingElseOnAPipe) {
     ids.insert(batch[i].at("id"));
   }
   EXPECT_EQ(ids.size(), 8u);
-  for (int row = 0; row < 6; ++row) EXPECT_EQ(ids.count("r" + std::to_string(row)), 0u) << "labeled already";
+  for (std::size_t row = 0; row < 6; ++row) EXPECT_EQ(ids.count(RowId(row)), 0u) << "labeled already";
 }
 
 TEST_F(SelectTest, ScoresOfAClassSumToItsRankAndAgreeWithBatchAndReport) {
@@ -58,7 +58,7 @@ TEST_F(SelectTest, ScoresOfAClassSumToItsRankAndAgreeWithBatchAndReport) {
   const CsvRows scores = ParseCsv(Read("scores.csv"));
   ASSERT_EQ(scores.size(), 200u);
   for (std::size_t row = 0; row < scores.size(); ++row) {
-    EXPECT_EQ(scores[row].at("id"), "r" + std::to_string(row));
+    EXPECT_EQ(scores[row].at("id"), RowId(row));
     EXPECT_EQ(scores[row].at("labeled"), row < 6 ? "1" : "0");
     sums[scores[row].at("class")] += std::stod(scores[row].at("leverage"));
     leverage_of[scores[row].at("id")] = scores[row].at("leverage");
@@ -123,7 +123,7 @@ TEST_F(SelectTest, EveryStrategyGivesABatch) {
 
 TEST_F(SelectTest, PredictionsTakeThePlaceOfTheClassifier) {
   std::string predictions = "id,label\n";
-  for (int row = 0; row < 200; ++row) predictions += "r" + std::to_string(row) + (row < 50 ? ",neg\n" : ",pos\n");
+  for (std::size_t row = 0; row < 200; ++row) predictions += RowId(row) + (row < 50 ? ",neg\n" : ",pos\n");
   folder_.Write("predictions.csv", predictions);
   const ProcessResult result = Select(
       {"--predictions", File("predictions.csv"), "--scores", File("scores.csv"), "--report", File("report.json")});
@@ -137,7 +137,7 @@ TEST_F(SelectTest, PredictionsTakeThePlaceOfTheClassifier) {
 
 TEST_F(SelectTest, APredictedClassWithoutLabelsIsNotedAndTakesPart) {
   std::string predictions = "id,label\n";
-  for (int row = 0; row < 200; ++row) predictions += "r" + std::to_string(row) + (row % 4 == 0 ? ",new\n" : ",pos\n");
+  for (std::size_t row = 0; row < 200; ++row) predictions += RowId(row) + (row % 4 == 0 ? ",new\n" : ",pos\n");
   folder_.Write("predictions.csv", predictions);
   const ProcessResult result = Select({"--predictions", File("predictions.csv"), "--batch", "9"});
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;

@@ -17,6 +17,10 @@ namespace {
 
 constexpr int kCommits = 20;
 
+[[noreturn]] void WaitToBeKilled() {
+  for (;;) pause();
+}
+
 /// Runs in the child: commits one row at a time, acknowledges each, then leaves a transaction open.
 /// Returns only on failure.
 void CommitThenLeaveOneOpen(const std::string& path, int acknowledge) {
@@ -29,7 +33,7 @@ void CommitThenLeaveOneOpen(const std::string& path, int acknowledge) {
     const bool leave_open = id == kCommits;
     if (!leave_open && !transaction->Commit().ok()) return;
     if (write(acknowledge, "k", 1) != 1) return;
-    while (leave_open) pause();
+    if (leave_open) WaitToBeKilled();
   }
 }
 

@@ -1,0 +1,79 @@
+#include "stages/leverage/warm_start.h"
+
+#include <numeric>
+
+#include "gtest/gtest.h"
+#include "stages/leverage/leverage_scores.h"
+#include "stages/linalg/blas.h"
+#include "tests/support/matrices.h"
+
+namespace fulcrum::leverage {
+namespace {
+
+class WarmStartTest : public ::testing::Test {
+ protected:
+  LeverageScores Score(const StartSubspace& start = {}) {
+    auto scores = ComputeLeverage(linalg::DenseSymmetricOperator(kernel_.matrix()),
+                                  {.tau = 0.75,
+                                   .engine = "krylov",
+                                   .start = start.vectors.view(),
+                                   .start_multiplied = start.multiplied.view()});
+    EXPECT_TRUE(scores.ok()) << scores.status();
+    return *std::move(scores);
+  }
+
+  /// Rows [0, size) with `moved` of them replaced by rows from beyond.
+  static RowList Rows(std::size_t size, std::size_t moved) {
+    RowList rows(size);
+    std::iota(rows.begin(), rows.end(), 0);
+    for (std::size_t i = 0; i < moved; ++i) rows[i * 7] = static_cast<RowIndex>(size + i);
+    return rows;
+  }
+
+  static constexpr std::size_t kSize = 900;
+  kernel::DenseFeatures features_{testing::RandomMatrix(1200, 5, 1)};
+  kernel::RowSetKernel kernel_{{.type = kernel::KernelType::kRbf, .sigma = 4}, features_};
+};
+
+TEST_F(WarmStartTest, CarriesTheProductsOver) {
+  kernel_.Update(Rows(kSize, 0));
+  WarmStart warm;
+  warm.Remember(kernel_.rows(), Score().eigen);
+  kernel_.Update(Rows(kSize, 5));
+  const StartSubspace start = warm.For(kernel_);
+  ASSERT_FALSE(start.multiplied.empty());
+  Matrix<double> expected(kSize, start.vectors.cols());
+  linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kNo, 1.0, kernel_.matrix(), start.vectors.view(), 0.0,
+               expected.view());
+  for (std::size_t i = 0; i < kSize; ++i) {
+    for (std::size_t j = 0; j < expected.cols(); ++j) ASSERT_NEAR(start.multiplied(i, j), expected(i, j), 1e-9);
+  }
+}
+
+TEST_F(WarmStartTest, GivesTheColdScoresWithFewerProducts) {
+  kernel_.Update(Rows(kSize, 0));
+  WarmStart warm;
+  warm.Remember(kernel_.rows(), Score().eigen);
+  for (std::size_t moved : {1, 5, 40}) {
+    kernel_.Update(Rows(kSize, moved));
+    const auto cold = Score();
+    const auto started = Score(warm.For(kernel_));
+    ASSERT_EQ(cold.eigen.rank, started.eigen.rank);
+    for (std::size_t i = 0; i < kSize; ++i) ASSERT_NEAR(cold.scores[i], started.scores[i], 1e-8) << moved << " moved";
+    EXPECT_LT(started.eigen.products, cold.eigen.products) << moved << " moved";
+  }
+}
+
+TEST_F(WarmStartTest, StartsColdWhereTooMuchIsNew) {
+  kernel_.Update(Rows(kSize, 0));
+  WarmStart warm;
+  EXPECT_TRUE(warm.For(kernel_).vectors.empty()) << "nothing remembered yet";
+  warm.Remember(kernel_.rows(), Score().eigen);
+  RowList beyond(600);
+  std::iota(beyond.begin(), beyond.end(), 600);
+  kernel_.Update(beyond);
+  EXPECT_TRUE(warm.For(kernel_).vectors.empty());
+}
+
+}  // namespace
+}  // namespace fulcrum::leverage
