@@ -188,7 +188,7 @@ absl::Status ScoreLeverage(const RoundWork&, GroupWork& group) {
   if (group.rows.empty()) return absl::OkStatus();
   linalg::TopEigen& eigen = group.eigen;
   group.rank = eigen.rank;
-  group.scores = leverage::SquaredRowNorms(eigen.vectors.view(), eigen.rank);
+  group.scores = leverage::ScoresFromVectors(eigen.vectors.view(), eigen.rank);
   group.report.rank = eigen.rank;
   group.report.trace_share = eigen.trace_share;
   group.report.engine = eigen.engine;

@@ -1,7 +1,9 @@
 #include "stages/kernel/row_set_kernel.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "stages/core/parallel.h"
 #include "stages/kernel/kernel_block.h"
 
 namespace fulcrum::kernel {
@@ -9,6 +11,11 @@ namespace {
 
 // Beyond this share of newcomers a symmetric rebuild, which computes each value once, is as fast.
 constexpr double kRebuildShare = 0.4;
+
+// The kernel of leavers is kept up to this share of the set: beyond, nobody corrects sums by it.
+constexpr double kDepartedShare = 0.1;
+// Rows whose columns are written together: enough to read the new values a cache line at a time.
+constexpr std::size_t kRowsPerTask = 64;
 
 std::size_t WithSlack(std::size_t size) { return size + std::max<std::size_t>(32, size / 32); }
 
@@ -33,6 +40,7 @@ RowSetKernel::UpdateStats RowSetKernel::Update(std::span<const RowIndex> rows) {
   }
   stats.entered = entering.size();
   stats.left = holes.size();
+  RememberDeparted(holes);
   if (static_cast<double>(entering.size()) > kRebuildShare * static_cast<double>(rows.size())) {
     stats.rebuilt = true;
     Rebuild(rows);
@@ -42,28 +50,52 @@ RowSetKernel::UpdateStats RowSetKernel::Update(std::span<const RowIndex> rows) {
   return stats;
 }
 
-void RowSetKernel::FillHoles(std::span<const RowIndex> entering, std::vector<std::size_t>& holes) {
+void RowSetKernel::RememberDeparted(std::span<const std::size_t> holes) {
+  departed_ = {};
+  departed_.others = rows_;
+  for (std::size_t position : holes) departed_.rows.push_back(rows_[position]);
+  if (static_cast<double>(holes.size()) > kDepartedShare * static_cast<double>(rows_.size())) return;
+  departed_.values = Matrix<double>(holes.size(), rows_.size());
+  for (std::size_t i = 0; i < holes.size(); ++i) {
+    std::copy_n(storage_.row(holes[i]).data(), rows_.size(), departed_.values.row(i).data());
+  }
+}
+
+void RowSetKernel::FillHoles(std::span<const RowIndex> entering, std::span<const std::size_t> holes) {
   for (std::size_t position : holes) position_[rows_[position]] = kAbsent;
-  EnsureCapacity(rows_.size() + entering.size() - std::min(entering.size(), holes.size()));
+  const std::size_t reused = std::min(entering.size(), holes.size());
+  EnsureCapacity(rows_.size() + entering.size() - reused);
+  MoveLastInto(holes.subspan(reused));
   std::vector<std::size_t> filled;
-  for (RowIndex row : entering) {
-    std::size_t position = rows_.size();
-    if (filled.size() < holes.size()) {
-      position = holes[filled.size()];
-    } else {
-      rows_.push_back(row);
-    }
-    rows_[position] = row;
-    position_[row] = static_cast<std::uint32_t>(position);
+  for (std::size_t i = 0; i < entering.size(); ++i) {
+    const std::size_t position = i < reused ? holes[i] : rows_.size();
+    if (i >= reused) rows_.push_back(entering[i]);
+    rows_[position] = entering[i];
+    position_[entering[i]] = static_cast<std::uint32_t>(position);
     filled.push_back(position);
   }
-  const std::size_t reused = std::min(filled.size(), holes.size());
+  ComputeRows(filled);
+}
+
+void RowSetKernel::MoveLastInto(std::span<const std::size_t> holes) {
+  std::vector<std::pair<std::size_t, std::size_t>> moves;  // from, to
   // From the back, so that a hole at the end is dropped before anything is moved into it.
-  for (std::size_t i = holes.size(); i-- > reused;) {
-    MoveRow(rows_.size() - 1, holes[i]);
+  for (std::size_t i = holes.size(); i-- > 0;) {
+    const std::size_t last = rows_.size() - 1;
+    if (holes[i] != last) {
+      moves.emplace_back(last, holes[i]);
+      rows_[holes[i]] = rows_[last];
+      position_[rows_[last]] = static_cast<std::uint32_t>(holes[i]);
+    }
     rows_.pop_back();
   }
-  ComputeRows(filled);
+  const std::size_t size = rows_.size() + holes.size();
+  for (const auto& [from, to] : moves) std::copy_n(storage_.row(from).data(), size, storage_.row(to).data());
+  ParallelForBlocks(rows_.size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    for (std::size_t row = first; row < first + count; ++row) {
+      for (const auto& [from, to] : moves) storage_(row, to) = storage_(row, from);
+    }
+  });
 }
 
 void RowSetKernel::Rebuild(std::span<const RowIndex> rows) {
@@ -81,29 +113,19 @@ void RowSetKernel::Rebuild(std::span<const RowIndex> rows) {
   ComputeKernelSymmetric(kernel_, *features_, rows_, storage_.view().Block(0, 0, rows_.size(), rows_.size()));
 }
 
-void RowSetKernel::MoveRow(std::size_t from, std::size_t to) {
-  if (from == to) return;
-  const std::size_t size = rows_.size();
-  const MutableMatrixView values = storage_.view();
-  std::copy_n(values.row(from).data(), size, values.row(to).data());
-  for (std::size_t i = 0; i < size; ++i) values(i, to) = values(i, from);
-  values(to, to) = values(from, from);
-  rows_[to] = rows_[from];
-  position_[rows_[to]] = static_cast<std::uint32_t>(to);
-}
-
 void RowSetKernel::ComputeRows(std::span<const std::size_t> positions) {
   if (positions.empty()) return;
   RowList changed;
   for (std::size_t position : positions) changed.push_back(rows_[position]);
   Matrix<double> values(changed.size(), rows_.size());
   ComputeKernelBlock(kernel_, *features_, changed, rows_, values.view());
+  ParallelForBlocks(rows_.size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      for (std::size_t row = first; row < first + count; ++row) storage_(row, positions[i]) = values(i, row);
+    }
+  });
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    // A column is strided through the whole matrix, so rows are written first and columns follow below.
     std::copy_n(values.row(i).data(), rows_.size(), storage_.row(positions[i]).data());
-  }
-  for (std::size_t row = 0; row < rows_.size(); ++row) {
-    for (std::size_t i = 0; i < positions.size(); ++i) storage_(row, positions[i]) = values(i, row);
   }
   for (std::size_t i = 0; i < positions.size(); ++i) {
     storage_(positions[i], positions[i]) = KernelDiagonal(kernel_, features_->squared_norms()[changed[i]]);

@@ -22,6 +22,13 @@ class RowSetKernel {
     bool rebuilt = false;  ///< more changed than an update in place is worth
   };
 
+  /// The last Update's leavers and their kernel with the rows of that time, for those who correct sums over the set.
+  struct Departed {
+    RowList rows;
+    RowList others;         ///< all rows of the set before the update
+    Matrix<double> values;  ///< rows x others; empty where too many left to be worth it
+  };
+
   /// Keeps a reference to `features`, which must outlive it.
   RowSetKernel(const KernelFunction& kernel, const Features& features);
 
@@ -29,6 +36,7 @@ class RowSetKernel {
   /// stay keep their places where possible.
   UpdateStats Update(std::span<const RowIndex> rows);
 
+  const Departed& departed() const { return departed_; }
   /// The row behind each row and column of matrix().
   std::span<const RowIndex> rows() const { return rows_; }
   /// Position of a pool row in rows(); the row must be in the set.
@@ -43,8 +51,9 @@ class RowSetKernel {
   static constexpr std::uint32_t kAbsent = ~std::uint32_t{0};
 
   void Rebuild(std::span<const RowIndex> rows);
-  void FillHoles(std::span<const RowIndex> entering, std::vector<std::size_t>& holes);
-  void MoveRow(std::size_t from, std::size_t to);
+  void RememberDeparted(std::span<const std::size_t> holes);
+  void FillHoles(std::span<const RowIndex> entering, std::span<const std::size_t> holes);
+  void MoveLastInto(std::span<const std::size_t> holes);
   void ComputeRows(std::span<const std::size_t> positions);
   void EnsureCapacity(std::size_t size);
 
@@ -52,6 +61,7 @@ class RowSetKernel {
   const Features* features_;
   RowList rows_;
   std::vector<std::uint32_t> position_;  // by pool row
+  Departed departed_;
   Matrix<double> storage_;               // capacity x capacity; the set's matrix is its leading block
 };
 

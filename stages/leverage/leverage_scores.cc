@@ -8,14 +8,15 @@
 
 namespace fulcrum::leverage {
 
-std::vector<double> SquaredRowNorms(ConstMatrixView vectors, std::size_t rank) {
-  std::vector<double> norms(vectors.rows());
-  for (std::size_t i = 0; i < vectors.rows(); ++i) {
-    double sum = 0;
-    for (double value : vectors.row(i).first(rank)) sum += value * value;
-    norms[i] = std::min(sum, 1.0);
+std::vector<double> ScoresFromVectors(ConstMatrixView vectors, std::size_t rank) {
+  std::vector<double> scores(vectors.cols(), 0.0);
+  for (std::size_t i = 0; i < rank; ++i) {
+    const auto vector = vectors.row(i);
+    for (std::size_t j = 0; j < vector.size(); ++j) scores[j] += vector[j] * vector[j];
   }
-  return norms;
+  // Rounding may not carry a score above one.
+  for (double& score : scores) score = std::min(score, 1.0);
+  return scores;
 }
 
 absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperator& kernel,
@@ -43,7 +44,7 @@ absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& 
                                                const LeverageRequest& request) {
   LeverageScores result;
   FULCRUM_ASSIGN_OR_RETURN(result.eigen, SolveLeadingSpace(kernel, request));
-  result.scores = SquaredRowNorms(result.eigen.vectors.view(), result.eigen.rank);
+  result.scores = ScoresFromVectors(result.eigen.vectors.view(), result.eigen.rank);
   return result;
 }
 

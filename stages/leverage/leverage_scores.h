@@ -18,7 +18,7 @@ struct LeverageRequest {
   double tau = 0.5;
   std::string engine = "auto";  ///< a name from the engine registry
   std::uint64_t seed = 1;
-  ConstMatrixView start = {};             ///< last round's subspace, in the order of the rows now, or empty
+  ConstMatrixView start = {};             ///< last round's subspace over the rows now, or empty
   ConstMatrixView start_multiplied = {};  ///< the kernel times `start`, where known (see warm_start.h)
 };
 
@@ -35,7 +35,7 @@ absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperat
 absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& kernel,
                                                const LeverageRequest& request);
 
-/// l_i = squared norm of the first `rank` elements of row i.
-std::vector<double> SquaredRowNorms(ConstMatrixView vectors, std::size_t rank);
+/// l_i = sum of squares of element i of the first `rank` vectors (vectors are rows).
+std::vector<double> ScoresFromVectors(ConstMatrixView vectors, std::size_t rank);
 
 }  // namespace fulcrum::leverage

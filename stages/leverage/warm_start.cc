@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "stages/kernel/kernel_block.h"
-#include "stages/linalg/blas.h"
-#include "stages/linalg/tall_skinny.h"
+#include "stages/linalg/vector_block.h"
 
 namespace fulcrum::leverage {
 namespace {
@@ -15,16 +13,6 @@ namespace {
 // With more newcomers than this the old subspace says too little, and a vector that only newcomers know of
 // could be missed.
 constexpr double kLargestNewShare = 0.2;
-// With more changes than this, multiplying anew is as fast as correcting the old products.
-constexpr double kLargestCorrectedShare = 0.02;
-
-Matrix<double> GatherRows(ConstMatrixView source, std::span<const std::size_t> rows) {
-  Matrix<double> gathered(rows.size(), source.cols());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::copy_n(source.row(rows[i]).data(), source.cols(), gathered.row(i).data());
-  }
-  return gathered;
-}
 
 }  // namespace
 
@@ -34,6 +22,7 @@ struct WarmStart::Change {
   std::vector<std::size_t> old_position;  // of each row now; kNew for newcomers
   std::vector<std::size_t> newcomers;     // positions now
   std::vector<std::size_t> departed;      // positions then
+  Matrix<double> newcomer_kernel;         // newcomers x rows now
 };
 
 void WarmStart::Remember(std::span<const RowIndex> rows, linalg::TopEigen eigen) {
@@ -57,65 +46,76 @@ WarmStart::Change WarmStart::CompareRows(const kernel::RowSetKernel& kernel) con
   return change;
 }
 
-void WarmStart::ExtendToNewcomers(const kernel::RowSetKernel& kernel, const Change& change,
-                                  Matrix<double>& vectors) const {
-  // All extensions are taken from the rows that stayed (newcomers are still zero) before any of them is written.
-  Matrix<double> extended(change.newcomers.size(), vectors.cols());
-  for (std::size_t i = 0; i < change.newcomers.size(); ++i) {
-    linalg::Gemv(linalg::Transpose::kYes, 1.0, vectors.view(), kernel.matrix().row(change.newcomers[i]), 0.0,
-                 extended.row(i));
+Matrix<double> WarmStart::CarryEntries(const Change& change, ConstMatrixView old) const {
+  Matrix<double> carried(old.rows(), change.old_position.size());
+  for (std::size_t i = 0; i < old.rows(); ++i) {
+    for (std::size_t j = 0; j < carried.cols(); ++j) {
+      carried(i, j) = change.old_position[j] == Change::kNew ? 0.0 : old(i, change.old_position[j]);
+    }
   }
-  for (std::size_t i = 0; i < change.newcomers.size(); ++i) {
-    for (std::size_t j = 0; j < vectors.cols(); ++j) {
-      const double eigenvalue = eigen_.values[std::min(j, eigen_.values.size() - 1)];
-      vectors(change.newcomers[i], j) = eigenvalue > 0 ? extended(i, j) / eigenvalue : 0.0;
+  return carried;
+}
+
+void WarmStart::ExtendToNewcomers(const Change& change, Matrix<double>& vectors) const {
+  // Taken from the rows that stayed: the newcomers' own entries are still zero.
+  Matrix<double> extended(vectors.rows(), change.newcomers.size());
+  linalg::InnerProducts(vectors.view(), change.newcomer_kernel.view(), extended.view());
+  for (std::size_t i = 0; i < vectors.rows(); ++i) {
+    const double eigenvalue = eigen_.values[std::min(i, eigen_.values.size() - 1)];
+    for (std::size_t j = 0; j < change.newcomers.size(); ++j) {
+      vectors(i, change.newcomers[j]) = eigenvalue > 0 ? extended(i, j) / eigenvalue : 0.0;
     }
   }
 }
 
 Matrix<double> WarmStart::CarryProducts(const kernel::RowSetKernel& kernel, const Change& change,
                                         ConstMatrixView vectors) const {
-  const std::size_t m = vectors.rows();
-  Matrix<double> multiplied = Matrix<double>::Zero(m, vectors.cols());
-  for (std::size_t i = 0; i < m; ++i) {
-    if (change.old_position[i] == Change::kNew) continue;
-    std::copy_n(eigen_.multiplied.row(change.old_position[i]).data(), vectors.cols(), multiplied.row(i).data());
-  }
+  Matrix<double> multiplied = CarryEntries(change, eigen_.multiplied.view());
+  const std::size_t width = vectors.rows();
   if (!change.departed.empty()) {
-    RowList departed_rows;
-    for (std::size_t position : change.departed) departed_rows.push_back(rows_[position]);
-    Matrix<double> to_departed(m, departed_rows.size());
-    kernel::ComputeKernelBlock(kernel.kernel(), kernel.features(), kernel.rows(), departed_rows, to_departed.view());
-    linalg::TallMultiply(-1.0, to_departed.view(), GatherRows(eigen_.vectors.view(), change.departed).view(), 1.0,
-                         multiplied.view());
+    Matrix<double> weights(width, change.departed.size());
+    for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t j = 0; j < change.departed.size(); ++j) weights(i, j) = eigen_.vectors(i, change.departed[j]);
+    }
+    const Matrix<double> to_departed = CarryEntries(change, kernel.departed().values.view());
+    linalg::Combine(-1.0, weights.view(), to_departed.view(), 1.0, multiplied.view());
   }
-  for (std::size_t newcomer : change.newcomers) {
-    // The kernel is symmetric: its column is its row.
-    const auto column = kernel.matrix().row(newcomer);
-    for (std::size_t i = 0; i < m; ++i) linalg::Axpy(column[i], vectors.row(newcomer), multiplied.row(i));
-  }
-  for (std::size_t newcomer : change.newcomers) {
-    linalg::Gemv(linalg::Transpose::kYes, 1.0, vectors, kernel.matrix().row(newcomer), 0.0, multiplied.row(newcomer));
+  if (!change.newcomers.empty()) {
+    Matrix<double> weights(width, change.newcomers.size());
+    for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t j = 0; j < change.newcomers.size(); ++j) weights(i, j) = vectors(i, change.newcomers[j]);
+    }
+    linalg::Combine(1.0, weights.view(), change.newcomer_kernel.view(), 1.0, multiplied.view());
+    linalg::InnerProducts(vectors, change.newcomer_kernel.view(), weights.view());
+    for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t j = 0; j < change.newcomers.size(); ++j) multiplied(i, change.newcomers[j]) = weights(i, j);
+    }
   }
   return multiplied;
+}
+
+bool WarmStart::CanCarryProducts(const kernel::RowSetKernel& kernel, const Change& change) const {
+  if (eigen_.multiplied.empty()) return false;
+  if (change.departed.empty()) return true;
+  // The kernel's record of who left must speak of the same rows as ours.
+  return !kernel.departed().values.empty() && kernel.departed().others == rows_;
 }
 
 StartSubspace WarmStart::For(const kernel::RowSetKernel& kernel) const {
   StartSubspace start;
   if (rows_.empty() || kernel.rows().empty()) return start;
-  const Change change = CompareRows(kernel);
-  const auto m = static_cast<double>(kernel.rows().size());
-  if (static_cast<double>(change.newcomers.size()) > kLargestNewShare * m) return start;
-  start.vectors = Matrix<double>::Zero(kernel.rows().size(), eigen_.vectors.cols());
-  for (std::size_t i = 0; i < kernel.rows().size(); ++i) {
-    if (change.old_position[i] == Change::kNew) continue;
-    std::copy_n(eigen_.vectors.row(change.old_position[i]).data(), start.vectors.cols(), start.vectors.row(i).data());
+  Change change = CompareRows(kernel);
+  const std::size_t m = kernel.rows().size();
+  if (static_cast<double>(change.newcomers.size()) > kLargestNewShare * static_cast<double>(m)) return start;
+  start.vectors = CarryEntries(change, eigen_.vectors.view());
+  if (!change.newcomers.empty()) {
+    change.newcomer_kernel = Matrix<double>(change.newcomers.size(), m);
+    for (std::size_t i = 0; i < change.newcomers.size(); ++i) {
+      std::copy_n(kernel.matrix().row(change.newcomers[i]).data(), m, change.newcomer_kernel.row(i).data());
+    }
+    ExtendToNewcomers(change, start.vectors);
   }
-  ExtendToNewcomers(kernel, change, start.vectors);
-  const auto changes = static_cast<double>(change.newcomers.size() + change.departed.size());
-  if (!eigen_.multiplied.empty() && changes <= kLargestCorrectedShare * m) {
-    start.multiplied = CarryProducts(kernel, change, start.vectors.view());
-  }
+  if (CanCarryProducts(kernel, change)) start.multiplied = CarryProducts(kernel, change, start.vectors.view());
   return start;
 }
 

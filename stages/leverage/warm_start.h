@@ -16,8 +16,8 @@
 namespace fulcrum::leverage {
 
 struct StartSubspace {
-  Matrix<double> vectors;     ///< empty: start cold
-  Matrix<double> multiplied;  ///< the kernel matrix times `vectors`, or empty
+  Matrix<double> vectors;     ///< vectors are rows; empty: start cold
+  Matrix<double> multiplied;  ///< the vectors times the kernel matrix, or empty
 };
 
 class WarmStart {
@@ -31,9 +31,11 @@ class WarmStart {
  private:
   struct Change;
   Change CompareRows(const kernel::RowSetKernel& kernel) const;
-  void ExtendToNewcomers(const kernel::RowSetKernel& kernel, const Change& change, Matrix<double>& vectors) const;
-  Matrix<double> CarryProducts(const kernel::RowSetKernel& kernel, const Change& change,
-                               ConstMatrixView vectors) const;
+  /// Entries of vectors over the rows then, moved to the rows now; zero for newcomers.
+  Matrix<double> CarryEntries(const Change& change, ConstMatrixView old) const;
+  void ExtendToNewcomers(const Change& change, Matrix<double>& vectors) const;
+  bool CanCarryProducts(const kernel::RowSetKernel& kernel, const Change& change) const;
+  Matrix<double> CarryProducts(const kernel::RowSetKernel& kernel, const Change& change, ConstMatrixView vectors) const;
 
   RowList rows_;
   linalg::TopEigen eigen_;

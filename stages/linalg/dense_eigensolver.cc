@@ -11,27 +11,22 @@
 namespace fulcrum::linalg {
 namespace {
 
-/// The last `count` rows of `rows`, last first, as columns.
-Matrix<double> LastRowsAsColumns(ConstMatrixView rows, std::size_t count) {
-  Matrix<double> columns(rows.cols(), count);
-  for (std::size_t j = 0; j < count; ++j) {
-    const auto source = rows.row(rows.rows() - 1 - j);
-    for (std::size_t i = 0; i < source.size(); ++i) columns(i, j) = source[i];
+/// The last `count` rows, last first.
+Matrix<double> LastRowsReversed(ConstMatrixView rows, std::size_t count) {
+  Matrix<double> reversed(count, rows.cols());
+  for (std::size_t i = 0; i < count; ++i) {
+    std::copy_n(rows.row(rows.rows() - 1 - i).data(), rows.cols(), reversed.row(i).data());
   }
-  return columns;
+  return reversed;
 }
 
 double LargestResidual(ConstMatrixView matrix, const TopEigen& top) {
-  Matrix<double> products(matrix.rows(), top.rank);
-  const ConstMatrixView vectors = top.vectors.view().Cols(0, top.rank);
-  Gemm(Transpose::kNo, Transpose::kNo, 1.0, matrix, vectors, 0.0, products.view());
+  Matrix<double> residuals(top.rank, matrix.rows());
+  Gemm(Transpose::kNo, Transpose::kYes, 1.0, top.vectors.view(), matrix, 0.0, residuals.view());
   double largest = 0;
-  for (std::size_t j = 0; j < top.rank; ++j) {
-    double squares = 0;
-    for (std::size_t i = 0; i < matrix.rows(); ++i) {
-      squares += std::pow(products(i, j) - top.values[j] * vectors(i, j), 2);
-    }
-    largest = std::max(largest, std::sqrt(squares));
+  for (std::size_t i = 0; i < top.rank; ++i) {
+    Axpy(-top.values[i], top.vectors.row(i), residuals.row(i));
+    largest = std::max(largest, Norm(residuals.row(i)));
   }
   return top.values[0] > 0 ? largest / top.values[0] : largest;
 }
@@ -77,7 +72,7 @@ absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEig
   top.reason = "full decomposition as asked";
   top.rank = RankForShare(descending, trace, request.tau);
   top.values.assign(descending.begin(), descending.begin() + static_cast<std::ptrdiff_t>(top.rank));
-  top.vectors = LastRowsAsColumns(full.vectors.view(), top.rank);
+  top.vectors = LastRowsReversed(full.vectors.view(), top.rank);
   double sum = 0;
   for (double value : top.values) sum += value;
   top.trace_share = trace > 0 ? sum / trace : 1;

@@ -1,6 +1,6 @@
-// A growing orthonormal basis V with its products A V and its projection T = V^T A V.
+// A growing orthonormal basis V (vectors are rows) with its products V A and its projection T = V A V^T.
 //
-// Keeping A V costs a second basis in memory and buys exact residuals of any Ritz pair without another
+// Keeping V A costs a second basis in memory and buys exact residuals of any Ritz pair without another
 // product, and expansion in any direction: Krylov blocks from a cold start, residuals from a warm one.
 // Not thread-safe; its operations run in parallel inside.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace fulcrum::linalg {
 
-/// Approximate eigenpairs from the projection: Ritz vector j is V * coefficients column j.
+/// Approximate eigenpairs from the projection: Ritz vector j is coefficients row j times V.
 struct RitzPairs {
   std::vector<double> values;   ///< descending
   Matrix<double> coefficients;  ///< size x size
@@ -26,14 +26,14 @@ class KrylovBasis {
   explicit KrylovBasis(const SymmetricOperator& matrix);
 
   std::size_t size() const { return size_; }
-  /// Columns of A multiplied so far.
+  /// Vectors multiplied by A so far.
   std::size_t products() const { return products_; }
 
   /// Adds the directions of `block` (destroyed) that are new. Returns how many were.
   std::size_t Expand(MutableMatrixView block);
   /// Begins an empty basis with `block`, whose products are known already (both are destroyed).
   std::size_t Begin(MutableMatrixView block, MutableMatrixView block_multiplied);
-  /// A times the columns that the last Expand added: the next Krylov block.
+  /// A times the vectors that the last Expand added: the next Krylov block.
   ConstMatrixView LastProducts() const;
 
   absl::StatusOr<RitzPairs> SolveProjection() const;
@@ -41,21 +41,21 @@ class KrylovBasis {
   Matrix<double> RitzVectors(const RitzPairs& pairs, std::size_t count) const;
   /// A times the first `count` Ritz vectors.
   Matrix<double> RitzVectorsMultiplied(const RitzPairs& pairs, std::size_t count) const;
-  /// A u - theta u for the first `count` Ritz pairs, one a column.
+  /// A u - theta u for the first `count` Ritz pairs, one a row.
   Matrix<double> Residuals(const RitzPairs& pairs, std::size_t count) const;
 
  private:
-  void Reserve(std::size_t columns);
+  void Reserve(std::size_t count);
   void Append(ConstMatrixView block, ConstMatrixView block_multiplied);
-  ConstMatrixView vectors() const { return vectors_.view().Cols(0, size_); }
-  ConstMatrixView multiplied() const { return multiplied_.view().Cols(0, size_); }
+  ConstMatrixView vectors() const { return vectors_.view().Rows(0, size_); }
+  ConstMatrixView multiplied() const { return multiplied_.view().Rows(0, size_); }
 
   const SymmetricOperator& matrix_;
   std::size_t size_ = 0;
   std::size_t last_added_ = 0;
   std::size_t products_ = 0;
   Matrix<double> vectors_;     // V
-  Matrix<double> multiplied_;  // A V
+  Matrix<double> multiplied_;  // V A
   Matrix<double> projection_;  // T
 };
 

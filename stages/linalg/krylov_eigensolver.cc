@@ -55,7 +55,7 @@ void KrylovRun::Start() {
 }
 
 std::size_t KrylovRun::ExpandByRandom() {
-  Matrix<double> block(matrix_.size(), std::min(options_.block_width, matrix_.size()));
+  Matrix<double> block(std::min(options_.block_width, matrix_.size()), matrix_.size());
   for (std::size_t i = 0; i < block.rows(); ++i) {
     for (double& value : block.row(i)) value = random_.Normal();
   }

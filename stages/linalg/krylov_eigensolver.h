@@ -13,7 +13,7 @@
 namespace fulcrum::linalg {
 
 struct KrylovOptions {
-  /// Columns multiplied at a time: wide enough for the product to run at matrix speed.
+  /// Vectors multiplied at a time: wide enough for the product to run at matrix speed.
   std::size_t block_width = 12;
   /// Largest basis as a part of m before the dense solver takes over (where the operator is dense).
   double largest_basis_share = 0.4;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stages/linalg/blas.h"
 #include "stages/linalg/dense_eigensolver.h"
 
 namespace fulcrum::linalg {
@@ -15,31 +16,27 @@ constexpr double kDegenerateGap = 1e-10;
 // The estimate of a score's error is of first order; the margin covers what it leaves out.
 constexpr double kEstimateMargin = 10;
 
-std::vector<double> ColumnNorms(ConstMatrixView matrix) {
-  std::vector<double> squares(matrix.cols(), 0.0);
-  for (std::size_t i = 0; i < matrix.rows(); ++i) {
-    for (std::size_t j = 0; j < matrix.cols(); ++j) squares[j] += matrix(i, j) * matrix(i, j);
-  }
-  for (double& square : squares) square = std::sqrt(square);
-  return squares;
+std::vector<double> NormsOf(ConstMatrixView vectors) {
+  std::vector<double> norms(vectors.rows());
+  for (std::size_t i = 0; i < vectors.rows(); ++i) norms[i] = Norm(vectors.row(i));
+  return norms;
 }
 
-/// For each pair the largest |u_i r_i| over the rows. A Ritz vector is off by about r / gap, so pair j moves the
-/// score of row i, the sum of u_ij^2, by about 2 |u_ij r_ij| / gap.
+/// For each pair the largest |u r| over the pool rows. A Ritz vector is off by about r / gap, so pair i moves the
+/// score of row j, the sum of u_ij^2, by about 2 |u_ij r_ij| / gap.
 std::vector<double> LargestRowProducts(ConstMatrixView vectors, ConstMatrixView residuals) {
-  std::vector<double> largest(vectors.cols(), 0.0);
+  std::vector<double> largest(vectors.rows(), 0.0);
   for (std::size_t i = 0; i < vectors.rows(); ++i) {
-    for (std::size_t j = 0; j < vectors.cols(); ++j) {
-      largest[j] = std::max(largest[j], std::abs(vectors(i, j) * residuals(i, j)));
-    }
+    const auto u = vectors.row(i), r = residuals.row(i);
+    for (std::size_t j = 0; j < u.size(); ++j) largest[i] = std::max(largest[i], std::abs(u[j] * r[j]));
   }
   return largest;
 }
 
-Matrix<double> PickColumns(ConstMatrixView matrix, std::span<const std::size_t> columns) {
-  Matrix<double> picked(matrix.rows(), columns.size());
-  for (std::size_t i = 0; i < matrix.rows(); ++i) {
-    for (std::size_t j = 0; j < columns.size(); ++j) picked(i, j) = matrix(i, columns[j]);
+Matrix<double> PickRows(ConstMatrixView matrix, std::span<const std::size_t> rows) {
+  Matrix<double> picked(rows.size(), matrix.cols());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::copy_n(matrix.row(rows[i]).data(), matrix.cols(), picked.row(i).data());
   }
   return picked;
 }
@@ -96,7 +93,7 @@ RitzVerdict JudgeRitzPairs(const KrylovBasis& basis, const RitzPairs& pairs, con
   const std::size_t k = verdict.rank;
   const std::size_t inspected = std::min(pairs.values.size(), k + 1);
   const Matrix<double> residuals = basis.Residuals(pairs, inspected);
-  const std::vector<double> norms = ColumnNorms(residuals.view());
+  const std::vector<double> norms = NormsOf(residuals.view());
   verdict.rank_lower_bound = RankLowerBound(pairs, norms, target);
   if (!verdict.rank_found) {
     verdict.directions = residuals.Clone();
@@ -108,11 +105,11 @@ RitzVerdict JudgeRitzPairs(const KrylovBasis& basis, const RitzPairs& pairs, con
   verdict.largest_residual = *std::max_element(norms.begin(), norms.begin() + static_cast<std::ptrdiff_t>(k));
   verdict.degenerate_cut = has_next && pairs.values[k - 1] - pairs.values[k] <= kDegenerateGap * largest;
   const Matrix<double> vectors = basis.RitzVectors(pairs, k);
-  const std::vector<double> row_products = LargestRowProducts(vectors.view(), residuals.view().Cols(0, k));
+  const std::vector<double> row_products = LargestRowProducts(vectors.view(), residuals.view().Rows(0, k));
   const auto unsettled = UnsettledPairs(pairs, k, next, norms, row_products, request.score_tolerance);
   const bool cut_settled = verdict.degenerate_cut && verdict.largest_residual <= 0.1 * kDegenerateGap * largest;
   verdict.converged = (unsettled.empty() || cut_settled) && RankSettled(pairs, k, norms, target, trace);
-  verdict.directions = PickColumns(residuals.view(), unsettled);
+  verdict.directions = PickRows(residuals.view(), unsettled);
   return verdict;
 }
 

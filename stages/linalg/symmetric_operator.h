@@ -15,7 +15,7 @@ class SymmetricOperator {
   virtual ~SymmetricOperator() = default;
   virtual std::size_t size() const = 0;
   virtual double Trace() const = 0;
-  /// y = A x for a block of columns: x and y are size() x width.
+  /// y = x A for a block of vectors, one a row: x and y are width x size().
   virtual void Apply(ConstMatrixView x, MutableMatrixView y) const = 0;
   /// The matrix itself where it is in memory, for solvers that need all of it; an empty view otherwise.
   virtual ConstMatrixView Dense() const { return {}; }

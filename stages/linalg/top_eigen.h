@@ -17,7 +17,7 @@ struct TopEigenRequest {
   double score_tolerance = 1e-9;
   /// Seeds the random start block. The answer does not depend on it beyond the tolerance.
   std::uint64_t seed = 1;
-  /// Last round's subspace for the same rows (m x anything), or empty to start cold.
+  /// Last round's subspace for the same rows (vectors are rows of m), or empty to start cold.
   ConstMatrixView start = {};
   /// The matrix times `start`, where the caller has it cheaper than by multiplying; or empty.
   ConstMatrixView start_multiplied = {};
@@ -28,7 +28,7 @@ struct TopEigen {
   std::size_t rank = 0;
   /// The top k eigenvalues, largest first.
   std::vector<double> values;
-  /// m x at least k: the first k columns are the eigenvectors of `values`; what follows are further
+  /// At least k x m: the first k rows are the eigenvectors of `values`; what follows are further
   /// Ritz vectors that make the next start warmer.
   Matrix<double> vectors;
   /// The matrix times `vectors`; empty from the dense engine.

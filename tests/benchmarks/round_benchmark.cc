@@ -88,7 +88,7 @@ RowList SelectNaively(const kernel::Features& features, const RowList& rows, std
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (labels[rows[i]] != kUnlabeled) continue;
     gain[i] = 1;
-    for (std::size_t j = 0; j < top->rank; ++j) gain[i] += top->vectors(i, j) * top->vectors(i, j);
+    for (std::size_t j = 0; j < top->rank; ++j) gain[i] += top->vectors(j, i) * top->vectors(j, i);
     for (std::size_t j = 0; j < rows.size(); ++j) {
       if (labels[rows[j]] != kUnlabeled) gain[i] -= factor * kernel(i, j);
     }

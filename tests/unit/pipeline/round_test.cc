@@ -68,7 +68,7 @@ TEST_F(RoundTest, ScoresEqualAFullDecompositionOfEachClassGroup) {
     EXPECT_EQ(result->classes[static_cast<std::size_t>(class_index)].rows, group.size());
     for (std::size_t i = 0; i < group.size(); ++i) {
       double score = 0;
-      for (std::size_t j = 0; j < top->rank; ++j) score += top->vectors(i, j) * top->vectors(i, j);
+      for (std::size_t j = 0; j < top->rank; ++j) score += top->vectors(j, i) * top->vectors(j, i);
       ASSERT_NEAR(result->leverage[group[i]], score, 1e-8);
     }
   }

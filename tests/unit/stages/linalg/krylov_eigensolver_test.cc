@@ -20,9 +20,9 @@ Matrix<double> RbfKernel(std::size_t rows, std::size_t dims, double sigma, std::
 }
 
 std::vector<double> Scores(const TopEigen& top) {
-  std::vector<double> scores(top.vectors.rows(), 0.0);
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    for (std::size_t j = 0; j < top.rank; ++j) scores[i] += top.vectors(i, j) * top.vectors(i, j);
+  std::vector<double> scores(top.vectors.cols(), 0.0);
+  for (std::size_t i = 0; i < top.rank; ++i) {
+    for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += top.vectors(i, j) * top.vectors(i, j);
   }
   return scores;
 }

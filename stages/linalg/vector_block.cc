@@ -1,0 +1,106 @@
+#include "stages/linalg/vector_block.h"
+
+#include <cmath>
+#include <vector>
+
+#include "stages/core/parallel.h"
+#include "stages/linalg/blas.h"
+#include "stages/linalg/dense_eigensolver.h"
+
+namespace fulcrum::linalg {
+namespace {
+
+constexpr std::size_t kSlice = 1024;
+// A vector whose part outside the span of the others is smaller than this (relative, squared) is rounding noise.
+constexpr double kDependent = 1e-12;
+
+/// block -= (block basis^T) basis.
+void RemoveComponents(ConstMatrixView basis, MutableMatrixView block) {
+  if (basis.rows() == 0) return;
+  Matrix<double> coefficients(block.rows(), basis.rows());
+  InnerProducts(block, basis, coefficients.view());
+  Combine(-1.0, coefficients.view(), basis, 1.0, block);
+}
+
+/// The rotation R that makes R * block orthonormal, from the eigenvectors of the Gram matrix (SVQB, Stathopoulos and
+/// Wu 2002): all of it is matrix products, and the eigenvalues tell which directions are noise and are left out.
+Matrix<double> OrthonormalizingRotation(ConstMatrixView block) {
+  const std::size_t width = block.rows();
+  Matrix<double> gram(width, width);
+  InnerProducts(block, block, gram.view());
+  std::vector<double> scale(width);
+  for (std::size_t i = 0; i < width; ++i) scale[i] = gram(i, i) > 0 ? 1 / std::sqrt(gram(i, i)) : 0;
+  for (std::size_t i = 0; i < width; ++i) {
+    for (std::size_t j = 0; j < width; ++j) gram(i, j) *= scale[i] * scale[j];
+  }
+  const auto eigen = DecomposeSymmetric(std::move(gram));
+  if (!eigen.ok()) return {};
+  std::vector<std::size_t> kept;
+  for (std::size_t i = width; i-- > 0;) {
+    if (eigen->values[i] > kDependent * eigen->values.back()) kept.push_back(i);
+  }
+  Matrix<double> rotation(kept.size(), width);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const double length = std::sqrt(eigen->values[kept[i]]);
+    for (std::size_t j = 0; j < width; ++j) rotation(i, j) = scale[j] * eigen->vectors(kept[i], j) / length;
+  }
+  return rotation;
+}
+
+void Rotate(ConstMatrixView rotation, MutableMatrixView block) {
+  Matrix<double> rotated(rotation.rows(), block.cols());
+  Combine(1.0, rotation, block, 0.0, rotated.view());
+  CopyMatrix<double>(rotated.view(), block.Rows(0, rotation.rows()));
+}
+
+std::size_t OrthonormalizeBlock(MutableMatrixView block) {
+  const Matrix<double> rotation = OrthonormalizingRotation(block);
+  Rotate(rotation.view(), block);
+  return rotation.rows();
+}
+
+}  // namespace
+
+void InnerProducts(ConstMatrixView a, ConstMatrixView b, MutableMatrixView out) {
+  const std::size_t slices = (a.cols() + kSlice - 1) / kSlice;
+  std::vector<Matrix<double>> partial(slices);
+  ParallelForBlocks(a.cols(), kSlice, [&](std::size_t first, std::size_t count) {
+    Matrix<double>& sum = partial[first / kSlice];
+    sum = Matrix<double>(a.rows(), b.rows());
+    Gemm(Transpose::kNo, Transpose::kYes, 1.0, a.Cols(first, count), b.Cols(first, count), 0.0, sum.view());
+  });
+  CopyMatrix<double>(partial[0].view(), out);
+  for (std::size_t slice = 1; slice < slices; ++slice) {
+    for (std::size_t i = 0; i < out.rows(); ++i) Axpy(1.0, partial[slice].row(i), out.row(i));
+  }
+}
+
+void Combine(double alpha, ConstMatrixView coefficients, ConstMatrixView vectors, double beta,
+             MutableMatrixView result) {
+  ParallelForBlocks(vectors.cols(), kSlice, [&](std::size_t first, std::size_t count) {
+    Gemm(Transpose::kNo, Transpose::kNo, alpha, coefficients, vectors.Cols(first, count), beta,
+         result.Cols(first, count));
+  });
+}
+
+std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block) {
+  // Twice is enough (Kahan, Parlett): the second pass removes what rounding left in the first.
+  RemoveComponents(basis, block);
+  const std::size_t kept = OrthonormalizeBlock(block);
+  if (kept == 0) return 0;
+  RemoveComponents(basis, block.Rows(0, kept));
+  return OrthonormalizeBlock(block.Rows(0, kept));
+}
+
+std::size_t OrthonormalizeTogether(MutableMatrixView block, MutableMatrixView companion) {
+  std::size_t kept = block.rows();
+  for (int pass = 0; pass < 2 && kept > 0; ++pass) {
+    const Matrix<double> rotation = OrthonormalizingRotation(block.Rows(0, kept));
+    Rotate(rotation.view(), block.Rows(0, kept));
+    Rotate(rotation.view(), companion.Rows(0, kept));
+    kept = rotation.rows();
+  }
+  return kept;
+}
+
+}  // namespace fulcrum::linalg

@@ -1,0 +1,27 @@
+// Operations on blocks of long vectors: a few hundred rows, each a vector over many pool rows.
+//
+// Vectors are rows, so that each lies in one piece and MKL multiplies short, wide matrices, which it does up to
+// twice as fast as tall, narrow ones. Parallel over fixed slices of the vectors, sums taken in the order of the slices,
+// so that results do not depend on the number of threads.
+#pragma once
+
+#include "stages/core/matrix.h"
+
+namespace fulcrum::linalg {
+
+/// out(i, j) = inner product of vector i of `a` and vector j of `b`.
+void InnerProducts(ConstMatrixView a, ConstMatrixView b, MutableMatrixView out);
+
+/// result = alpha * coefficients * vectors + beta * result: each row a combination of `vectors`.
+void Combine(double alpha, ConstMatrixView coefficients, ConstMatrixView vectors, double beta,
+             MutableMatrixView result);
+
+/// Makes the vectors of `block` orthonormal among themselves and orthogonal to the orthonormal vectors of `basis`.
+/// Those that depend on the others are dropped. Returns how many are left, the first ones.
+std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block);
+
+/// Makes the vectors of `block` orthonormal and applies the same rotation to `companion` (A times the block, say).
+/// Returns how many are left, the first ones of both.
+std::size_t OrthonormalizeTogether(MutableMatrixView block, MutableMatrixView companion);
+
+}  // namespace fulcrum::linalg
