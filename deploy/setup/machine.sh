@@ -5,7 +5,7 @@
 readonly packages_mib=1500
 readonly mkl_mib=2300
 readonly arrow_mib=500
-readonly build_mib=1500
+readonly build_mib=1000
 
 # system_value FIELD: of the description that every distribution has; empty where it has none.
 system_value() { sed -n "s/^$1=//p" /etc/os-release 2>/dev/null | tr -d "\"'" || true; }
