@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "stages/linalg/blas.h"
 #include "stages/linalg/vector_block.h"
 
 namespace fulcrum::leverage {
@@ -56,12 +57,17 @@ Matrix<double> WarmStart::CarryEntries(const Change& change, ConstMatrixView old
   return carried;
 }
 
+double WarmStart::RitzValue(std::size_t index) const {
+  if (index < eigen_.values.size() || eigen_.multiplied.empty()) return eigen_.values[index];
+  return linalg::Dot(eigen_.vectors.row(index), eigen_.multiplied.row(index));
+}
+
 void WarmStart::ExtendToNewcomers(const Change& change, Matrix<double>& vectors) const {
   // Taken from the rows that stayed: the newcomers' own entries are still zero.
   Matrix<double> extended(vectors.rows(), change.newcomers.size());
   linalg::InnerProducts(vectors.view(), change.newcomer_kernel.view(), extended.view());
   for (std::size_t i = 0; i < vectors.rows(); ++i) {
-    const double eigenvalue = eigen_.values[std::min(i, eigen_.values.size() - 1)];
+    const double eigenvalue = RitzValue(i);
     for (std::size_t j = 0; j < change.newcomers.size(); ++j) {
       vectors(i, change.newcomers[j]) = eigenvalue > 0 ? extended(i, j) / eigenvalue : 0.0;
     }

@@ -33,6 +33,8 @@ class WarmStart {
   Change CompareRows(const kernel::RowSetKernel& kernel) const;
   /// Entries of vectors over the rows then, moved to the rows now; zero for newcomers.
   Matrix<double> CarryEntries(const Change& change, ConstMatrixView old) const;
+  /// Eigenvalue of a remembered vector, beyond the rank too.
+  double RitzValue(std::size_t index) const;
   void ExtendToNewcomers(const Change& change, Matrix<double>& vectors) const;
   bool CanCarryProducts(const kernel::RowSetKernel& kernel, const Change& change) const;
   Matrix<double> CarryProducts(const kernel::RowSetKernel& kernel, const Change& change, ConstMatrixView vectors) const;
