@@ -22,8 +22,8 @@ absl::Status CheckInput(const RoundInput& input, const kernel::Features& feature
     return absl::InternalError(
         absl::StrFormat("a round was given %d predictions for %d rows", input.predictions->size(), features.rows()));
   }
-  const bool any_left = std::any_of(input.labels.begin(), input.labels.end(),
-                                    [](ClassIndex label) { return label == kUnlabeled; });
+  const bool any_left =
+      std::any_of(input.labels.begin(), input.labels.end(), [](ClassIndex label) { return label == kUnlabeled; });
   if (!any_left) {
     return absl::OutOfRangeError(
         absl::StrFormat("all %d rows of the pool are labeled; nothing is left to select", features.rows()));

@@ -174,12 +174,12 @@ absl::Status SolveEigenproblem(const RoundWork& work, GroupWork& group) {
   group.start = group.memory->subspace.For(group.memory->kernel);
   group.report.warm = !group.start.vectors.empty();
   const linalg::DenseSymmetricOperator matrix(group.memory->kernel.matrix());
-  FULCRUM_ASSIGN_OR_RETURN(
-      group.eigen, leverage::SolveLeadingSpace(matrix, {.tau = work.spec.tau,
-                                                        .engine = work.spec.engine,
-                                                        .seed = work.spec.seed,
-                                                        .start = group.start.vectors.view(),
-                                                        .start_multiplied = group.start.multiplied.view()}));
+  FULCRUM_ASSIGN_OR_RETURN(group.eigen,
+                           leverage::SolveLeadingSpace(matrix, {.tau = work.spec.tau,
+                                                                .engine = work.spec.engine,
+                                                                .seed = work.spec.seed,
+                                                                .start = group.start.vectors.view(),
+                                                                .start_multiplied = group.start.multiplied.view()}));
   group.start = {};
   return absl::OkStatus();
 }

@@ -42,11 +42,11 @@ struct RoundMemory {
 
 struct GroupWork {
   GroupMemory* memory = nullptr;
-  RowList rows;                  // in pool order; the kernel has an order of its own
+  RowList rows;  // in pool order; the kernel has an order of its own
   leverage::StartSubspace start;
   linalg::TopEigen eigen;
   std::size_t rank = 0;
-  std::vector<double> scores;    // in the order of the kernel's rows
+  std::vector<double> scores;  // in the order of the kernel's rows
   ClassReport report;
 };
 

@@ -29,8 +29,8 @@ class MatrixView {
 
   /// A view of mutable elements is a view of const ones too.
   template <typename U>
-    requires(std::is_same_v<const U, T>)
-  MatrixView(MatrixView<U> other)  // NOLINT(google-explicit-constructor): like span<const T>
+  requires(std::is_same_v<const U, T>)
+      MatrixView(MatrixView<U> other)  // NOLINT(google-explicit-constructor): like span<const T>
       : MatrixView(other.data(), other.rows(), other.cols(), other.stride()) {}
 
   T* data() const { return data_; }

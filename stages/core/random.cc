@@ -38,7 +38,9 @@ std::uint64_t Random::Next() {
   return result;
 }
 
-double Random::Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
+double Random::Uniform() {
+  return static_cast<double>(Next() >> 11) * 0x1.0p-53;
+}
 
 std::uint64_t Random::Below(std::uint64_t bound) {
   // Values below this remainder would make the small results more likely.

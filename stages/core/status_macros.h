@@ -7,11 +7,11 @@
 #include "absl/status/statusor.h"
 
 /// Returns the status from the enclosing function unless it is OK.
-#define FULCRUM_RETURN_IF_ERROR(expression)                     \
-  do {                                                          \
-    if (absl::Status status_ = (expression); !status_.ok()) {   \
-      return status_;                                           \
-    }                                                           \
+#define FULCRUM_RETURN_IF_ERROR(expression)                   \
+  do {                                                        \
+    if (absl::Status status_ = (expression); !status_.ok()) { \
+      return status_;                                         \
+    }                                                         \
   } while (false)
 
 #define FULCRUM_CONCATENATE_INNER(a, b) a##b

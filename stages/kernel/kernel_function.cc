@@ -108,7 +108,9 @@ std::string DescribeKernel(const KernelFunction& kernel) {
   }
 }
 
-bool AlwaysInUnitInterval(const KernelFunction& kernel) { return kernel.type == KernelType::kRbf; }
+bool AlwaysInUnitInterval(const KernelFunction& kernel) {
+  return kernel.type == KernelType::kRbf;
+}
 
 void ApplyKernelToDots(const KernelFunction& kernel, std::span<const double> a_norms, std::span<const double> b_norms,
                        MutableMatrixView dots) {

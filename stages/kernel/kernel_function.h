@@ -39,8 +39,8 @@ bool AlwaysInUnitInterval(const KernelFunction& kernel);
 
 /// Turns inner products into kernel values in place. `a_norms` and `b_norms` are the squared norms of
 /// the rows behind the rows and the columns of `dots`.
-void ApplyKernelToDots(const KernelFunction& kernel, std::span<const double> a_norms,
-                       std::span<const double> b_norms, MutableMatrixView dots);
+void ApplyKernelToDots(const KernelFunction& kernel, std::span<const double> a_norms, std::span<const double> b_norms,
+                       MutableMatrixView dots);
 
 /// K(x, x) for a row with this squared norm.
 double KernelDiagonal(const KernelFunction& kernel, double squared_norm);

@@ -17,14 +17,18 @@ constexpr double kDepartedShare = 0.1;
 // Rows whose columns are written together: enough to read the new values a cache line at a time.
 constexpr std::size_t kRowsPerTask = 64;
 
-std::size_t WithSlack(std::size_t size) { return size + std::max<std::size_t>(32, size / 32); }
+std::size_t WithSlack(std::size_t size) {
+  return size + std::max<std::size_t>(32, size / 32);
+}
 
 }  // namespace
 
 RowSetKernel::RowSetKernel(const KernelFunction& kernel, const Features& features)
     : kernel_(kernel), features_(&features), position_(features.rows(), kAbsent) {}
 
-ConstMatrixView RowSetKernel::matrix() const { return storage_.view().Block(0, 0, rows_.size(), rows_.size()); }
+ConstMatrixView RowSetKernel::matrix() const {
+  return storage_.view().Block(0, 0, rows_.size(), rows_.size());
+}
 
 RowSetKernel::UpdateStats RowSetKernel::Update(std::span<const RowIndex> rows) {
   UpdateStats stats;

@@ -62,7 +62,7 @@ class RowSetKernel {
   RowList rows_;
   std::vector<std::uint32_t> position_;  // by pool row
   Departed departed_;
-  Matrix<double> storage_;               // capacity x capacity; the set's matrix is its leading block
+  Matrix<double> storage_;  // capacity x capacity; the set's matrix is its leading block
 };
 
 }  // namespace fulcrum::kernel

@@ -32,8 +32,7 @@ absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperat
                                                    const LeverageRequest& request);
 
 /// Both steps: scores of the rows behind `kernel` (which must be positive semi-definite).
-absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& kernel,
-                                               const LeverageRequest& request);
+absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& kernel, const LeverageRequest& request);
 
 /// l_i = sum of squares of element i of the first `rank` vectors (vectors are rows).
 std::vector<double> ScoresFromVectors(ConstMatrixView vectors, std::size_t rank);

@@ -8,9 +8,13 @@
 namespace fulcrum::linalg {
 namespace {
 
-CBLAS_TRANSPOSE ToBlas(Transpose transpose) { return transpose == Transpose::kYes ? CblasTrans : CblasNoTrans; }
+CBLAS_TRANSPOSE ToBlas(Transpose transpose) {
+  return transpose == Transpose::kYes ? CblasTrans : CblasNoTrans;
+}
 
-int ToInt(std::size_t value) { return static_cast<int>(value); }
+int ToInt(std::size_t value) {
+  return static_cast<int>(value);
+}
 
 template <typename T>
 std::size_t OpRows(Transpose transpose, MatrixView<const T> matrix) {
@@ -62,12 +66,18 @@ void Axpy(double alpha, std::span<const double> x, std::span<double> y) {
   cblas_daxpy(ToInt(x.size()), alpha, x.data(), 1, y.data(), 1);
 }
 
-double Norm(std::span<const double> x) { return cblas_dnrm2(ToInt(x.size()), x.data(), 1); }
+double Norm(std::span<const double> x) {
+  return cblas_dnrm2(ToInt(x.size()), x.data(), 1);
+}
 
 #if FULCRUM_BLAS_MKL
 // Low-accuracy mode is still within one unit in the last place.
-void ExpInPlace(std::span<double> values) { vmdExp(ToInt(values.size()), values.data(), values.data(), VML_LA); }
-void ExpInPlace(std::span<float> values) { vmsExp(ToInt(values.size()), values.data(), values.data(), VML_LA); }
+void ExpInPlace(std::span<double> values) {
+  vmdExp(ToInt(values.size()), values.data(), values.data(), VML_LA);
+}
+void ExpInPlace(std::span<float> values) {
+  vmsExp(ToInt(values.size()), values.data(), values.data(), VML_LA);
+}
 #else
 // OpenBLAS has no vector functions; this loop is compiled to calls of the C library's vector exp (see CMakeLists.txt).
 void ExpInPlace(std::span<double> values) {

@@ -14,8 +14,8 @@ namespace fulcrum::linalg {
 enum class Transpose { kNo, kYes };
 
 /// c = alpha * op(a) * op(b) + beta * c. With beta = 0, c may hold anything before.
-void Gemm(Transpose transpose_a, Transpose transpose_b, double alpha, ConstMatrixView a, ConstMatrixView b,
-          double beta, MutableMatrixView c);
+void Gemm(Transpose transpose_a, Transpose transpose_b, double alpha, ConstMatrixView a, ConstMatrixView b, double beta,
+          MutableMatrixView c);
 void Gemm(Transpose transpose_a, Transpose transpose_b, float alpha, MatrixView<const float> a,
           MatrixView<const float> b, float beta, MatrixView<float> c);
 

@@ -66,7 +66,9 @@ void KrylovBasis::Append(ConstMatrixView block, ConstMatrixView block_multiplied
   }
 }
 
-ConstMatrixView KrylovBasis::LastProducts() const { return multiplied_.view().Rows(size_ - last_added_, last_added_); }
+ConstMatrixView KrylovBasis::LastProducts() const {
+  return multiplied_.view().Rows(size_ - last_added_, last_added_);
+}
 
 absl::StatusOr<RitzPairs> KrylovBasis::SolveProjection() const {
   FULCRUM_ASSIGN_OR_RETURN(FullEigen eigen,

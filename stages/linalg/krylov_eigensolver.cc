@@ -15,6 +15,9 @@ namespace {
 // Solving the projection costs as much as several products, so a cold start waits until the basis has grown by this.
 constexpr double kGrowthBetweenChecks = 1.12;
 
+// A warm start always needs some blocks more before its answer is worth checking; they follow from the products alone.
+constexpr std::size_t kBlocksAfterWarmStart = 2;
+
 /// One run of the solver: a basis, a request, and the checks between expansions.
 class KrylovRun {
  public:
@@ -27,6 +30,8 @@ class KrylovRun {
   void Start();
   void ExpandByKrylov();
   std::size_t ExpandByRandom();
+  /// Size of the basis at which to look at the answer again.
+  std::size_t NextCheck(bool first, std::size_t added) const;
   bool DenseIsCheaper(const RitzVerdict& verdict) const;
   absl::StatusOr<TopEigen> HandOver(const std::string& why) const;
   TopEigen Answer(const RitzPairs& pairs, const RitzVerdict& verdict) const;
@@ -66,6 +71,11 @@ void KrylovRun::ExpandByKrylov() {
   Matrix<double> block = Matrix<double>::CopyOf(basis_.LastProducts());
   // An invariant subspace that is not enough yet: the rest of the spectrum needs a direction outside it.
   if (block.empty() || basis_.Expand(block.view()) == 0) ExpandByRandom();
+}
+
+std::size_t KrylovRun::NextCheck(bool first, std::size_t added) const {
+  if (!warm()) return static_cast<std::size_t>(kGrowthBetweenChecks * static_cast<double>(basis_.size()));
+  return basis_.size() + (first ? kBlocksAfterWarmStart * added : 0);
 }
 
 bool KrylovRun::DenseIsCheaper(const RitzVerdict& verdict) const {
@@ -120,9 +130,10 @@ absl::StatusOr<TopEigen> KrylovRun::Solve() {
       return HandOver(absl::StrFormat("tau = %g needs a rank of at least %d of m = %d", request_.tau,
                                       std::max(verdict.rank_lower_bound, verdict.rank), matrix_.size()));
     }
-    const bool residuals_added = warm() && !verdict.directions.empty() && basis_.Expand(verdict.directions.view()) > 0;
-    if (!residuals_added) ExpandByKrylov();
-    if (!warm()) next_check = static_cast<std::size_t>(kGrowthBetweenChecks * static_cast<double>(basis_.size()));
+    const bool use_residuals = warm() && !verdict.directions.empty();
+    const std::size_t added = use_residuals ? basis_.Expand(verdict.directions.view()) : 0;
+    if (added == 0) ExpandByKrylov();
+    next_check = NextCheck(/*first=*/next_check == 0, added);
   }
 }
 

@@ -6,7 +6,9 @@
 
 namespace fulcrum::linalg {
 
-std::string LibraryName() { return "MKL"; }
+std::string LibraryName() {
+  return "MKL";
+}
 
 std::string LibraryVersion() {
   MKLVersion version;
@@ -23,7 +25,9 @@ extern "C" char* openblas_get_config(void);
 
 namespace fulcrum::linalg {
 
-std::string LibraryName() { return "OpenBLAS"; }
+std::string LibraryName() {
+  return "OpenBLAS";
+}
 
 std::string LibraryVersion() {
   // "OpenBLAS 0.3.21 ...": what follows the name.

@@ -39,7 +39,8 @@ double LargestUnresolved(const RitzPairs& pairs, std::size_t k, std::span<const 
 
 /// The largest error of a score, to first order: a Ritz vector u is off by about r / gap, which moves the score of
 /// row j, the sum of u_ij^2 over the pairs, by about 2 |u_ij r_ij| / gap each.
-double LargestScoreError(const RitzPairs& pairs, double unresolved, ConstMatrixView vectors, ConstMatrixView residuals) {
+double LargestScoreError(const RitzPairs& pairs, double unresolved, ConstMatrixView vectors,
+                         ConstMatrixView residuals) {
   std::vector<double> errors(vectors.cols(), 0.0);
   for (std::size_t i = 0; i < vectors.rows(); ++i) {
     const double factor = 2 / (pairs.values[i] - unresolved);
@@ -112,7 +113,7 @@ RitzVerdict JudgeRitzPairs(const KrylovBasis& basis, const RitzPairs& pairs, con
   verdict.rank_found = sum >= target * (1 - 1e-12);
   verdict.rank = RankForShare(pairs.values, trace, request.tau);
   const std::size_t k = verdict.rank;
-  const std::size_t inspected = std::min(pairs.values.size(), 2 * k + 2 * kVectorsTogether);
+  const std::size_t inspected = std::min(pairs.values.size(), k + 2 * kVectorsTogether);
   const Matrix<double> residuals = basis.Residuals(pairs, inspected);
   const std::vector<double> norms = NormsOf(residuals.view());
   verdict.rank_lower_bound = RankLowerBound(pairs, norms, target);

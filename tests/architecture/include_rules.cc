@@ -5,8 +5,10 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <regex>
 #include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/strip.h"
 
 namespace fulcrum::architecture {
 
@@ -81,10 +83,15 @@ struct Include {
 };
 
 std::optional<Include> ParseInclude(const std::string& line) {
-  static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"].*)");
-  std::smatch match;
-  if (!std::regex_match(line, match, pattern)) return std::nullopt;
-  return Include{match[2], match[1] == "\""};
+  absl::string_view rest = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&rest, "#")) return std::nullopt;
+  rest = absl::StripLeadingAsciiWhitespace(rest);
+  if (!absl::ConsumePrefix(&rest, "include")) return std::nullopt;
+  rest = absl::StripLeadingAsciiWhitespace(rest);
+  if (rest.empty() || (rest[0] != '<' && rest[0] != '"')) return std::nullopt;
+  const std::size_t end = rest.find(rest[0] == '<' ? '>' : '"', 1);
+  if (end == absl::string_view::npos) return std::nullopt;
+  return Include{std::string(rest.substr(1, end - 1)), rest[0] == '"'};
 }
 
 /// What is wrong with one include, if anything.

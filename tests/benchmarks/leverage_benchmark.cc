@@ -56,19 +56,19 @@ void CompareWithDense(const kernel::Features& features, std::size_t m, double ba
   kernel.Update(moved);
   const linalg::DenseSymmetricOperator changed(kernel.matrix());
   leverage::LeverageScores warm_scores, cold_again;
-  const double cold_again_seconds =
-      FastestCpuSeconds(3, [&] { cold_again = *leverage::ComputeLeverage(changed, {.tau = 0.75, .engine = "krylov"}); });
+  const double cold_again_seconds = FastestCpuSeconds(
+      3, [&] { cold_again = *leverage::ComputeLeverage(changed, {.tau = 0.75, .engine = "krylov"}); });
   const double warm_seconds = FastestCpuSeconds(3, [&] {
     const leverage::StartSubspace start = warm.For(kernel);
-    warm_scores = *leverage::ComputeLeverage(changed, {.tau = 0.75,
-                                                       .engine = "krylov",
-                                                       .start = start.vectors.view(),
-                                                       .start_multiplied = start.multiplied.view()});
+    warm_scores = *leverage::ComputeLeverage(
+        changed,
+        {.tau = 0.75, .engine = "krylov", .start = start.vectors.view(), .start_multiplied = start.multiplied.view()});
   });
   std::printf("  after %zu rows moved: cold %.3f s, warm %.3f s (%s)\n", kMoved, cold_again_seconds, warm_seconds,
               warm_scores.eigen.reason.c_str());
   PrintAtLeast("warm start faster than cold by", cold_again_seconds / warm_seconds, 3);
-  PrintAtMost("largest difference of warm and cold scores", LargestDifference(warm_scores.scores, cold_again.scores), 1e-8);
+  PrintAtMost("largest difference of warm and cold scores", LargestDifference(warm_scores.scores, cold_again.scores),
+              1e-8);
 }
 
 int Run() {
@@ -89,4 +89,6 @@ int Run() {
 }  // namespace
 }  // namespace fulcrum::benchmarks
 
-int main() { return fulcrum::benchmarks::Run(); }
+int main() {
+  return fulcrum::benchmarks::Run();
+}

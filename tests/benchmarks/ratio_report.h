@@ -1,11 +1,10 @@
 // Prints benchmark figures as ratios against a peer measured in the same run, since machines are noisy.
 #pragma once
 
-#include <ctime>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <functional>
 
 namespace fulcrum::benchmarks {
@@ -38,7 +37,9 @@ inline double FastestCpuSeconds(int repeats, const std::function<void()>& body) 
   return fastest;
 }
 
-inline void PrintHeading(const char* title) { std::printf("\n%s\n", title); }
+inline void PrintHeading(const char* title) {
+  std::printf("\n%s\n", title);
+}
 
 /// One line: what, the measured value, the bar it should reach, and whether it does.
 inline void PrintAtLeast(const char* what, double value, double bar, const char* unit = "x") {

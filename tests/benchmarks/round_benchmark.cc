@@ -48,7 +48,8 @@ std::vector<std::vector<svm_node>> ToNodes(ConstMatrixView values) {
 }
 
 /// The class of every row, by LIBSVM trained on the labeled ones.
-std::vector<ClassIndex> PredictWithLibsvm(std::vector<std::vector<svm_node>>& rows, std::span<const ClassIndex> labels) {
+std::vector<ClassIndex> PredictWithLibsvm(std::vector<std::vector<svm_node>>& rows,
+                                          std::span<const ClassIndex> labels) {
   std::vector<double> y;
   std::vector<svm_node*> x;
   for (std::size_t row = 0; row < labels.size(); ++row) {
@@ -129,7 +130,8 @@ RowList SortedPicks(const pipeline::RoundResult& result) {
 void PrintStages(const pipeline::RoundResult& result) {
   for (const auto& stage : result.seconds) std::printf("    %-10s %.3f s\n", stage.stage.c_str(), stage.seconds);
   for (const auto& group : result.classes) {
-    std::printf("    class %d: m = %zu, k = %zu, %s\n", group.class_index, group.rows, group.rank, group.reason.c_str());
+    std::printf("    class %d: m = %zu, k = %zu, %s\n", group.class_index, group.rows, group.rank,
+                group.reason.c_str());
   }
 }
 
@@ -154,7 +156,8 @@ int Run() {
   std::printf("  first round %.3f s\n", cold);
   PrintStages(first);
   const auto pairs = static_cast<double>(features.rows()) * static_cast<double>(features.rows());
-  PrintAtMost("memory beyond the pool, as a part of one kernel of the pool", (PeakMegabytes() - before) * 1048576 / (pairs * 8), 1);
+  PrintAtMost("memory beyond the pool, as a part of one kernel of the pool",
+              (PeakMegabytes() - before) * 1048576 / (pairs * 8), 1);
 
   auto nodes = ToNodes(features.values());
   RowList naive_picks;
@@ -174,4 +177,6 @@ int Run() {
 }  // namespace
 }  // namespace fulcrum::benchmarks
 
-int main() { return fulcrum::benchmarks::Run(); }
+int main() {
+  return fulcrum::benchmarks::Run();
+}

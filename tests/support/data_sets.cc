@@ -38,7 +38,8 @@ std::optional<DataSet> LoadDataSet(const std::string& name) {
   if (!path) return std::nullopt;
   const std::string text = ReadGzip(*path);
   const std::size_t header_end = text.find('\n');
-  const auto dims = static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<long>(header_end), ','));
+  const auto dims =
+      static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<long>(header_end), ','));
   const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) - 1;
   DataSet data{Matrix<double>(lines, dims), std::vector<int>(lines)};
   const char* cursor = text.c_str() + header_end + 1;
@@ -64,7 +65,8 @@ void StandardizeAndScaleToUnit(MutableMatrixView features) {
     for (std::size_t row = 0; row < features.rows(); ++row) squares += std::pow(features(row, col) - mean, 2);
     double deviation = std::sqrt(squares / (rows - 1));
     if (deviation < 1e-5) deviation = 1;
-    for (std::size_t row = 0; row < features.rows(); ++row) features(row, col) = (features(row, col) - mean) / deviation;
+    for (std::size_t row = 0; row < features.rows(); ++row)
+      features(row, col) = (features(row, col) - mean) / deviation;
   }
   for (std::size_t row = 0; row < features.rows(); ++row) {
     double squares = 0;

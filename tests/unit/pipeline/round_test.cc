@@ -60,7 +60,8 @@ TEST_F(RoundTest, ScoresEqualAFullDecompositionOfEachClassGroup) {
       if (result->predicted[row] == class_index) group.push_back(row);
     }
     Matrix<double> members(group.size(), kDims);
-    for (std::size_t i = 0; i < group.size(); ++i) std::copy_n(points_.row(group[i]).data(), kDims, members.row(i).data());
+    for (std::size_t i = 0; i < group.size(); ++i)
+      std::copy_n(points_.row(group[i]).data(), kDims, members.row(i).data());
     const auto top = linalg::SolveTopEigenDense(
         testing::NaiveKernel(Spec("dbalevs", 1).leverage_kernel, members.view(), members.view()).view(), {.tau = 0.5});
     ASSERT_TRUE(top.ok());

@@ -23,7 +23,9 @@ absl::Status Check(bool fail, bool& went_on) {
   return absl::OkStatus();
 }
 
-TEST(StatusMacros, AssignMovesTheValueOut) { EXPECT_EQ(*Unwrap(false), 7); }
+TEST(StatusMacros, AssignMovesTheValueOut) {
+  EXPECT_EQ(*Unwrap(false), 7);
+}
 
 TEST(StatusMacros, AnErrorReturnsAtOnce) {
   EXPECT_EQ(Unwrap(true).status(), absl::NotFoundError("nothing here"));

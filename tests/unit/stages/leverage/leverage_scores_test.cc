@@ -44,7 +44,8 @@ TEST(Leverage, ScoresLieInTheUnitIntervalAndSumToTheRank) {
 }
 
 TEST(Leverage, LinearKernelAtFullShareIsTheHatMatrix) {
-  // For tau = 1 the scores of a linear kernel are the diagonal of X (X^T X)^-1 X^T, here with one feature: x^2 / sum x^2.
+  // For tau = 1 the scores of a linear kernel are the diagonal of X (X^T X)^-1 X^T, here with one feature: x^2 / sum
+  // x^2.
   Matrix<double> points = testing::RandomMatrix(200, 1, 2);
   const auto result = Compute(KernelOf(points.view(), {.type = KernelType::kLinear}), 1.0, "auto");
   double squares = 0;

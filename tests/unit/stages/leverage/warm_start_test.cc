@@ -13,11 +13,9 @@ namespace {
 class WarmStartTest : public ::testing::Test {
  protected:
   LeverageScores Score(const StartSubspace& start = {}) {
-    auto scores = ComputeLeverage(linalg::DenseSymmetricOperator(kernel_.matrix()),
-                                  {.tau = 0.75,
-                                   .engine = "krylov",
-                                   .start = start.vectors.view(),
-                                   .start_multiplied = start.multiplied.view()});
+    auto scores = ComputeLeverage(
+        linalg::DenseSymmetricOperator(kernel_.matrix()),
+        {.tau = 0.75, .engine = "krylov", .start = start.vectors.view(), .start_multiplied = start.multiplied.view()});
     EXPECT_TRUE(scores.ok()) << scores.status();
     return *std::move(scores);
   }
