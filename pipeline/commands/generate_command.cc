@@ -21,7 +21,7 @@ namespace {
 constexpr char kFooter[] = R"(Problems:
   twonorm   class 1 from N((a,...,a), I), class -1 from N(-(a,...,a), I), a = 2/sqrt(dims)
   ringnorm  class 1 from N(0, 4 I), class -1 from N((a,...,a), I), a = 1/sqrt(dims)
-Both are Breiman's (1996). The ringnorm that Delve distributes has a = 2/sqrt(dims): --mean-factor 2.
+Both are after Breiman (1996), as in mlbench. The ringnorm of Delve has a = 2/sqrt(dims): --mean-factor 2.
 
 Output: CSV with the columns label,f0,f1,... A row depends on the seed and its number only, so more rows
 continue fewer. The file appears when it is whole; a name that ends in .gz is compressed.

@@ -3,7 +3,7 @@
 //   twonorm:  class  1 from N( (a, ..., a), I), class -1 from N(-(a, ..., a), I), a = 2 / sqrt(d)
 //   ringnorm: class  1 from N(0, 4 I),          class -1 from N( (a, ..., a), I), a = 1 / sqrt(d)
 //
-// Breiman's text and R's mlbench have a = 1 / sqrt(d) for ringnorm; Delve's description and its 7,400 rows
+// R's mlbench, which cites Breiman, has a = 1 / sqrt(d) for ringnorm; Delve's description and its 7,400 rows
 // have 2 / sqrt(d) (the mean measured there is 0.454; 2 / sqrt(20) is 0.447), with the signs of the classes
 // the other way round. `mean_factor` is the numerator of a, for those who need Delve's.
 //
