@@ -57,7 +57,6 @@ RowSetKernel::UpdateStats RowSetKernel::Update(std::span<const RowIndex> rows) {
 void RowSetKernel::RememberDeparted(std::span<const std::size_t> holes) {
   departed_ = {};
   departed_.others = rows_;
-  for (std::size_t position : holes) departed_.rows.push_back(rows_[position]);
   if (static_cast<double>(holes.size()) > kDepartedShare * static_cast<double>(rows_.size())) return;
   departed_.values = Matrix<double>(holes.size(), rows_.size());
   for (std::size_t i = 0; i < holes.size(); ++i) {

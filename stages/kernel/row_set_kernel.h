@@ -24,9 +24,8 @@ class RowSetKernel {
 
   /// The last Update's leavers and their kernel with the rows of that time, for those who correct sums over the set.
   struct Departed {
-    RowList rows;
     RowList others;         ///< all rows of the set before the update
-    Matrix<double> values;  ///< rows x others; empty where too many left to be worth it
+    Matrix<double> values;  ///< leavers (in the order of others) x others; empty where too many left to be worth it
   };
 
   /// Keeps a reference to `features`, which must outlive it.
