@@ -28,7 +28,7 @@ const std::vector<Engine>& Engines() {
   static const auto* const engines = new std::vector<Engine>{
       {"auto", "krylov, which hands over to dense by itself where that is faster", SolveKrylov},
       {"dense", "full eigendecomposition: exact, slow beyond a few thousand rows a class", SolveDense},
-      {"krylov", "block Krylov: exact to 1e-9, only as much of the spectrum as tau asks for", SolveKrylov},
+      {"krylov", "block Krylov: exact to 5e-9, only as much of the spectrum as tau asks for", SolveKrylov},
   };
   return *engines;
 }

@@ -24,7 +24,8 @@ KrylovBasis::KrylovBasis(const SymmetricOperator& matrix) : matrix_(matrix) {}
 
 void KrylovBasis::Reserve(std::size_t count) {
   if (count <= vectors_.rows()) return;
-  const std::size_t capacity = std::max(count, std::min(2 * vectors_.rows() + 64, matrix_.size()));
+  // A warm start ends within this much of its first size: growing twice would copy the basis for nothing.
+  const std::size_t capacity = std::max(count, std::min(2 * count + 64, matrix_.size()));
   vectors_ = Grown(vectors_, capacity, matrix_.size(), size_, matrix_.size());
   multiplied_ = Grown(multiplied_, capacity, matrix_.size(), size_, matrix_.size());
   projection_ = Grown(projection_, capacity, capacity, size_, size_);

@@ -15,8 +15,8 @@ namespace {
 // Solving the projection costs as much as several products, so a cold start waits until the basis has grown by this.
 constexpr double kGrowthBetweenChecks = 1.12;
 
-// A warm start always needs some blocks more before its answer is worth checking; they follow from the products alone.
-constexpr std::size_t kBlocksAfterWarmStart = 2;
+// A warm start always needs another block before its answer is worth checking; it follows from the products alone.
+constexpr std::size_t kBlocksAfterWarmStart = 1;
 
 /// One run of the solver: a basis, a request, and the checks between expansions.
 class KrylovRun {

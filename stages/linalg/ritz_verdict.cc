@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 
 #include "stages/linalg/blas.h"
 #include "stages/linalg/dense_eigensolver.h"
@@ -13,9 +15,6 @@ namespace {
 constexpr double kResidualFloor = 1e-14;
 // Eigenvalues nearer than this (relative to the largest) count as equal.
 constexpr double kDegenerateGap = 1e-10;
-// The estimate of a score's error is of first order; the margin covers what it leaves out. (On MNIST the scores are
-// a hundred times better than the estimate says.)
-constexpr double kEstimateMargin = 2;
 // MKL multiplies four vectors at a time: a block is filled up to the next multiple, with pairs just beyond the rank,
 // which cost nothing then and separate the cut sooner.
 constexpr std::size_t kVectorsTogether = 4;
@@ -37,17 +36,31 @@ double LargestUnresolved(const RitzPairs& pairs, std::size_t k, std::span<const 
   return 0;
 }
 
-/// The largest error of a score, to first order: a Ritz vector u is off by about r / gap, which moves the score of
-/// row j, the sum of u_ij^2 over the pairs, by about 2 |u_ij r_ij| / gap each.
-double LargestScoreError(const RitzPairs& pairs, double unresolved, ConstMatrixView vectors,
-                         ConstMatrixView residuals) {
-  std::vector<double> errors(vectors.cols(), 0.0);
+/// Errors of the scores to first order: a Ritz vector u is off by about r / gap, which moves the score of row j, the
+/// sum of u_ij^2 over the pairs, by about 2 |u_ij r_ij| / gap each. The gap is the smallest there can be and no two
+/// errors cancel, so the estimate errs upwards: on MNIST by a factor of two to three.
+struct ScoreErrors {
+  double largest = 0;            ///< over the rows, all pairs together
+  std::vector<double> of_pairs;  ///< each pair's own share, the largest over the rows
+};
+
+ScoreErrors EstimateScoreErrors(const RitzPairs& pairs, double unresolved, ConstMatrixView vectors,
+                                ConstMatrixView residuals) {
+  ScoreErrors errors;
+  std::vector<double> of_rows(vectors.cols(), 0.0);
   for (std::size_t i = 0; i < vectors.rows(); ++i) {
     const double factor = 2 / (pairs.values[i] - unresolved);
     const auto u = vectors.row(i), r = residuals.row(i);
-    for (std::size_t j = 0; j < u.size(); ++j) errors[j] += factor * std::abs(u[j] * r[j]);
+    double of_pair = 0;
+    for (std::size_t j = 0; j < u.size(); ++j) {
+      const double error = factor * std::abs(u[j] * r[j]);
+      of_rows[j] += error;
+      of_pair = std::max(of_pair, error);
+    }
+    errors.of_pairs.push_back(of_pair);
   }
-  return *std::max_element(errors.begin(), errors.end());
+  errors.largest = *std::max_element(of_rows.begin(), of_rows.end());
+  return errors;
 }
 
 Matrix<double> PickRows(ConstMatrixView matrix, std::span<const std::size_t> rows) {
@@ -58,21 +71,39 @@ Matrix<double> PickRows(ConstMatrixView matrix, std::span<const std::size_t> row
   return picked;
 }
 
-bool ScoresSettled(const KrylovBasis& basis, const RitzPairs& pairs, std::size_t k, std::span<const double> norms,
-                   ConstMatrixView residuals, double score_tolerance) {
+/// Nothing while a residual is not small beside its gap: to first order means nothing then.
+std::optional<ScoreErrors> FirstOrderErrors(const KrylovBasis& basis, const RitzPairs& pairs, std::size_t k,
+                                            std::span<const double> norms, ConstMatrixView residuals) {
   const double unresolved = LargestUnresolved(pairs, k, norms);
   for (std::size_t i = 0; i < k; ++i) {
-    // First order means nothing while a residual is not small beside its gap.
-    if (norms[i] > 1e-3 * (pairs.values[i] - unresolved)) return false;
+    if (norms[i] > 1e-3 * (pairs.values[i] - unresolved)) return std::nullopt;
   }
   const Matrix<double> vectors = basis.RitzVectors(pairs, k);
-  return kEstimateMargin * LargestScoreError(pairs, unresolved, vectors.view(), residuals) <= score_tolerance;
+  return EstimateScoreErrors(pairs, unresolved, vectors.view(), residuals.Rows(0, k));
 }
 
-/// The pairs whose residuals the basis grows by next: the first k that are not down to rounding, filled up.
-std::vector<std::size_t> PairsToImprove(const RitzPairs& pairs, std::size_t k, std::span<const double> norms) {
+/// Of the first k pairs those that still move a score: the others, together, may stay as they are. The large
+/// eigenvalues settle first, and multiplying their residuals again would buy nothing.
+std::vector<std::size_t> UnsettledPairs(const ScoreErrors& errors, double score_tolerance) {
+  std::vector<std::size_t> pairs(errors.of_pairs.size());
+  std::iota(pairs.begin(), pairs.end(), std::size_t{0});
+  std::sort(pairs.begin(), pairs.end(),
+            [&](std::size_t a, std::size_t b) { return errors.of_pairs[a] > errors.of_pairs[b]; });
+  double left_out = 0;
+  while (!pairs.empty()) {
+    left_out += errors.of_pairs[pairs.back()];
+    if (left_out > score_tolerance / 2) break;
+    pairs.pop_back();
+  }
+  return pairs;
+}
+
+/// The pairs whose residuals the basis grows by next, filled up with those that follow the rank.
+std::vector<std::size_t> PairsToImprove(const RitzPairs& pairs, std::size_t k, std::span<const double> norms,
+                                        const std::optional<ScoreErrors>& errors, double score_tolerance) {
   std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < k; ++i) {
+  if (errors) chosen = UnsettledPairs(*errors, score_tolerance);
+  for (std::size_t i = 0; i < k && !errors; ++i) {
     if (norms[i] > kResidualFloor * pairs.values[0]) chosen.push_back(i);
   }
   for (std::size_t i = k; chosen.size() % kVectorsTogether != 0 && i < norms.size(); ++i) chosen.push_back(i);
@@ -127,10 +158,10 @@ RitzVerdict JudgeRitzPairs(const KrylovBasis& basis, const RitzPairs& pairs, con
   verdict.degenerate_cut = has_next && pairs.values[k - 1] - pairs.values[k] <= kDegenerateGap * largest;
   const bool at_floor = verdict.largest_residual <= kResidualFloor * largest;
   const bool cut_settled = verdict.degenerate_cut && verdict.largest_residual <= 0.1 * kDegenerateGap * largest;
-  const bool settled = at_floor || cut_settled ||
-                       ScoresSettled(basis, pairs, k, norms, residuals.view().Rows(0, k), request.score_tolerance);
-  verdict.converged = settled && RankSettled(pairs, k, norms, target, trace);
-  verdict.directions = PickRows(residuals.view(), PairsToImprove(pairs, k, norms));
+  const auto errors = FirstOrderErrors(basis, pairs, k, norms, residuals.view());
+  const bool scores_settled = errors && errors->largest <= request.score_tolerance;
+  verdict.converged = (at_floor || cut_settled || scores_settled) && RankSettled(pairs, k, norms, target, trace);
+  verdict.directions = PickRows(residuals.view(), PairsToImprove(pairs, k, norms, errors, request.score_tolerance));
   return verdict;
 }
 

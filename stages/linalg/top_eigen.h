@@ -13,8 +13,8 @@ namespace fulcrum::linalg {
 struct TopEigenRequest {
   /// k is the smallest rank whose top eigenvalues sum to at least tau * trace; in (0, 1].
   double tau = 0.5;
-  /// Largest error of a leverage score that the caller accepts (estimated to first order, with a margin of ten).
-  double score_tolerance = 1e-9;
+  /// Largest error of a leverage score that the caller accepts, estimated to first order.
+  double score_tolerance = 5e-9;
   /// Seeds the random start block. The answer does not depend on it beyond the tolerance.
   std::uint64_t seed = 1;
   /// Last round's subspace for the same rows (vectors are rows of m), or empty to start cold.

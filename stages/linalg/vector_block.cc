@@ -1,5 +1,6 @@
 #include "stages/linalg/vector_block.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -13,18 +14,34 @@ namespace {
 constexpr std::size_t kSlice = 1024;
 // A vector whose part outside the span of the others is smaller than this (relative, squared) is rounding noise.
 constexpr double kDependent = 1e-12;
+// Smallest to largest eigenvalue of a Gram matrix: above this, rotating by its inverse root leaves only rounding.
+constexpr double kWellConditioned = 1e-3;
+// Relative and squared: a vector that loses less than this to a basis is orthogonal to it after one pass.
+constexpr double kHardlyRemoved = 0.25;
 
-/// block -= (block basis^T) basis.
-void RemoveComponents(ConstMatrixView basis, MutableMatrixView block) {
-  if (basis.rows() == 0) return;
+/// block -= (block basis^T) basis. Returns the largest part of a vector that was removed, squared and relative.
+double RemoveComponents(ConstMatrixView basis, MutableMatrixView block) {
+  if (basis.rows() == 0) return 0;
   Matrix<double> coefficients(block.rows(), basis.rows());
   InnerProducts(block, basis, coefficients.view());
+  double largest = 0;
+  for (std::size_t i = 0; i < block.rows(); ++i) {
+    const double length = Norm(block.row(i)), removed = Norm(coefficients.row(i));
+    if (length > 0) largest = std::max(largest, (removed / length) * (removed / length));
+  }
   Combine(-1.0, coefficients.view(), basis, 1.0, block);
+  return largest;
 }
 
-/// The rotation R that makes R * block orthonormal, from the eigenvectors of the Gram matrix (SVQB, Stathopoulos and
-/// Wu 2002): all of it is matrix products, and the eigenvalues tell which directions are noise and are left out.
-Matrix<double> OrthonormalizingRotation(ConstMatrixView block) {
+/// The rotation that makes a block orthonormal when multiplied from the left.
+struct Orthonormalizing {
+  Matrix<double> rotation;
+  double condition = 0;  ///< smallest to largest eigenvalue of the Gram matrix: one for an orthonormal block
+};
+
+/// From the eigenvectors of the Gram matrix (SVQB, Stathopoulos and Wu 2002): all of it is matrix products, and the
+/// eigenvalues tell which directions are noise and are left out.
+Orthonormalizing FindOrthonormalizing(ConstMatrixView block) {
   const std::size_t width = block.rows();
   Matrix<double> gram(width, width);
   InnerProducts(block, block, gram.view());
@@ -39,24 +56,20 @@ Matrix<double> OrthonormalizingRotation(ConstMatrixView block) {
   for (std::size_t i = width; i-- > 0;) {
     if (eigen->values[i] > kDependent * eigen->values.back()) kept.push_back(i);
   }
-  Matrix<double> rotation(kept.size(), width);
+  Orthonormalizing result;
+  result.condition = eigen->values.front() / eigen->values.back();
+  Matrix<double>& rotation = result.rotation = Matrix<double>(kept.size(), width);
   for (std::size_t i = 0; i < kept.size(); ++i) {
     const double length = std::sqrt(eigen->values[kept[i]]);
     for (std::size_t j = 0; j < width; ++j) rotation(i, j) = scale[j] * eigen->vectors(kept[i], j) / length;
   }
-  return rotation;
+  return result;
 }
 
 void Rotate(ConstMatrixView rotation, MutableMatrixView block) {
   Matrix<double> rotated(rotation.rows(), block.cols());
   Combine(1.0, rotation, block, 0.0, rotated.view());
   CopyMatrix<double>(rotated.view(), block.Rows(0, rotation.rows()));
-}
-
-std::size_t OrthonormalizeBlock(MutableMatrixView block) {
-  const Matrix<double> rotation = OrthonormalizingRotation(block);
-  Rotate(rotation.view(), block);
-  return rotation.rows();
 }
 
 }  // namespace
@@ -84,21 +97,27 @@ void Combine(double alpha, ConstMatrixView coefficients, ConstMatrixView vectors
 }
 
 std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block) {
-  // Twice is enough (Kahan, Parlett): the second pass removes what rounding left in the first.
-  RemoveComponents(basis, block);
-  const std::size_t kept = OrthonormalizeBlock(block);
-  if (kept == 0) return 0;
-  RemoveComponents(basis, block.Rows(0, kept));
-  return OrthonormalizeBlock(block.Rows(0, kept));
+  std::size_t kept = block.rows();
+  // Twice is enough (Kahan, Parlett): the second pass removes what rounding left in the first, which is nothing where
+  // hardly anything was removed or rotated.
+  for (int pass = 0; pass < 2 && kept > 0; ++pass) {
+    const double removed = RemoveComponents(basis, block.Rows(0, kept));
+    const Orthonormalizing found = FindOrthonormalizing(block.Rows(0, kept));
+    Rotate(found.rotation.view(), block.Rows(0, kept));
+    kept = found.rotation.rows();
+    if (removed < kHardlyRemoved && found.condition > kWellConditioned) break;
+  }
+  return kept;
 }
 
 std::size_t OrthonormalizeTogether(MutableMatrixView block, MutableMatrixView companion) {
   std::size_t kept = block.rows();
   for (int pass = 0; pass < 2 && kept > 0; ++pass) {
-    const Matrix<double> rotation = OrthonormalizingRotation(block.Rows(0, kept));
-    Rotate(rotation.view(), block.Rows(0, kept));
-    Rotate(rotation.view(), companion.Rows(0, kept));
-    kept = rotation.rows();
+    const Orthonormalizing found = FindOrthonormalizing(block.Rows(0, kept));
+    Rotate(found.rotation.view(), block.Rows(0, kept));
+    Rotate(found.rotation.view(), companion.Rows(0, kept));
+    kept = found.rotation.rows();
+    if (found.condition > kWellConditioned) break;
   }
   return kept;
 }
