@@ -184,7 +184,8 @@ absl::Status SolveEigenproblem(const RoundWork& work, GroupWork& group) {
                                                                 .engine = work.spec.engine,
                                                                 .seed = work.spec.seed,
                                                                 .start = group.start.vectors.view(),
-                                                                .start_multiplied = group.start.multiplied.view()}));
+                                                                .start_multiplied = group.start.multiplied.view(),
+                                                                .dense_at_once = group.start.dense_at_once}));
   group.start = {};
   return absl::OkStatus();
 }
