@@ -25,7 +25,20 @@ std::string Describe(std::string_view stage, std::size_t done, std::size_t total
   return done > 0 ? absl::StrCat(name, " ", done) : name;
 }
 
+std::string Bar(std::size_t done, std::size_t total) {
+  constexpr std::size_t kWidth = 24;
+  const std::size_t filled = kWidth * done / total;
+  return absl::StrCat("[", std::string(filled, '#'), std::string(kWidth - filled, '.'), "]");
+}
+
 }  // namespace
+
+std::string DurationText(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  if (whole < 60) return absl::StrCat(whole, " s");
+  if (whole < 3600) return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);
+  return absl::StrFormat("%d h %02d min", whole / 3600, whole / 60 % 60);
+}
 
 ProgressStyle ChooseProgressStyle(bool quiet, bool verbose) {
   if (quiet) return ProgressStyle::kSilent;
@@ -57,10 +70,36 @@ void Progress::Update(std::string_view stage, std::size_t done, std::size_t tota
   if (new_stage || now - last_drawn_ >= kRedrawEvery) Redraw(stage, done, total, now);
 }
 
+void Progress::SkipJob() {
+  const std::lock_guard lock(mutex_);
+  ++skipped_;
+}
+
+void Progress::UpdateJob(std::string_view what, std::size_t done, std::size_t total) {
+  if (style_ == ProgressStyle::kSilent || total == 0) return;
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  if (style_ == ProgressStyle::kLinePerStage) {
+    writer_(absl::StrFormat("%s: %.2f s: %s (%d/%d)\n", title_, elapsed, std::string(what), done, total));
+    return;
+  }
+  if (now - last_drawn_ < kRedrawEvery && done < total) return;
+  const std::size_t own = done > skipped_ ? done - skipped_ : 0;
+  const std::string left =
+      own > 0 ? DurationText(elapsed / static_cast<double>(own) * static_cast<double>(total - done)) : "?";
+  Draw(absl::StrFormat("%s %3d%% (%d/%d), %s left, now %s", Bar(done, total), 100 * done / total, done, total, left,
+                       std::string(what)),
+       now);
+}
+
 void Progress::Redraw(std::string_view stage, std::size_t done, std::size_t total, Clock::time_point now) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  writer_(
-      absl::StrFormat("%s%s: %s, %.1f s", std::string(kStartLineAnew), title_, Describe(stage, done, total), elapsed));
+  Draw(absl::StrFormat("%s, %.1f s", Describe(stage, done, total), elapsed), now);
+}
+
+void Progress::Draw(const std::string& text, Clock::time_point now) {
+  writer_(absl::StrCat(std::string(kStartLineAnew), title_, ": ", text));
   last_drawn_ = now;
   line_shown_ = true;
 }

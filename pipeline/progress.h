@@ -28,6 +28,10 @@ class Progress {
 
   /// `done` of `total` in the stage's own unit; a total of zero is not known.
   void Update(std::string_view stage, std::size_t done, std::size_t total);
+  /// For a job whose size is known from the start: a bar and the time left, estimated from what this program has done.
+  void UpdateJob(std::string_view what, std::size_t done, std::size_t total);
+  /// One part of the job was there already: it counts as done, but says nothing of how long a part takes.
+  void SkipJob();
   /// Removes the line, so that something else can be printed.
   void Clear();
 
@@ -35,6 +39,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   void Redraw(std::string_view stage, std::size_t done, std::size_t total, Clock::time_point now);
+  void Draw(const std::string& text, Clock::time_point now);
 
   const std::string title_;
   const ProgressStyle style_;
@@ -45,6 +50,10 @@ class Progress {
   std::string stage_;
   Clock::time_point last_drawn_;
   bool line_shown_ = false;
+  std::size_t skipped_ = 0;
 };
+
+/// "2 h 05 min", "3 min 20 s" or "45 s".
+std::string DurationText(double seconds);
 
 }  // namespace fulcrum::pipeline

@@ -17,7 +17,12 @@ bool NeedsPredictions(const select::Requirements& needs) {
 }
 
 bool NeedsClassifier(const RoundWork& work) {
-  return NeedsPredictions(work.strategy->requirements()) && !work.input.predictions;
+  return (work.always_classify || NeedsPredictions(work.strategy->requirements())) && !work.input.predictions;
+}
+
+/// Those of the pool; there may be others behind them.
+ConstMatrixView DecisionsOfPool(const RoundWork& work) {
+  return work.memory.decisions.values().Rows(0, work.features.rows());
 }
 
 GroupMemory& MemoryOf(RoundWork& work, ClassIndex class_index) {
@@ -45,7 +50,7 @@ std::vector<RowList> RowsByClass(std::span<const ClassIndex> predicted, std::siz
 
 absl::StatusOr<std::vector<double>> ConfidenceOf(const RoundWork& work, std::span<const ClassIndex> predicted) {
   FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> probabilities,
-                           classify::Probabilities(work.model, work.memory.decisions.values()));
+                           classify::Probabilities(work.model, DecisionsOfPool(work)));
   std::vector<double> confidence(predicted.size());
   for (std::size_t row = 0; row < predicted.size(); ++row) {
     const auto row_probabilities = probabilities.row(row);
@@ -120,7 +125,7 @@ absl::Status TrainClassifier(RoundWork& work) {
 
 absl::Status PredictPool(RoundWork& work) {
   const select::Requirements needs = work.strategy->requirements();
-  if (!NeedsPredictions(needs)) return absl::OkStatus();
+  if (!NeedsPredictions(needs) && !work.always_classify) return absl::OkStatus();
   std::vector<ClassIndex>& predicted = work.result.predicted;
   if (work.input.predictions) {
     if (needs.confidence) {
@@ -133,7 +138,7 @@ absl::Status PredictPool(RoundWork& work) {
   } else {
     const auto update = work.memory.decisions.Update(work.model);
     work.result.svm->decision_columns_computed = update.columns_updated;
-    predicted = classify::VoteClasses(work.model, work.memory.decisions.values());
+    predicted = classify::VoteClasses(work.model, DecisionsOfPool(work));
     if (needs.confidence) {
       FULCRUM_ASSIGN_OR_RETURN(work.confidence, ConfidenceOf(work, predicted));
     }
@@ -179,7 +184,8 @@ absl::Status SolveEigenproblem(const RoundWork& work, GroupWork& group) {
                                                                 .engine = work.spec.engine,
                                                                 .seed = work.spec.seed,
                                                                 .start = group.start.vectors.view(),
-                                                                .start_multiplied = group.start.multiplied.view()}));
+                                                                .start_multiplied = group.start.multiplied.view(),
+                                                                .dense_at_once = group.start.dense_at_once}));
   group.start = {};
   return absl::OkStatus();
 }

@@ -33,8 +33,10 @@ struct GroupMemory {
 };
 
 struct RoundMemory {
-  RoundMemory(const RoundSpec& spec, const kernel::Features& features)
-      : trainer(spec.svm, features), decisions(features) {}
+  RoundMemory(const RoundSpec& spec, const kernel::Features& features) : RoundMemory(spec, features, features) {}
+  /// `predicted` begins with the pool's rows; decision values of what follows (a test set) are kept along.
+  RoundMemory(const RoundSpec& spec, const kernel::Features& features, const kernel::Features& predicted)
+      : trainer(spec.svm, features), decisions(predicted) {}
   classify::SvmTrainer trainer;
   classify::PoolDecisions decisions;
   std::map<ClassIndex, GroupMemory> groups;
@@ -56,6 +58,7 @@ struct RoundWork {
   const RoundInput& input;
   const ProgressCallback& progress;
   RoundMemory& memory;
+  bool always_classify = false;  // train and predict whether the strategy asks for it or not
 
   std::unique_ptr<select::Strategy> strategy = {};
   classify::SvmModel model = {};

@@ -6,6 +6,7 @@ const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
       SelectCommand(),
       GenerateCommand(),
+      ExperimentCommand(),
   };
   return *commands;
 }

@@ -12,5 +12,6 @@ const std::vector<Command>& Commands();
 
 Command SelectCommand();
 Command GenerateCommand();
+Command ExperimentCommand();
 
 }  // namespace fulcrum::pipeline

@@ -37,6 +37,7 @@ absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperat
   eigen_request.seed = request.seed;
   eigen_request.start = request.start;
   eigen_request.start_multiplied = request.start_multiplied;
+  eigen_request.dense_at_once = request.dense_at_once;
   return engine->solve(kernel, eigen_request);
 }
 

@@ -20,6 +20,7 @@ struct LeverageRequest {
   std::uint64_t seed = 1;
   ConstMatrixView start = {};             ///< last round's subspace over the rows now, or empty
   ConstMatrixView start_multiplied = {};  ///< the kernel times `start`, where known (see warm_start.h)
+  bool dense_at_once = false;             ///< do not try krylov: it failed for nearly the same rows
 };
 
 struct LeverageScores {

@@ -15,6 +15,9 @@ namespace {
 // could be missed.
 constexpr double kLargestNewShare = 0.2;
 
+// Spectra change slowly: where the dense solver had to take over it will have to again, but not for ever.
+constexpr std::size_t kDenseRoundsBetweenTries = 16;
+
 }  // namespace
 
 /// Who stayed, came and left, as positions now and then.
@@ -29,6 +32,7 @@ struct WarmStart::Change {
 void WarmStart::Remember(std::span<const RowIndex> rows, linalg::TopEigen eigen) {
   rows_.assign(rows.begin(), rows.end());
   eigen_ = std::move(eigen);
+  dense_rounds_ = eigen_.engine == "dense" ? dense_rounds_ + 1 : 0;
 }
 
 WarmStart::Change WarmStart::CompareRows(const kernel::RowSetKernel& kernel) const {
@@ -110,6 +114,10 @@ bool WarmStart::CanCarryProducts(const kernel::RowSetKernel& kernel, const Chang
 StartSubspace WarmStart::For(const kernel::RowSetKernel& kernel) const {
   StartSubspace start;
   if (rows_.empty() || kernel.rows().empty()) return start;
+  if (dense_rounds_ % kDenseRoundsBetweenTries != 0) {
+    start.dense_at_once = true;
+    return start;
+  }
   Change change = CompareRows(kernel);
   const std::size_t m = kernel.rows().size();
   if (static_cast<double>(change.newcomers.size()) > kLargestNewShare * static_cast<double>(m)) return start;

@@ -16,8 +16,9 @@
 namespace fulcrum::leverage {
 
 struct StartSubspace {
-  Matrix<double> vectors;     ///< vectors are rows; empty: start cold
-  Matrix<double> multiplied;  ///< the vectors times the kernel matrix, or empty
+  Matrix<double> vectors;      ///< vectors are rows; empty: start cold
+  Matrix<double> multiplied;   ///< the vectors times the kernel matrix, or empty
+  bool dense_at_once = false;  ///< there is nothing to start from: the dense solver will be faster again
 };
 
 class WarmStart {
@@ -41,6 +42,7 @@ class WarmStart {
 
   RowList rows_;
   linalg::TopEigen eigen_;
+  std::size_t dense_rounds_ = 0;  // in a row
 };
 
 }  // namespace fulcrum::leverage

@@ -5,8 +5,8 @@
 #include "absl/strings/str_format.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/linalg/dense_eigensolver.h"
 #include "stages/linalg/krylov_basis.h"
+#include "stages/linalg/partial_eigensolver.h"
 #include "stages/linalg/ritz_verdict.h"
 
 namespace fulcrum::linalg {
@@ -85,7 +85,7 @@ bool KrylovRun::DenseIsCheaper(const RitzVerdict& verdict) const {
 }
 
 absl::StatusOr<TopEigen> KrylovRun::HandOver(const std::string& why) const {
-  FULCRUM_ASSIGN_OR_RETURN(TopEigen top, SolveTopEigenDense(matrix_.Dense(), request_));
+  FULCRUM_ASSIGN_OR_RETURN(TopEigen top, SolveTopEigenPartial(matrix_.Dense(), request_));
   top.products = basis_.products();
   top.reason = "krylov handed over to dense: " + why;
   return top;
@@ -119,6 +119,9 @@ TopEigen KrylovRun::Answer(const RitzPairs& pairs, const RitzVerdict& verdict) c
 absl::StatusOr<TopEigen> KrylovRun::Solve() {
   if (!matrix_.Dense().empty() && matrix_.size() < 6 * options_.block_width) {
     return HandOver(absl::StrFormat("m = %d is small", matrix_.size()));
+  }
+  if (!matrix_.Dense().empty() && request_.dense_at_once) {
+    return HandOver(absl::StrFormat("it had to for nearly the same rows before, m = %d", matrix_.size()));
   }
   Start();
   std::size_t next_check = warm() ? 0 : 4 * options_.block_width;

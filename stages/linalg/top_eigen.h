@@ -21,6 +21,8 @@ struct TopEigenRequest {
   ConstMatrixView start = {};
   /// The matrix times `start`, where the caller has it cheaper than by multiplying; or empty.
   ConstMatrixView start_multiplied = {};
+  /// The dense solver had to take over for nearly this matrix before: let it do so at once.
+  bool dense_at_once = false;
 };
 
 struct TopEigen {

@@ -1,0 +1,195 @@
+// `fulcrum experiment`: every strategy on every task, as the paper does it, in one command.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "pipeline/commands/command_registry.h"
+#include "pipeline/commands/option_checks.h"
+#include "pipeline/exit_codes.h"
+#include "pipeline/experiment/curves_table.h"
+#include "pipeline/experiment/experiment.h"
+#include "pipeline/experiment/experiment_spec.h"
+#include "pipeline/experiment/regret.h"
+#include "pipeline/experiment/report/report_page.h"
+#include "pipeline/experiment/win_tie_loss.h"
+#include "pipeline/progress.h"
+#include "pipeline/text_sink.h"
+#include "stages/core/status_macros.h"
+#include "tbb/global_control.h"
+#include "tbb/info.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr char kFooter[] = R"(A spec is a YAML file; those of the paper are in experiments/:
+  quick.yaml             ringnorm and twonorm as the program makes them; no data files, under a minute
+  paper_sequential.yaml  ALEVS against five others, one query a round
+  paper_batch.yaml       DBALEVS against four others, ten queries a round
+  imbalance.yaml         classes 5:1 and 10:1, judged by F1
+  rank.yaml              ALEVS with several shares tau of the trace
+A task whose data file is not in the data folder is reported and left out.
+
+Output files, in the folder --out:
+  report.html   learning curves, wins and losses beside the paper's, regret, selection times, settings
+  curves.csv    task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,
+                select_seconds: every point of every curve; the strategy 'full-data' knows all labels
+  wtl.csv       rounds won, tied and lost, and the paper's counts
+  regret.csv    area under each curve and what is missing to the best
+  journal.tsv   finished runs; --resume goes on from it. The others are written when all is done.
+
+The same spec and seed give the same curves whatever the threads and interruptions, the seconds apart.
+
+Example:
+  fulcrum experiment --spec experiments/quick.yaml --out quick
+)";
+
+constexpr int kMostThreads = 4096;
+
+struct ExperimentCommandOptions {
+  std::string spec;
+  std::string data = ".";
+  std::string out;
+  std::string tasks;
+  std::string strategies;
+  std::size_t runs = 0;
+  std::size_t rounds = 0;
+  int threads = 1;
+  bool resume = false;
+  bool quiet = false;
+  bool verbose = false;
+};
+
+std::vector<std::string> SplitNames(const std::string& text) {
+  if (text.empty()) return {};
+  return absl::StrSplit(text, ',', absl::SkipWhitespace());
+}
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && std::filesystem::is_directory(path)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out: cannot make the folder '", path, "': ", error ? error.message() : "a file has that name"));
+}
+
+absl::Status WriteOutputs(const ExperimentSpec& spec, const ExperimentOptions& options,
+                          const ExperimentResult& result) {
+  const std::pair<std::string, std::string> outputs[] = {
+      {"curves.csv", CurvesTable(result.curves)},
+      {"wtl.csv", WtlTable(spec, CompareWithSubject(spec, result.curves))},
+      {"regret.csv", RegretTable(ComputeRegret(result.curves, spec.metric))},
+      {"report.html", ReportPage(spec, options, result)},
+  };
+  std::vector<std::unique_ptr<TextSink>> sinks;
+  for (const auto& [name, text] : outputs) {
+    const std::string path = (std::filesystem::path(options.out_folder) / name).string();
+    FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<TextSink> sink, OpenTextSink(path));
+    FULCRUM_RETURN_IF_ERROR(sink->Write(text));
+    FULCRUM_RETURN_IF_ERROR(sink->Finish());
+    sinks.push_back(std::move(sink));
+  }
+  for (const std::unique_ptr<TextSink>& sink : sinks) FULCRUM_RETURN_IF_ERROR(sink->Commit());
+  return absl::OkStatus();
+}
+
+void PrintNotes(const ExperimentResult& result) {
+  for (const SkippedTask& task : result.skipped) {
+    std::fprintf(stderr, "fulcrum experiment: note: task %s was left out: %s\n", task.name.c_str(),
+                 task.reason.c_str());
+  }
+  if (result.foreign_curves > 0) {
+    std::fprintf(stderr,
+                 "fulcrum experiment: note: %zu curves in the journal were made with other settings, data or version, "
+                 "and were not used\n",
+                 result.foreign_curves);
+  }
+}
+
+void PrintSummary(const ExperimentSpec& spec, const ExperimentOptions& options, const ExperimentResult& result) {
+  const std::vector<TaskRegret> regrets = ComputeRegret(result.curves, spec.metric);
+  std::printf("%-16s %9s %9s   (area below the best strategy's, in percent, over %zu tasks)\n", "strategy", "mean",
+              "largest", result.tasks.size());
+  for (const RegretSummary& summary : SummarizeRegret(regrets)) {
+    std::printf("%-16s %9.2f %9.2f\n", summary.strategy.c_str(), 100 * summary.mean_share, 100 * summary.largest_share);
+  }
+  std::printf("%zu curves in %s: %s/report.html\n", result.curves.all().size(), DurationText(result.seconds).c_str(),
+              options.out_folder.c_str());
+}
+
+absl::Status CheckOptions(const ExperimentCommandOptions& options) {
+  if (options.spec.empty()) {
+    return absl::InvalidArgumentError("--spec is missing; name a YAML file such as experiments/quick.yaml");
+  }
+  if (options.out.empty()) return absl::InvalidArgumentError("--out is missing; name a folder for the results");
+  if (options.threads < 1 || options.threads > kMostThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--threads is ", options.threads, "; it must be between 1 and ", kMostThreads));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Experiment(const ExperimentCommandOptions& command) {
+  FULCRUM_RETURN_IF_ERROR(CheckOptions(command));
+  FULCRUM_ASSIGN_OR_RETURN(ExperimentSpec spec, LoadExperimentSpec(command.spec));
+  FULCRUM_RETURN_IF_ERROR(ChangeSpec({.tasks = SplitNames(command.tasks),
+                                      .strategies = SplitNames(command.strategies),
+                                      .runs = command.runs,
+                                      .rounds = command.rounds},
+                                     spec));
+  FULCRUM_RETURN_IF_ERROR(MakeFolder(command.out));
+  const ExperimentOptions options{.data_folder = command.data,
+                                  .out_folder = command.out,
+                                  .resume = command.resume,
+                                  .threads = static_cast<std::size_t>(command.threads)};
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, options.threads);
+  Progress progress("fulcrum experiment", ChooseProgressStyle(command.quiet, command.verbose));
+  FULCRUM_ASSIGN_OR_RETURN(const ExperimentResult result, RunExperiment(spec, options, progress));
+  progress.Clear();
+  FULCRUM_RETURN_IF_ERROR(WriteOutputs(spec, options, result));
+  if (!command.quiet) {
+    PrintNotes(result);
+    PrintSummary(spec, options, result);
+  }
+  return absl::OkStatus();
+}
+
+CommandRun AddExperiment(CLI::App& app) {
+  auto options = std::make_shared<ExperimentCommandOptions>();
+  options->threads = std::max(1, tbb::info::default_concurrency());
+  app.add_option("--spec", options->spec, "What to run: a YAML file")->type_name("FILE");
+  app.add_option("--data", options->data, "Folder of the data files the spec names")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app.add_option("--out", options->out, "Folder for the results; it is made where it is not there")->type_name("DIR");
+  app.add_option("--tasks", options->tasks, "Only these tasks of the spec")->type_name("A,B,...");
+  app.add_option("--strategies", options->strategies, "Only these strategies; any that 'select' knows may be named")
+      ->type_name("A,B,...");
+  app.add_option("--runs", options->runs, "Runs of each task, instead of the spec's")
+      ->type_name("N")
+      ->check(WholeNumber());
+  app.add_option("--rounds", options->rounds, "Rounds of each run, instead of the spec's")
+      ->type_name("N")
+      ->check(WholeNumber());
+  app.add_option("--threads", options->threads, "Processor cores to use")->type_name("N")->capture_default_str();
+  app.add_flag("--resume", options->resume, "Go on with what --out has of an earlier start");
+  app.add_flag("--quiet", options->quiet, "Print errors only");
+  app.add_flag("--verbose", options->verbose, "Print a line for each curve");
+  app.footer(absl::StrCat(kFooter, "\n", ExitCodeHelp()));
+  return [options] { return Experiment(*options); };
+}
+
+}  // namespace
+
+Command ExperimentCommand() {
+  return {"experiment", "Experiments", "Compare strategies on data whose labels are known", AddExperiment};
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,68 @@
+// Runs an experiment: every strategy on every run of every task, in parallel over runs, from where it was stopped.
+//
+// Curves depend on the spec and its seed alone, not on threads or interruptions; only the seconds in them vary. Blocks
+// the caller and uses the threads of its arena.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "pipeline/experiment/curve_set.h"
+#include "pipeline/experiment/experiment_spec.h"
+#include "pipeline/progress.h"
+#include "pipeline/round.h"
+
+namespace fulcrum::pipeline {
+
+/// What a command line asks for instead of what the spec says; empty or zero leaves the spec's.
+struct ExperimentChanges {
+  std::vector<std::string> tasks = {};
+  std::vector<std::string> strategies = {};  ///< of the spec, or any the program has
+  std::size_t runs = 0;
+  std::size_t rounds = 0;
+};
+
+/// InvalidArgument for names that are not there.
+absl::Status ChangeSpec(const ExperimentChanges& changes, ExperimentSpec& spec);
+
+struct ExperimentOptions {
+  std::string data_folder = {};
+  std::string out_folder = {};  ///< the journal of finished runs is kept there
+  bool resume = false;
+  std::size_t threads = 1;  ///< runs at a time, where memory allows
+};
+
+struct TaskSummary {
+  std::string name = {};
+  std::size_t rows = 0;
+  std::size_t features = 0;
+  std::size_t train_rows = 0;
+  std::size_t given_halves = 0;  ///< runs whose halves came from a file
+  std::size_t given_starts = 0;
+};
+
+struct SkippedTask {
+  std::string name = {};
+  std::string reason = {};
+};
+
+struct ExperimentResult {
+  CurveSet curves{{}};
+  std::vector<TaskSummary> tasks = {};
+  std::vector<SkippedTask> skipped = {};
+  std::size_t resumed_curves = 0;  ///< taken from an earlier start
+  std::size_t foreign_curves = 0;  ///< in the journal, but of other settings, data or version
+  double seconds = 0;              ///< of this start
+};
+
+/// FailedPrecondition where the folder has results and `resume` is not set, or no task has its data.
+absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const ExperimentOptions& options,
+                                               Progress& progress);
+
+/// The settings of a round of one strategy on one task in one run.
+RoundSpec MakeRoundSpec(const ExperimentSpec& spec, const TaskSettings& task, const StrategySettings& strategy,
+                        std::size_t run);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,265 @@
+#include "pipeline/experiment/experiment_spec.h"
+
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "pipeline/experiment/spec_reader.h"
+#include "stages/core/status_macros.h"
+#include "stages/select/strategy_registry.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr std::size_t kMostRuns = 100'000;
+constexpr std::size_t kMostRounds = 1'000'000;
+constexpr std::size_t kMostRows = 10'000'000;
+constexpr NumberRange kTauRange{0, 1, /*above_low=*/true};
+constexpr NumberRange kAlphaRange{0, 1};
+
+// In the order of the enumerations.
+const std::vector<std::string>& ScaleNames() {
+  static const auto* const names = new std::vector<std::string>{"none", "mean", "max"};
+  return *names;
+}
+
+select::LeverageScale ReadScale(SpecFields& fields) {
+  return static_cast<select::LeverageScale>(fields.Choice("leverage_scale", ScaleNames(), 0));
+}
+
+kernel::KernelFunction ReadKernel(SpecProblems& problems, SpecFields& parent, const std::string& name) {
+  const YAML::Node node = parent.Take(name);
+  if (!node.IsDefined()) return {};
+  SpecFields fields(problems, node, parent.PathOf(name));
+  kernel::KernelFunction kernel;
+  kernel.type = static_cast<kernel::KernelType>(fields.Choice("type", {"rbf", "linear", "poly", "cosine"}, 0));
+  kernel.sigma = fields.Number("sigma", 1, {0, kNoLimit, /*above_low=*/true});
+  kernel.offset = fields.Number("c", 1, {0, kNoLimit});
+  kernel.degree = static_cast<int>(fields.Count("degree", 3, 1, 100));
+  kernel.normalize = fields.Choice("normalize", {"false", "true"}, 0) == 1;
+  fields.RejectOthers();
+  return kernel;
+}
+
+std::optional<GeneratedData> ReadGenerated(SpecProblems& problems, SpecFields& parent) {
+  const YAML::Node node = parent.Take("generate");
+  if (!node.IsDefined()) return std::nullopt;
+  SpecFields fields(problems, node, parent.PathOf("generate"));
+  GeneratedData data;
+  const std::string problem = fields.RequiredText("problem");
+  if (const auto parsed = ingest::ParseSyntheticProblem(problem); parsed.ok()) {
+    data.problem.problem = *parsed;
+  } else if (!problem.empty()) {
+    fields.Problem("problem", absl::StrCat("is '", problem, "'; it must be ringnorm or twonorm"));
+  }
+  data.rows = fields.Count("rows", 2000, 20, kMostRows);
+  data.dims = fields.Count("dims", 20, 1, 100'000);
+  data.problem.mean_factor =
+      fields.Number("mean_factor", ingest::BreimanMeanFactor(data.problem.problem), {0, kNoLimit, /*above_low=*/true});
+  data.problem.seed = fields.Count("seed", 1, 0, std::numeric_limits<std::uint32_t>::max());
+  fields.RejectOthers();
+  return data;
+}
+
+std::optional<ImbalanceSettings> ReadImbalance(SpecProblems& problems, SpecFields& parent) {
+  const YAML::Node node = parent.Take("imbalance");
+  if (!node.IsDefined()) return std::nullopt;
+  SpecFields fields(problems, node, parent.PathOf("imbalance"));
+  ImbalanceSettings imbalance;
+  imbalance.majority = fields.RequiredText("majority");
+  imbalance.ratio = fields.Number("ratio", 1, {1, 1e6});
+  fields.RejectOthers();
+  return imbalance;
+}
+
+/// "8/19/23"
+std::optional<WtlCounts> ParseCounts(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, '/');
+  WtlCounts counts;
+  std::size_t* const values[] = {&counts.win, &counts.tie, &counts.loss};
+  if (parts.size() != std::size(values)) return std::nullopt;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::uint32_t value = 0;
+    if (!absl::SimpleAtoi(parts[i], &value)) return std::nullopt;
+    *values[i] = value;
+  }
+  return counts;
+}
+
+void ReadPaper(SpecProblems& problems, SpecFields& task_fields, std::size_t spans, TaskSettings& task) {
+  task_fields.ForEachNamed("paper", [&](const std::string& opponent, const YAML::Node& node, const std::string& path) {
+    std::vector<WtlCounts>& cells = task.paper[opponent];
+    if (!node.IsSequence() || node.size() != spans) {
+      problems.Add(node, path, absl::StrCat("must be a list of ", spans, " counts, one a span of compare.spans"));
+      return;
+    }
+    for (std::size_t i = 0; i < node.size(); ++i) {
+      const auto counts = node[i].IsScalar() ? ParseCounts(node[i].Scalar()) : std::nullopt;
+      if (!counts) problems.Add(node[i], absl::StrCat(path, "[", i, "]"), "must be win/tie/loss, such as 8/19/23");
+      cells.push_back(counts.value_or(WtlCounts{}));
+    }
+  });
+}
+
+TaskSettings ReadTask(SpecProblems& problems, const YAML::Node& node, const std::string& path, std::size_t spans) {
+  SpecFields fields(problems, node, path);
+  TaskSettings task;
+  task.name = fields.RequiredText("name");
+  if (task.name.find_first_of("\t\n,") != std::string::npos) {
+    fields.Problem("name", "has a comma, a tab or a new line in it; tables could not be read back");
+  }
+  task.data = fields.Text("data", "");
+  task.generated = ReadGenerated(problems, fields);
+  if (task.data.empty() == !task.generated) {
+    fields.Problem("data", "exactly one of 'data' (a file) and 'generate' (a built-in problem) must be given");
+  }
+  task.positive = fields.Text("positive", "1");
+  task.train_splits = fields.Text("train_splits", "");
+  task.starts = fields.Text("starts", "");
+  if (!task.starts.empty() && task.train_splits.empty()) {
+    fields.Problem("starts", "needs train_splits: a start must lie in the training half it was made for");
+  }
+  task.imbalance = ReadImbalance(problems, fields);
+  if (task.imbalance && !task.train_splits.empty()) {
+    fields.Problem("imbalance", "cannot be combined with train_splits, whose rows it would leave out");
+  }
+  task.leverage_kernel = ReadKernel(problems, fields, "leverage_kernel");
+  task.tau = fields.Number("tau", 0.5, kTauRange);
+  task.alpha = fields.Number("alpha", 0.5, kAlphaRange);
+  task.scale = ReadScale(fields);
+  ReadPaper(problems, fields, spans, task);
+  fields.RejectOthers();
+  return task;
+}
+
+StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, const std::string& path) {
+  StrategySettings settings;
+  if (node.IsScalar()) {
+    settings.name = settings.strategy = node.Scalar();
+  } else {
+    SpecFields fields(problems, node, path);
+    settings.strategy = fields.RequiredText("strategy");
+    settings.name = fields.Text("name", settings.strategy);
+    settings.tau = fields.OptionalNumber("tau", kTauRange);
+    settings.alpha = fields.OptionalNumber("alpha", kAlphaRange);
+    if (fields.Take("leverage_scale").IsDefined()) settings.scale = ReadScale(fields);
+    fields.RejectOthers();
+  }
+  if (settings.strategy.empty()) return settings;
+  if (const auto known = select::MakeStrategy(settings.strategy); !known.ok()) {
+    problems.Add(node, path, std::string(known.status().message()));
+  }
+  if (settings.name == kFullData) {
+    problems.Add(node, path, absl::StrCat("'", kFullData, "' is the name of the whole training half's line"));
+  }
+  return settings;
+}
+
+RoundSpan ReadSpan(SpecProblems& problems, const YAML::Node& node, const std::string& path) {
+  RoundSpan span;
+  const bool pair = node.IsSequence() && node.size() == 2 && node[0].IsScalar() && node[1].IsScalar();
+  std::uint32_t first = 0, last = 0;
+  if (!pair || !absl::SimpleAtoi(node[0].Scalar(), &first) || !absl::SimpleAtoi(node[1].Scalar(), &last) || first < 1 ||
+      last < first) {
+    problems.Add(node, path, "must be [first, last], two rounds counted from 1");
+    return span;
+  }
+  return {first, last};
+}
+
+ComparisonSettings ReadComparison(SpecProblems& problems, SpecFields& parent) {
+  ComparisonSettings comparison;
+  const YAML::Node node = parent.Take("compare");
+  if (!node.IsDefined()) return comparison;
+  SpecFields fields(problems, node, parent.PathOf("compare"));
+  comparison.subject = fields.RequiredText("subject");
+  fields.ForEach("spans", [&](const YAML::Node& span, const std::string& path) {
+    comparison.spans.push_back(ReadSpan(problems, span, path));
+  });
+  fields.ForEachNamed("notes", [&](const std::string& key, const YAML::Node& note, const std::string& path) {
+    if (!note.IsScalar()) problems.Add(note, path, "must be a text");
+    comparison.notes[key] = note.IsScalar() ? note.Scalar() : "";
+  });
+  fields.RejectOthers();
+  return comparison;
+}
+
+template <typename Item>
+void RejectRepeatedNames(SpecFields& fields, const std::string& field, const std::vector<Item>& items) {
+  std::set<std::string> seen;
+  for (const Item& item : items) {
+    if (!item.name.empty() && !seen.insert(item.name).second) {
+      fields.Problem(field, absl::StrCat("the name '", item.name, "' comes twice; give each its own"));
+    }
+  }
+}
+
+void CheckSubject(SpecFields& fields, const ExperimentSpec& spec) {
+  if (spec.comparison.subject.empty()) return;
+  for (const StrategySettings& strategy : spec.strategies) {
+    if (strategy.name == spec.comparison.subject) return;
+  }
+  fields.Problem("compare", absl::StrCat("subject '", spec.comparison.subject, "' is none of the strategies"));
+}
+
+ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
+  SpecFields fields(problems, root, "");
+  ExperimentSpec spec;
+  spec.name = fields.RequiredText("name");
+  spec.title = fields.Text("title", spec.name);
+  spec.description = fields.Text("description", "");
+  spec.runs = fields.Count("runs", 50, 1, kMostRuns);
+  spec.rounds = fields.Count("rounds", 100, 1, kMostRounds);
+  spec.batch = fields.Count("batch", 1, 1, kMostRounds);
+  spec.start_per_class = fields.Count("start_per_class", 2, 1, 1000);
+  spec.seed = fields.Count("seed", 1, 0, std::numeric_limits<std::uint32_t>::max());
+  spec.metric = static_cast<Metric>(fields.Choice("metric", {"accuracy", "f1"}, 0));
+  spec.svm_kernel = ReadKernel(problems, fields, "classifier_kernel");
+  spec.svm_c = fields.Number("classifier_c", 1, {0, kNoLimit, /*above_low=*/true});
+  fields.ForEach("strategies", [&](const YAML::Node& node, const std::string& path) {
+    spec.strategies.push_back(ReadStrategy(problems, node, path));
+  });
+  if (spec.strategies.empty()) fields.Problem("strategies", "has none; name at least one");
+  spec.comparison = ReadComparison(problems, fields);
+  if (!spec.comparison.subject.empty() && spec.comparison.spans.empty()) {
+    spec.comparison.spans.push_back({1, spec.rounds});
+  }
+  fields.ForEach("tasks", [&](const YAML::Node& node, const std::string& path) {
+    spec.tasks.push_back(ReadTask(problems, node, path, spec.comparison.spans.size()));
+  });
+  if (spec.tasks.empty()) fields.Problem("tasks", "has none; name at least one");
+  RejectRepeatedNames(fields, "tasks", spec.tasks);
+  RejectRepeatedNames(fields, "strategies", spec.strategies);
+  CheckSubject(fields, spec);
+  fields.RejectOthers();
+  return spec;
+}
+
+}  // namespace
+
+absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const std::string& text, const std::string& path) {
+  try {
+    SpecProblems problems(path);
+    ExperimentSpec spec = ReadSpec(problems, YAML::Load(text));
+    FULCRUM_RETURN_IF_ERROR(problems.ToStatus());
+    return spec;
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no YAML: ", error.what()));
+  }
+}
+
+absl::StatusOr<ExperimentSpec> LoadExperimentSpec(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--spec: cannot read '", path, "'; name a YAML file such as experiments/quick.yaml"));
+  }
+  return ParseExperimentSpec(std::string(std::istreambuf_iterator<char>(stream), {}), path);
+}
+
+}  // namespace fulcrum::pipeline

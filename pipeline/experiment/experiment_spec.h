@@ -1,0 +1,98 @@
+// What an experiment is: tasks, strategies, rounds, and what its results are compared with. Read from YAML.
+//
+// Plain values. ParseExperimentSpec reports every problem of a file at once, each with its line and path.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "pipeline/experiment/curve.h"
+#include "stages/ingest/synthetic.h"
+#include "stages/kernel/kernel_function.h"
+#include "stages/select/strategy.h"
+
+namespace fulcrum::pipeline {
+
+/// Rounds first..last, counted from 1.
+struct RoundSpan {
+  std::size_t first = 1;
+  std::size_t last = 1;
+};
+
+struct WtlCounts {
+  std::size_t win = 0;
+  std::size_t tie = 0;
+  std::size_t loss = 0;
+};
+
+/// A data set made by the program itself.
+struct GeneratedData {
+  ingest::SyntheticSpec problem = {};
+  std::size_t rows = 0;
+  std::size_t dims = 20;
+};
+
+/// Rows of one class are left out until there are `ratio` of the majority for one of the other.
+struct ImbalanceSettings {
+  std::string majority = {};  ///< name of the class that keeps all it can
+  double ratio = 1;
+};
+
+struct TaskSettings {
+  std::string name = {};
+  std::string data = {};  ///< file below the data folder; empty where generated
+  std::optional<GeneratedData> generated = {};
+  std::string positive = "1";     ///< the class that F1 and the queried share are about
+  std::string train_splits = {};  ///< file with one line a run: rows of the training half; may be absent
+  std::string starts = {};        ///< file with one line a run: rows labeled at the start; may be shorter
+  std::optional<ImbalanceSettings> imbalance = {};
+  kernel::KernelFunction leverage_kernel = {};
+  double tau = 0.5;
+  double alpha = 0.5;
+  select::LeverageScale scale = select::LeverageScale::kNone;
+  /// By opponent of the compared strategy, one entry a span.
+  std::map<std::string, std::vector<WtlCounts>> paper = {};
+};
+
+/// A strategy as the experiment runs it; what is not given here is the task's.
+struct StrategySettings {
+  std::string name = {};  ///< in tables and charts
+  std::string strategy = {};
+  std::optional<double> tau = {};
+  std::optional<double> alpha = {};
+  std::optional<select::LeverageScale> scale = {};
+};
+
+/// The strategy whose wins are counted, and why counts may differ from the published ones.
+struct ComparisonSettings {
+  std::string subject = {};  ///< empty: nothing is compared
+  std::vector<RoundSpan> spans = {};
+  std::map<std::string, std::string> notes = {};  ///< by opponent, or by "task/opponent"
+};
+
+struct ExperimentSpec {
+  std::string name = {};
+  std::string title = {};
+  std::string description = {};
+  std::size_t runs = 50;
+  std::size_t rounds = 100;
+  std::size_t batch = 1;
+  std::size_t start_per_class = 2;
+  std::uint64_t seed = 1;
+  Metric metric = Metric::kAccuracy;
+  kernel::KernelFunction svm_kernel = {};
+  double svm_c = 1;
+  std::vector<StrategySettings> strategies = {};
+  ComparisonSettings comparison = {};
+  std::vector<TaskSettings> tasks = {};
+};
+
+/// InvalidArgument with every problem of the text; `path` is for messages.
+absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const std::string& text, const std::string& path);
+absl::StatusOr<ExperimentSpec> LoadExperimentSpec(const std::string& path);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,13 @@
+// report.html: one page with everything an experiment found, without a single other file. A pure function.
+#pragma once
+
+#include <string>
+
+#include "pipeline/experiment/experiment.h"
+#include "pipeline/experiment/experiment_spec.h"
+
+namespace fulcrum::pipeline {
+
+std::string ReportPage(const ExperimentSpec& spec, const ExperimentOptions& options, const ExperimentResult& result);
+
+}  // namespace fulcrum::pipeline

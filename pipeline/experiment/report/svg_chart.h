@@ -1,0 +1,55 @@
+// What the charts of the report share: scales with round ticks, and SVG elements as text. Not thread-safe.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fulcrum::pipeline {
+
+/// Maps a range of values to a range of pixels, linearly or by the logarithm.
+class ChartScale {
+ public:
+  ChartScale(double low, double high, double first_pixel, double last_pixel, bool logarithmic = false);
+  double operator()(double value) const;
+  /// Round values inside the range: about `wanted` of them, or the powers of ten.
+  std::vector<double> Ticks(std::size_t wanted) const;
+  double low() const { return low_; }
+  double high() const { return high_; }
+
+ private:
+  double low_;
+  double high_;
+  double first_pixel_;
+  double last_pixel_;
+  bool logarithmic_;
+};
+
+/// "0.85" with as many digits as the distance of the ticks needs.
+std::string TickText(double value, double distance);
+
+using Points = std::vector<std::pair<double, double>>;
+
+/// An SVG drawing in the making. Text is escaped; classes are styled by the page.
+class SvgDrawing {
+ public:
+  SvgDrawing(double width, double height, const std::string& label);
+
+  void Line(double x1, double y1, double x2, double y2, const std::string& css_class);
+  void Rect(double x, double y, double width, double height, const std::string& css_class);
+  void Polyline(const Points& points, const std::string& css_class, const std::string& tooltip);
+  void Polygon(const Points& points, const std::string& css_class);
+  /// `anchor` is start, middle or end.
+  void Text(double x, double y, const std::string& anchor, const std::string& css_class, const std::string& text);
+  /// What follows, until the matching EndGroup, belongs to this class.
+  void BeginGroup(const std::string& css_class);
+  void EndGroup();
+  /// The finished element.
+  std::string Finish() const { return text_ + "</svg>\n"; }
+
+ private:
+  void AppendPoints(const Points& points);
+  std::string text_;
+};
+
+}  // namespace fulcrum::pipeline

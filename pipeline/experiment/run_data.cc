@@ -1,0 +1,87 @@
+#include "pipeline/experiment/run_data.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "pipeline/experiment/dot_table.h"
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/normalize.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kTile = 256;
+
+/// The training half, then the test half, one row an example, normalised with the statistics of the first.
+absl::StatusOr<Matrix<double>> NormalizedHalves(const TaskData& data, const Split& split) {
+  Matrix<double> rows(split.train.size() + split.test.size(), data.features.cols());
+  std::size_t to = 0;
+  for (const RowList* half : {&split.train, &split.test}) {
+    for (const RowIndex row : *half) std::ranges::copy(data.features.row(row), rows.row(to++).begin());
+  }
+  const std::vector<ingest::NormalizeStep> steps{ingest::NormalizeStep::kZscore, ingest::NormalizeStep::kUnit};
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::Normalizer normalizer,
+                           ingest::Normalizer::FitInPlace(steps, rows.view().Rows(0, split.train.size())));
+  normalizer.Apply(rows.view().Rows(split.train.size(), split.test.size()));
+  return rows;
+}
+
+/// out(i, j) = x_i . x_j for all rows and the first `columns` of them; what is symmetric is computed once.
+Matrix<double> InnerProducts(const kernel::Features& features, std::size_t columns) {
+  RowList rows(features.rows());
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  Matrix<double> dots(rows.size(), columns);
+  const std::size_t tile_columns = (columns + kTile - 1) / kTile;
+  const std::size_t tile_rows = (rows.size() + kTile - 1) / kTile;
+  ParallelForBlocks(tile_rows * tile_columns, 1, [&](std::size_t tile, std::size_t) {
+    const std::size_t row = tile / tile_columns * kTile, col = tile % tile_columns * kTile;
+    if (row < col) return;
+    const auto a = std::span<const RowIndex>(rows).subspan(row, std::min(kTile, rows.size() - row));
+    const auto b = std::span<const RowIndex>(rows).subspan(col, std::min(kTile, columns - col));
+    features.DotBlock(a, features, b, dots.view().Block(row, col, a.size(), b.size()));
+  });
+  // The rounding of a tile must not decide which triangle a value is read from.
+  ParallelForBlocks(columns, kTile, [&](std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      for (std::size_t j = i + 1; j < columns; ++j) dots(i, j) = dots(j, i);
+    }
+  });
+  return dots;
+}
+
+}  // namespace
+
+std::size_t RunData::EstimateBytes(const TaskData& data, const Split& split) {
+  const std::size_t train = split.train.size(), all = train + split.test.size();
+  const std::size_t table = std::min(all * train * sizeof(double), kMostTableBytes);
+  // Two kernels of the training half at a time: a strategy's groups, and the whole half behind the full-data line.
+  return table + all * data.features.cols() * sizeof(double) + 2 * train * train * sizeof(double);
+}
+
+absl::StatusOr<RunData> RunData::Make(const TaskData& data, const Split& split, std::size_t most_table_bytes) {
+  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> rows, NormalizedHalves(data, split));
+  const std::size_t train = split.train.size();
+  RunData run;
+  run.class_count_ = data.class_names.size();
+  run.positive_ = data.positive;
+  for (const RowIndex row : split.train) run.answers_.push_back(data.labels[row]);
+  for (const RowIndex row : split.test) run.test_labels_.push_back(data.labels[row]);
+  for (const RowIndex row : split.start) {
+    const auto at = std::ranges::lower_bound(split.train, row) - split.train.begin();
+    run.start_.push_back(static_cast<RowIndex>(at));
+  }
+  if (rows.rows() * train * sizeof(double) > most_table_bytes) {
+    run.pool_ = std::make_unique<kernel::DenseFeatures>(Matrix<double>::CopyOf(rows.view().Rows(0, train)));
+    run.everything_ = std::make_unique<kernel::DenseFeatures>(std::move(rows));
+    return run;
+  }
+  const kernel::DenseFeatures features(std::move(rows));
+  const auto dots = std::make_shared<const Matrix<double>>(InnerProducts(features, train));
+  run.pool_ = std::make_unique<DotTable>(dots, features.squared_norms().first(train), features.dims());
+  run.everything_ = std::make_unique<DotTable>(dots, features.squared_norms(), features.dims());
+  return run;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,157 @@
+#include "pipeline/experiment/run_splits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/experiment/index_file.h"
+#include "stages/classify/byte_stream.h"
+#include "stages/core/random.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+// Separate streams of random numbers for what is drawn separately: a given start must not change the halves.
+enum Stream : std::uint64_t { kUniverse, kHalves, kStart };
+
+absl::StatusOr<std::vector<RowList>> LoadWhereNamed(const std::string& folder, const std::string& name,
+                                                    std::size_t rows) {
+  if (name.empty()) return std::vector<RowList>();
+  absl::StatusOr<std::vector<RowList>> lines = LoadIndexFile((std::filesystem::path(folder) / name).string(), rows);
+  if (absl::IsNotFound(lines.status())) return std::vector<RowList>();
+  return lines;
+}
+
+RowList RowsNotIn(const RowList& rows, std::size_t row_count) {
+  std::vector<bool> taken(row_count, false);
+  for (const RowIndex row : rows) taken[row] = true;
+  RowList others;
+  for (std::size_t row = 0; row < row_count; ++row) {
+    if (!taken[row]) others.push_back(static_cast<RowIndex>(row));
+  }
+  return others;
+}
+
+}  // namespace
+
+RunSplits::RunSplits(const ExperimentSpec& spec, const TaskSettings& task, const TaskData& data)
+    : seed_(spec.seed ^ classify::ChecksumOf(task.name)),
+      start_per_class_(spec.start_per_class),
+      task_(&task),
+      data_(&data) {}
+
+absl::StatusOr<RunSplits> RunSplits::Load(const ExperimentSpec& spec, const TaskSettings& task, const TaskData& data,
+                                          const std::string& data_folder) {
+  RunSplits splits(spec, task, data);
+  const std::size_t rows = data.labels.size();
+  FULCRUM_ASSIGN_OR_RETURN(splits.halves_, LoadWhereNamed(data_folder, task.train_splits, rows));
+  FULCRUM_ASSIGN_OR_RETURN(splits.starts_, LoadWhereNamed(data_folder, task.starts, rows));
+  // A start is made for a half: without that half it is worth nothing.
+  splits.starts_.resize(std::min(splits.starts_.size(), splits.halves_.size()));
+  return splits;
+}
+
+RowList RunSplits::DrawUniverse(std::uint64_t seed) const {
+  RowList all(data_->labels.size());
+  std::iota(all.begin(), all.end(), RowIndex{0});
+  if (!task_->imbalance) return all;
+  Random random = Random::Fork(seed, kUniverse);
+  random.Shuffle(std::span<RowIndex>(all));
+  std::size_t majority = 0;
+  const auto is_majority = [&](RowIndex row) {
+    return data_->class_names[static_cast<std::size_t>(data_->labels[row])] == task_->imbalance->majority;
+  };
+  for (const RowIndex row : all) majority += is_majority(row) ? 1 : 0;
+  const double ratio = task_->imbalance->ratio;
+  const auto others = static_cast<double>(all.size() - majority);
+  const double kept_majority = std::min(static_cast<double>(majority), std::floor(others * ratio));
+  auto majority_left = static_cast<std::size_t>(kept_majority);
+  auto others_left = static_cast<std::size_t>(std::max(1.0, std::round(kept_majority / ratio)));
+  RowList kept;
+  for (const RowIndex row : all) {
+    std::size_t& left = is_majority(row) ? majority_left : others_left;
+    if (left == 0) continue;
+    --left;
+    kept.push_back(row);
+  }
+  std::sort(kept.begin(), kept.end());
+  return kept;
+}
+
+absl::StatusOr<Split> RunSplits::Make(std::size_t run) const {
+  const std::uint64_t seed = Random::Fork(seed_, run).Next();
+  Split split;
+  if (run < halves_.size()) {
+    split.given_halves = true;
+    split.train = halves_[run];
+    split.test = RowsNotIn(split.train, data_->labels.size());
+  } else {
+    RowList universe = DrawUniverse(seed);
+    Random random = Random::Fork(seed, kHalves);
+    random.Shuffle(std::span<RowIndex>(universe));
+    const auto middle = universe.begin() + static_cast<std::ptrdiff_t>(universe.size() / 2);
+    split.train.assign(universe.begin(), middle);
+    split.test.assign(middle, universe.end());
+  }
+  // In the order of the data, so that ties go to the same row whatever the order of the file.
+  std::sort(split.train.begin(), split.train.end());
+  std::sort(split.test.begin(), split.test.end());
+  if (split.test.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", task_->name, ", run ", run, ": the training half is all of the data"));
+  }
+  if (run < starts_.size()) {
+    split.given_start = true;
+    split.start = starts_[run];
+    FULCRUM_RETURN_IF_ERROR(CheckStart(run, split));
+  } else {
+    FULCRUM_ASSIGN_OR_RETURN(split.start, DrawStart(seed, split.train));
+  }
+  std::sort(split.start.begin(), split.start.end());
+  return split;
+}
+
+absl::Status RunSplits::CheckStart(std::size_t run, const Split& split) const {
+  std::vector<std::size_t> counts(data_->class_names.size(), 0);
+  const auto place = [&] { return absl::StrCat(task_->starts, ", line ", run + 1, ": "); };
+  for (const RowIndex row : split.start) {
+    if (!std::binary_search(split.train.begin(), split.train.end(), row)) {
+      return absl::DataLossError(absl::StrCat(place(), "row ", row, " is not in the training half of ",
+                                              task_->train_splits, "; the two files do not belong together"));
+    }
+    ++counts[static_cast<std::size_t>(data_->labels[row])];
+  }
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] > 0) continue;
+    return absl::DataLossError(
+        absl::StrCat(place(), "no row has the class '", data_->class_names[c], "'; a start needs every class"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RowList> RunSplits::DrawStart(std::uint64_t seed, const RowList& train) const {
+  RowList shuffled = train;
+  Random random = Random::Fork(seed, kStart);
+  random.Shuffle(std::span<RowIndex>(shuffled));
+  std::vector<std::size_t> missing(data_->class_names.size(), start_per_class_);
+  RowList start;
+  for (const RowIndex row : shuffled) {
+    std::size_t& left = missing[static_cast<std::size_t>(data_->labels[row])];
+    if (left == 0) continue;
+    --left;
+    start.push_back(row);
+  }
+  for (std::size_t c = 0; c < missing.size(); ++c) {
+    if (missing[c] == 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat("task ", task_->name, ": a training half has only ",
+                                                      start_per_class_ - missing[c], " rows of class '",
+                                                      data_->class_names[c], "'; the start needs ", start_per_class_));
+  }
+  return start;
+}
+
+}  // namespace fulcrum::pipeline

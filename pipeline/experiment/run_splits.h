@@ -1,0 +1,53 @@
+// Which rows a run trains on, is tested on and starts from. METHOD section 3: half and half, two labels of each class.
+//
+// Published splits are used where the task names files of them and they have a line for the run; whatever is missing is
+// drawn from the seed, the task's name and the run's number alone. Immutable after loading, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "pipeline/experiment/experiment_spec.h"
+#include "pipeline/experiment/task_data.h"
+#include "stages/core/rows.h"
+
+namespace fulcrum::pipeline {
+
+/// Rows of the task's data.
+struct Split {
+  RowList train = {};
+  RowList test = {};
+  RowList start = {};  ///< of train
+  bool given_halves = false;
+  bool given_start = false;
+};
+
+class RunSplits {
+ public:
+  /// DataLoss where a file is there but cannot be used. `data` must outlive it.
+  static absl::StatusOr<RunSplits> Load(const ExperimentSpec& spec, const TaskSettings& task, const TaskData& data,
+                                        const std::string& data_folder);
+
+  /// FailedPrecondition where the training half lacks examples of a class to start from.
+  absl::StatusOr<Split> Make(std::size_t run) const;
+
+  std::size_t given_halves() const { return halves_.size(); }
+  std::size_t given_starts() const { return starts_.size(); }
+
+ private:
+  RunSplits(const ExperimentSpec& spec, const TaskSettings& task, const TaskData& data);
+  RowList DrawUniverse(std::uint64_t seed) const;
+  absl::Status CheckStart(std::size_t run, const Split& split) const;
+  absl::StatusOr<RowList> DrawStart(std::uint64_t seed, const RowList& train) const;
+
+  std::uint64_t seed_;
+  std::size_t start_per_class_;
+  const TaskSettings* task_;
+  const TaskData* data_;
+  std::vector<RowList> halves_;
+  std::vector<RowList> starts_;
+};
+
+}  // namespace fulcrum::pipeline

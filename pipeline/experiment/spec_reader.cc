@@ -1,0 +1,151 @@
+#include "pipeline/experiment/spec_reader.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "pipeline/nearest_name.h"
+#include "stages/ingest/number_text.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+std::string Shown(const YAML::Node& node) {
+  if (node.IsScalar()) return absl::StrCat("'", node.Scalar(), "'");
+  if (node.IsSequence()) return "a list";
+  return node.IsMap() ? "a map" : "nothing";
+}
+
+std::string DescribeRange(const NumberRange& range) {
+  const std::string from = absl::StrFormat("%s %g", range.above_low ? "above" : "at least", range.low);
+  return std::isfinite(range.high) ? absl::StrFormat("%s and at most %g", from, range.high) : from;
+}
+
+bool IsInside(double value, const NumberRange& range) {
+  return value <= range.high && (range.above_low ? value > range.low : value >= range.low);
+}
+
+}  // namespace
+
+void SpecProblems::Add(const YAML::Node& at, const std::string& path, const std::string& what) {
+  const int line = at.IsDefined() ? at.Mark().line + 1 : 0;
+  const std::string place = line > 0 ? absl::StrCat("line ", line, ": ") : "";
+  problems_.push_back(absl::StrCat(place, path.empty() ? "the file" : path, ": ", what));
+}
+
+absl::Status SpecProblems::ToStatus() const {
+  if (problems_.empty()) return absl::OkStatus();
+  const std::string count = problems_.size() == 1 ? "1 problem" : absl::StrCat(problems_.size(), " problems");
+  return absl::InvalidArgumentError(absl::StrCat(file_, " has ", count, ":\n  ", absl::StrJoin(problems_, "\n  ")));
+}
+
+SpecFields::SpecFields(SpecProblems& problems, const YAML::Node& node, std::string path)
+    : problems_(problems), node_(node), path_(std::move(path)) {
+  if (node_.IsMap()) return;
+  problems_.Add(node_, path_, absl::StrCat("is ", Shown(node_), "; it must be a map of 'name: value' fields"));
+  node_ = YAML::Node(YAML::NodeType::Map);
+}
+
+YAML::Node SpecFields::Take(const std::string& name) {
+  known_.insert(name);
+  // The const lookup does not add the name to the map.
+  const YAML::Node& map = node_;
+  return map[name];
+}
+
+void SpecFields::Problem(const std::string& name, const std::string& what) {
+  const YAML::Node field = Take(name);
+  problems_.Add(field.IsDefined() ? field : node_, PathOf(name), what);
+}
+
+std::string SpecFields::Text(const std::string& name, const std::string& fallback) {
+  const YAML::Node field = Take(name);
+  if (!field.IsDefined()) return fallback;
+  if (field.IsScalar()) return field.Scalar();
+  Problem(name, absl::StrCat("is ", Shown(field), "; it must be a text"));
+  return fallback;
+}
+
+std::string SpecFields::RequiredText(const std::string& name) {
+  const YAML::Node field = Take(name);
+  const std::string text = Text(name, "");
+  if (!field.IsDefined()) {
+    Problem(name, "is missing; give it a text");
+  } else if (field.IsScalar() && text.empty()) {
+    Problem(name, "is empty; give it a text");
+  }
+  return text;
+}
+
+std::optional<double> SpecFields::OptionalNumber(const std::string& name, const NumberRange& range) {
+  const YAML::Node field = Take(name);
+  if (!field.IsDefined()) return std::nullopt;
+  const std::optional<double> value = field.IsScalar() ? ingest::ParseNumber(field.Scalar()) : std::nullopt;
+  if (value && IsInside(*value, range)) return value;
+  Problem(name, absl::StrCat("is ", Shown(field), "; it must be a number ", DescribeRange(range)));
+  return std::nullopt;
+}
+
+double SpecFields::Number(const std::string& name, double fallback, const NumberRange& range) {
+  return OptionalNumber(name, range).value_or(fallback);
+}
+
+std::size_t SpecFields::Count(const std::string& name, std::size_t fallback, std::size_t low, std::size_t high) {
+  const YAML::Node field = Take(name);
+  if (!field.IsDefined()) return fallback;
+  const std::optional<double> value = field.IsScalar() ? ingest::ParseNumber(field.Scalar()) : std::nullopt;
+  const NumberRange range{static_cast<double>(low), static_cast<double>(high)};
+  if (value && IsInside(*value, range) && std::floor(*value) == *value) return static_cast<std::size_t>(*value);
+  Problem(name, absl::StrCat("is ", Shown(field), "; it must be a whole number at least ", low, " and at most ", high));
+  return fallback;
+}
+
+std::size_t SpecFields::Choice(const std::string& name, const std::vector<std::string>& names, std::size_t fallback) {
+  const std::string text = Text(name, names[fallback]);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == text) return i;
+  }
+  Problem(name, absl::StrCat("is '", text, "'; it must be one of ", absl::StrJoin(names, ", ")));
+  return fallback;
+}
+
+void SpecFields::ForEach(const std::string& name,
+                         const std::function<void(const YAML::Node&, const std::string&)>& visit) {
+  const YAML::Node field = Take(name);
+  if (!field.IsDefined()) return;
+  if (!field.IsSequence()) {
+    Problem(name, absl::StrCat("is ", Shown(field), "; it must be a list"));
+    return;
+  }
+  for (std::size_t i = 0; i < field.size(); ++i) visit(field[i], absl::StrCat(PathOf(name), "[", i, "]"));
+}
+
+void SpecFields::ForEachNamed(
+    const std::string& name,
+    const std::function<void(const std::string&, const YAML::Node&, const std::string&)>& visit) {
+  const YAML::Node field = Take(name);
+  if (!field.IsDefined()) return;
+  if (!field.IsMap()) {
+    Problem(name, absl::StrCat("is ", Shown(field), "; it must be a map of 'name: value' fields"));
+    return;
+  }
+  for (const auto& entry : field) {
+    const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
+    visit(key, entry.second, absl::StrCat(PathOf(name), ".", key));
+  }
+}
+
+void SpecFields::RejectOthers() {
+  const std::vector<std::string> known(known_.begin(), known_.end());
+  for (const auto& entry : node_) {
+    const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
+    if (known_.contains(key)) continue;
+    const std::string nearest = NearestName(key, known);
+    const std::string advice = nearest.empty() ? absl::StrCat("; the fields here are ", absl::StrJoin(known, ", "))
+                                               : absl::StrCat("; did you mean '", nearest, "'?");
+    problems_.Add(entry.first, PathOf(key), absl::StrCat("is no field of an experiment", advice));
+  }
+}
+
+}  // namespace fulcrum::pipeline

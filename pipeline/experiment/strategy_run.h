@@ -1,0 +1,20 @@
+// One strategy on one run: query, label, train, test, again and again. METHOD section 3.
+//
+// The rounds are those of pipeline/round.h, stage by stage on the calling thread without a flow graph: thousands of
+// small rounds, many runs at a time, leave nothing for a graph to overlap. Thread-safe on shared RunData.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "pipeline/experiment/curve.h"
+#include "pipeline/experiment/run_data.h"
+#include "pipeline/round.h"
+
+namespace fulcrum::pipeline {
+
+/// The curve of points 0..rounds, fewer where the pool runs out. Names and number of the run are left to the caller.
+absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data);
+
+/// One point: a classifier that knows all answers of the training half.
+absl::StatusOr<Curve> RunFullData(const classify::SvmParameters& svm, const RunData& data);
+
+}  // namespace fulcrum::pipeline

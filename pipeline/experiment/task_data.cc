@@ -1,0 +1,85 @@
+#include "pipeline/experiment/task_data.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "stages/classify/byte_stream.h"
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/class_names.h"
+#include "stages/ingest/pool.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kRowsPerTask = 256;
+
+struct RawData {
+  Matrix<double> features;
+  std::vector<std::string> labels;
+};
+
+RawData Generate(const GeneratedData& settings) {
+  RawData data{Matrix<double>(settings.rows, settings.dims), std::vector<std::string>(settings.rows)};
+  ParallelForBlocks(settings.rows, kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    for (std::size_t row = first; row < first + count; ++row) {
+      data.labels[row] = absl::StrCat(ingest::GenerateRow(settings.problem, row, data.features.row(row)));
+    }
+  });
+  return data;
+}
+
+absl::StatusOr<RawData> Read(const std::string& path) {
+  if (!std::filesystem::exists(path)) return absl::NotFoundError(absl::StrCat("there is no file '", path, "'"));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, ingest::LoadPool(path, {.keep_labels = true, .on_progress = {}}));
+  if (!pool.labels) {
+    return absl::DataLossError(
+        absl::StrCat(path, " has no column 'label'; an experiment asks it for the answers, so add one"));
+  }
+  return RawData{std::move(pool.features), *std::move(pool.labels)};
+}
+
+std::uint64_t ChecksumOf(const TaskData& data) {
+  std::uint64_t checksum = 0;
+  for (std::size_t row = 0; row < data.features.rows(); ++row) {
+    const auto values = data.features.row(row);
+    const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+    checksum = checksum * 31 + classify::ChecksumOf(bytes) + static_cast<std::uint64_t>(data.labels[row]);
+  }
+  return checksum;
+}
+
+absl::StatusOr<TaskData> Label(const TaskSettings& task, RawData raw) {
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::ClassNames classes, ingest::ClassNames::FromLabels(raw.labels));
+  if (classes.size() < 2) {
+    return absl::DataLossError(absl::StrCat("task ", task.name, ": the data has ", classes.size(),
+                                            " classes; an experiment needs at least two"));
+  }
+  TaskData data;
+  data.positive = classes.Find(task.positive);
+  if (data.positive == kUnlabeled) {
+    return absl::DataLossError(absl::StrCat("task ", task.name, ": no row has the class '", task.positive,
+                                            "', which 'positive' names; the classes are ",
+                                            absl::StrJoin(classes.names(), ", ")));
+  }
+  data.features = std::move(raw.features);
+  data.labels.reserve(raw.labels.size());
+  for (const std::string& label : raw.labels) data.labels.push_back(classes.Find(label));
+  data.class_names = classes.names();
+  data.checksum = ChecksumOf(data);
+  return data;
+}
+
+}  // namespace
+
+absl::StatusOr<TaskData> LoadTaskData(const TaskSettings& task, const std::string& data_folder) {
+  if (task.generated) return Label(task, Generate(*task.generated));
+  FULCRUM_ASSIGN_OR_RETURN(RawData raw, Read((std::filesystem::path(data_folder) / task.data).string()));
+  return Label(task, std::move(raw));
+}
+
+}  // namespace fulcrum::pipeline

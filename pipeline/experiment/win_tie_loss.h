@@ -1,0 +1,39 @@
+// Rounds won, tied and lost by one strategy against the others, and what the paper counted. Pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipeline/experiment/curve_set.h"
+#include "pipeline/experiment/experiment_spec.h"
+#include "pipeline/experiment/t_test.h"
+
+namespace fulcrum::pipeline {
+
+/// One cell of the table: a task, an opponent and a span of rounds.
+struct WtlCell {
+  std::string task = {};
+  std::string opponent = {};
+  std::size_t span_index = 0;
+  RoundSpan span = {};  ///< cut off at the last round there is
+  WtlCounts counts = {};
+  std::optional<WtlCounts> paper = {};
+
+  /// Whether both lean the same way; a count without a lean agrees with everything.
+  bool AgreesWithPaper() const;
+};
+
+/// 1 where more rounds are won than lost, -1 where fewer, 0 where as many.
+int LeanOf(const WtlCounts& counts);
+
+/// A one-sided paired t-test at 0.05 over the runs for every round.
+std::vector<WtlCell> CompareWithSubject(const ExperimentSpec& spec, const CurveSet& curves);
+
+/// Why a cell may differ from the paper's: the note of the task and opponent, of the opponent, or nothing.
+std::string NoteOn(const ComparisonSettings& comparison, const WtlCell& cell);
+
+/// wtl.csv: task,subject,opponent,first_round,last_round,win,tie,loss,paper_win,paper_tie,paper_loss,agrees,note
+std::string WtlTable(const ExperimentSpec& spec, const std::vector<WtlCell>& cells);
+
+}  // namespace fulcrum::pipeline
