@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/kernel_features.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/label_file.h"
 #include "stages/ingest/normalize.h"
@@ -100,21 +101,30 @@ void NoteClassesWithoutLabels(SelectInputs& inputs) {
   }
 }
 
-absl::StatusOr<Matrix<double>> Normalize(const SelectOptions& options, ingest::Pool& pool,
-                                         std::vector<std::string>& notes) {
+void NoteConstantColumns(const ingest::Normalizer& normalizer, const ingest::Pool& pool,
+                         std::vector<std::string>& notes) {
+  if (normalizer.constant_columns().empty()) return;
+  std::vector<std::string> names;
+  for (std::size_t column : normalizer.constant_columns()) names.push_back(pool.FeatureName(column));
+  notes.push_back(absl::StrCat(names.size(), " of ", pool.features.cols(), " columns ",
+                               names.size() == 1 ? "is constant and tells" : "are constant and tell",
+                               " nothing apart: ", FirstNames(names)));
+}
+
+absl::StatusOr<std::unique_ptr<kernel::Features>> Normalize(const SelectOptions& options, ingest::Pool& pool,
+                                                            std::vector<std::string>& notes) {
   FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(options.normalize));
-  const auto normalizer = ingest::Normalizer::FitInPlace(steps, pool.features.view());
+  const bool was_sparse = pool.features.is_sparse();
+  const auto normalizer = ingest::Normalizer::FitInPlace(steps, pool.features);
   if (!normalizer.ok()) {
     return absl::Status(normalizer.status().code(), absl::StrCat(options.pool, ": ", normalizer.status().message()));
   }
-  if (!normalizer->constant_columns().empty()) {
-    std::vector<std::string> names;
-    for (std::size_t column : normalizer->constant_columns()) names.push_back(pool.feature_names[column]);
-    notes.push_back(absl::StrCat(names.size(), " of ", pool.feature_names.size(), " columns ",
-                                 names.size() == 1 ? "is constant and tells" : "are constant and tell",
-                                 " nothing apart: ", FirstNames(names)));
+  NoteConstantColumns(*normalizer, pool, notes);
+  if (was_sparse && !pool.features.is_sparse()) {
+    notes.push_back(absl::StrCat("the z-score made the sparse features dense (", pool.features.rows(), " x ",
+                                 pool.features.cols(), "); --normalize unit keeps them sparse"));
   }
-  return std::move(pool.features);
+  return MakeFeatures(std::move(pool.features));
 }
 
 absl::StatusOr<SelectInputs> Combine(const SelectOptions& options, ingest::Pool& pool, const LabelFiles& files,
@@ -154,9 +164,8 @@ absl::StatusOr<SelectInputs> LoadSelectInputs(const SelectOptions& options, Prog
   FULCRUM_ASSIGN_OR_RETURN(ingest::ClassNames classes, CollectClasses(files));
   FULCRUM_ASSIGN_OR_RETURN(SelectInputs inputs, Combine(options, pool, files, std::move(classes)));
   progress.Update("normalize", 0, 0);
-  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> features,
+  FULCRUM_ASSIGN_OR_RETURN(inputs.features,
                            clock.Measure("normalize", [&] { return Normalize(options, pool, inputs.notes); }));
-  inputs.features = std::make_unique<kernel::DenseFeatures>(std::move(features));
   return inputs;
 }
 

@@ -19,7 +19,7 @@ namespace fulcrum::pipeline {
 
 struct SelectInputs {
   ingest::RowIds ids;
-  std::unique_ptr<kernel::DenseFeatures> features;  ///< normalised
+  std::unique_ptr<kernel::Features> features;  ///< normalised; dense or sparse
   ingest::ClassNames classes;
   std::vector<ClassIndex> labels;                      ///< by row
   std::optional<std::vector<ClassIndex>> predictions;  ///< by row; a labeled row has its label

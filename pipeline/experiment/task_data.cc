@@ -40,7 +40,9 @@ absl::StatusOr<RawData> Read(const std::string& path) {
     return absl::DataLossError(
         absl::StrCat(path, " has no column 'label'; an experiment asks it for the answers, so add one"));
   }
-  return RawData{std::move(pool.features), *std::move(pool.labels)};
+  // The z-score that every task is given moves the zeros too, so sparse text ends up dense either way.
+  pool.features.MakeDense();
+  return RawData{std::move(pool.features.dense()), *std::move(pool.labels)};
 }
 
 std::uint64_t ChecksumOf(const TaskData& data) {

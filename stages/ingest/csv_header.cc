@@ -1,7 +1,6 @@
 #include "stages/ingest/csv_header.h"
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
@@ -10,81 +9,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "arrow/buffer.h"
 #include "arrow/csv/options.h"
 #include "arrow/csv/parser.h"
-#include "arrow/io/interfaces.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
-#include "stages/ingest/input_stream.h"
+#include "stages/ingest/line_reader.h"
 #include "stages/ingest/number_text.h"
 
 namespace fulcrum::ingest {
 namespace {
 
-constexpr std::int64_t kReadBytes = 1 << 20;
-// A "line" longer than this is a file that is no CSV, not a table with very many columns.
-constexpr std::size_t kLongestLineBytes = std::size_t{256} << 20;
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-// Reads a stream line by line. "\n", "\r\n" and "\r" end a line, as in Arrow's parser.
-class LineReader {
- public:
-  LineReader(std::shared_ptr<arrow::io::InputStream> stream, std::string doing)
-      : stream_(std::move(stream)), doing_(std::move(doing)) {}
-
-  /// The next line without its end, or nothing after the last.
-  absl::StatusOr<std::optional<std::string>> Next() {
-    std::string line;
-    for (;;) {
-      if (position_ == block_.size()) {
-        FULCRUM_RETURN_IF_ERROR(ReadBlock());
-        if (block_.empty()) return EndOfStream(std::move(line));
-      }
-      SkipSecondHalfOfLineEnd();
-      const std::size_t end = std::min(block_.find_first_of("\r\n", position_), block_.size());
-      line.append(block_, position_, end - position_);
-      position_ = end;
-      if (line.size() > kLongestLineBytes) {
-        return absl::DataLossError(absl::StrCat(doing_, ": a line is longer than ", kLongestLineBytes,
-                                                " bytes; this does not look like a CSV file"));
-      }
-      if (end < block_.size()) {
-        after_carriage_return_ = block_[position_++] == '\r';
-        return line;
-      }
-    }
-  }
-
- private:
-  absl::Status ReadBlock() {
-    FULCRUM_ASSIGN_OR_RETURN(const auto buffer, FromArrow(stream_->Read(kReadBytes), doing_));
-    block_ = buffer->ToString();
-    position_ = 0;
-    return absl::OkStatus();
-  }
-
-  void SkipSecondHalfOfLineEnd() {
-    if (after_carriage_return_ && position_ < block_.size() && block_[position_] == '\n') ++position_;
-    after_carriage_return_ = false;
-  }
-
-  static std::optional<std::string> EndOfStream(std::string line) {
-    if (line.empty()) return std::nullopt;
-    return line;
-  }
-
-  std::shared_ptr<arrow::io::InputStream> stream_;
-  std::string doing_;
-  std::string block_;
-  std::size_t position_ = 0;
-  bool after_carriage_return_ = false;
-};
-
-absl::StatusOr<LineReader> OpenLines(const std::string& path) {
-  FULCRUM_ASSIGN_OR_RETURN(auto stream, OpenInput(path));
-  return LineReader(std::move(stream), absl::StrCat("cannot read '", path, "'"));
-}
 
 // Arrow's own parser splits the line, so that quotes mean the same here as in the rows.
 absl::StatusOr<std::vector<std::string>> SplitHeader(const std::string& line, const std::string& path) {
@@ -126,7 +61,7 @@ absl::Status CheckNames(const std::vector<std::string>& names, const std::string
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const std::string& path) {
-  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, OpenLines(path));
+  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(path));
   for (;;) {
     FULCRUM_ASSIGN_OR_RETURN(std::optional<std::string> line, lines.Next());
     if (!line) {
@@ -144,7 +79,7 @@ absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const std::string& path) 
 
 absl::StatusOr<std::vector<std::uint64_t>> LinesOfRecords(const std::string& path,
                                                           std::span<const std::uint64_t> records) {
-  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, OpenLines(path));
+  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(path));
   absl::flat_hash_map<std::uint64_t, std::uint64_t> line_of_record;
   for (std::uint64_t record : records) line_of_record[record] = 0;
   std::size_t found = 0;

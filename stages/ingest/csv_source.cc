@@ -43,6 +43,11 @@ class CsvSource final : public TableSource {
   const std::string& path() const override { return path_; }
   const std::vector<std::string>& all_column_names() const override { return all_names_; }
   const std::vector<std::string>& column_names() const override { return names_; }
+  std::shared_ptr<arrow::Schema> schema() const override {
+    arrow::FieldVector fields;
+    for (const std::string& name : names_) fields.push_back(arrow::field(name, arrow::binary()));
+    return arrow::schema(std::move(fields));
+  }
   absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() override;
   std::vector<std::string> PlacesOfRows(std::span<const std::uint64_t> rows) const override;
 
@@ -87,9 +92,10 @@ absl::Status CsvSource::Open(const TableRequest& request) {
   for (const std::string& name : convert.include_columns) convert.column_types[name] = arrow::binary();
   auto parse = arrow::csv::ParseOptions::Defaults();
   parse.invalid_row_handler = [this](const arrow::csv::InvalidRow& row) { return OnRaggedRecord(row); };
-  FULCRUM_ASSIGN_OR_RETURN(auto stream, OpenInput(path_));
-  auto reader =
-      arrow::csv::StreamingReader::Make(arrow::io::default_io_context(), std::move(stream), read, parse, convert);
+  FULCRUM_RETURN_IF_ERROR(CheckColumnCount(static_cast<std::int64_t>(raw_names_.size()), request.limits, path_));
+  FULCRUM_ASSIGN_OR_RETURN(auto stream, OpenInput(path_, request.limits.max_memory_bytes));
+  auto reader = arrow::csv::StreamingReader::Make(arrow::io::IOContext(CappedPool(request.limits.max_memory_bytes)),
+                                                  std::move(stream), read, parse, convert);
   if (!reader.ok()) {
     // Arrow takes a header without a line end for no header; to us it is a table without rows.
     const std::uint64_t first_data_record[] = {1};

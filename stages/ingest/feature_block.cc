@@ -5,141 +5,156 @@
 #include <memory>
 #include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "arrow/array.h"
 #include "arrow/record_batch.h"
-#include "arrow/type.h"
 #include "arrow/type_traits.h"
 #include "stages/core/parallel.h"
-#include "stages/ingest/number_text.h"
+#include "stages/ingest/cell_complaint.h"
+#include "stages/ingest/list_column.h"
+#include "stages/ingest/number_array.h"
 
 namespace fulcrum::ingest {
 namespace {
 
+// As many rows as stay in the first cache while their columns are written one after the other.
 constexpr std::size_t kRowsPerTask = 64;
-constexpr std::size_t kLongestShownValue = 40;
 
-std::string Quoted(absl::string_view text) {
-  if (text.size() <= kLongestShownValue) return absl::StrCat("'", text, "'");
-  return absl::StrCat("'", text.substr(0, kLongestShownValue), "...'");
-}
+/// Rows [first, first + count) of one part, which begins at column `col` of `out`.
+template <typename T>
+struct PartTask {
+  std::size_t part = 0;
+  std::size_t col = 0;
+  std::size_t width = 1;
+  std::size_t first = 0;
+  std::size_t count = 0;
+  MatrixView<T> out;
+};
 
-std::string ComplaintAboutText(absl::string_view text) {
-  if (absl::StripAsciiWhitespace(text).empty()) return "the value is missing";
-  const auto value = ParseNumber(text);
-  if (!value) return absl::StrCat(Quoted(text), " is not a number");
-  return absl::StrCat(Quoted(text), std::isnan(*value) ? " is not a number (NaN)" : " is infinite");
-}
-
-std::string ComplaintAboutNumber(double value) {
-  if (std::isnan(value)) return "the value is NaN";
-  return absl::StrCat("the value ", value, " is infinite");
-}
-
-// Calls visit with the array in its own type; false where the type cannot be a feature.
-template <typename Visit>
-bool VisitFeatureArray(const arrow::Array& array, const Visit& visit) {
-  switch (array.type_id()) {
-    case arrow::Type::BINARY:
-    case arrow::Type::STRING:
-      return visit(static_cast<const arrow::BinaryArray&>(array)), true;
-    case arrow::Type::DOUBLE:
-      return visit(static_cast<const arrow::DoubleArray&>(array)), true;
-    case arrow::Type::FLOAT:
-      return visit(static_cast<const arrow::FloatArray&>(array)), true;
-    case arrow::Type::INT8:
-      return visit(static_cast<const arrow::Int8Array&>(array)), true;
-    case arrow::Type::INT16:
-      return visit(static_cast<const arrow::Int16Array&>(array)), true;
-    case arrow::Type::INT32:
-      return visit(static_cast<const arrow::Int32Array&>(array)), true;
-    case arrow::Type::INT64:
-      return visit(static_cast<const arrow::Int64Array&>(array)), true;
-    case arrow::Type::UINT8:
-      return visit(static_cast<const arrow::UInt8Array&>(array)), true;
-    case arrow::Type::UINT16:
-      return visit(static_cast<const arrow::UInt16Array&>(array)), true;
-    case arrow::Type::UINT32:
-      return visit(static_cast<const arrow::UInt32Array&>(array)), true;
-    case arrow::Type::UINT64:
-      return visit(static_cast<const arrow::UInt64Array&>(array)), true;
-    default:
-      return false;
+/// Copies floating numbers without nulls, `stride` apart in the target; false where one of them is not finite, or where
+/// they cannot be copied just so.
+template <typename T, typename ArrayType>
+bool CopyFinite(const ArrayType& array, std::size_t begin, std::size_t count, T* target, std::size_t stride) {
+  if constexpr (arrow::is_floating_type<typename ArrayType::TypeClass>::value) {
+    if (array.null_count() != 0) return false;
+    const auto* values = array.raw_values() + begin;
+    bool finite = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      const T value = static_cast<T>(values[i]);
+      target[i * stride] = value;
+      finite &= std::isfinite(value);
+    }
+    return finite;
+  } else {
+    return false;
   }
 }
 
-template <typename ArrayType>
-std::optional<double> ValueAt(const ArrayType& array, std::int64_t row) {
-  return static_cast<double>(array.Value(row));
-}
-std::optional<double> ValueAt(const arrow::BinaryArray& array, std::int64_t row) {
-  const auto text = array.GetView(row);
-  return ParseNumber({text.data(), text.size()});
-}
-
-template <typename ArrayType>
-std::string ComplaintAt(const ArrayType& array, std::int64_t row) {
-  return ComplaintAboutNumber(static_cast<double>(array.Value(row)));
-}
-std::string ComplaintAt(const arrow::BinaryArray& array, std::int64_t row) {
-  const auto text = array.GetView(row);
-  return ComplaintAboutText({text.data(), text.size()});
+/// One value; the complaint where it cannot be taken.
+template <typename T, typename ArrayType>
+std::optional<std::string> TakeValue(const ArrayType& array, std::int64_t index, T& target) {
+  if (array.IsNull(index)) return kMissingValue;
+  const std::optional<double> value = NumberAt(array, index);
+  if (!value || !std::isfinite(static_cast<T>(*value))) return ComplaintAt(array, index);
+  target = static_cast<T>(*value);
+  return std::nullopt;
 }
 
-template <typename ArrayType>
-void DecodeColumn(const ArrayType& array, std::size_t column, std::size_t first, std::size_t count,
-                  MutableMatrixView out, std::vector<BadCell>& bad) {
-  for (std::size_t row = first; row < first + count; ++row) {
+template <typename T, typename ArrayType>
+void DecodeNumbers(const ArrayType& array, const PartTask<T>& task, std::vector<BadCell>& bad) {
+  T* const target = task.out.data() + task.first * task.out.stride() + task.col;
+  if (CopyFinite(array, task.first, task.count, target, task.out.stride())) return;
+  for (std::size_t row = task.first; row < task.first + task.count; ++row) {
+    auto complaint = TakeValue(array, static_cast<std::int64_t>(row), task.out(row, task.col));
+    if (complaint) bad.push_back({row, task.part, *std::move(complaint)});
+  }
+}
+
+template <typename T, typename ArrayType>
+std::optional<std::string> TakeList(const ArrayType& elements, std::int64_t begin, std::span<T> target) {
+  if (CopyFinite(elements, static_cast<std::size_t>(begin), target.size(), target.data(), 1)) return std::nullopt;
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    auto complaint = TakeValue(elements, begin + static_cast<std::int64_t>(i), target[i]);
+    if (complaint) return absl::StrCat("at ", i, ": ", *complaint);
+  }
+  return std::nullopt;
+}
+
+template <typename T>
+void DecodeLists(const ListColumn& lists, const PartTask<T>& task, std::vector<BadCell>& bad) {
+  for (std::size_t row = task.first; row < task.first + task.count; ++row) {
     const auto index = static_cast<std::int64_t>(row);
-    if (array.IsNull(index)) {
-      bad.push_back({row, column, "the value is missing"});
-      continue;
-    }
-    const std::optional<double> value = ValueAt(array, index);
-    if (value && std::isfinite(*value)) {
-      out(row, column) = *value;
+    std::optional<std::string> complaint;
+    if (!lists.IsThere(index)) {
+      complaint = "the list is missing";
+    } else if (lists.LengthOf(index) != task.width) {
+      complaint = absl::StrCat("the list has ", lists.LengthOf(index), " values instead of ", task.width);
     } else {
-      bad.push_back({row, column, ComplaintAt(array, index)});
+      VisitNumberArray(lists.elements(), [&](const auto& elements) {
+        complaint = TakeList(elements, lists.BeginOf(index), task.out.row(row).subspan(task.col, task.width));
+      });
     }
+    if (complaint) bad.push_back({row, task.part, *std::move(complaint)});
   }
 }
 
 // Bad cells are found column by column; people read row by row.
-void KeepFirst(std::vector<BadCell>& bad, std::size_t most) {
+void KeepFirst(std::vector<BadCell>& bad, const BadCellRequest& request) {
   std::sort(bad.begin(), bad.end(),
-            [](const BadCell& a, const BadCell& b) { return a.row != b.row ? a.row < b.row : a.column < b.column; });
-  if (bad.size() > most) bad.resize(most);
+            [](const BadCell& a, const BadCell& b) { return a.row != b.row ? a.row < b.row : a.part < b.part; });
+  if (request.one_a_row) {
+    const auto same_row = [](const BadCell& a, const BadCell& b) { return a.row == b.row; };
+    bad.erase(std::unique(bad.begin(), bad.end(), same_row), bad.end());
+  }
+  if (bad.size() > request.most) bad.resize(request.most);
+}
+
+template <typename T>
+void DecodePart(const arrow::Array& array, FeaturePart::Kind kind, const PartTask<T>& task, std::vector<BadCell>& bad) {
+  if (kind == FeaturePart::Kind::kList) return DecodeLists(ListColumn(array), task, bad);
+  VisitNumberArray(array, [&](const auto& typed) { DecodeNumbers(typed, task, bad); });
 }
 
 }  // namespace
 
-bool IsFeatureType(const arrow::DataType& type) {
-  return arrow::is_floating(type.id())
-             ? type.id() != arrow::Type::HALF_FLOAT
-             : arrow::is_integer(type.id()) || type.id() == arrow::Type::BINARY || type.id() == arrow::Type::STRING;
+bool IsIntegerType(const arrow::DataType& type) {
+  return arrow::is_integer(type.id());
 }
 
-std::vector<BadCell> DecodeFeatures(const arrow::RecordBatch& batch, const std::vector<int>& columns,
-                                    MutableMatrixView out, std::size_t most) {
+bool IsNumberType(const arrow::DataType& type) {
+  return (arrow::is_floating(type.id()) && type.id() != arrow::Type::HALF_FLOAT) || arrow::is_integer(type.id());
+}
+
+bool IsFeatureType(const arrow::DataType& type) {
+  return IsNumberType(type) || arrow::is_base_binary_like(type.id());
+}
+
+template <typename T>
+std::vector<BadCell> DecodeFeatures(const arrow::RecordBatch& batch, const std::vector<FeaturePart>& parts,
+                                    MatrixView<T> out, const BadCellRequest& request) {
   std::vector<std::shared_ptr<arrow::Array>> arrays;
-  for (int column : columns) arrays.push_back(batch.column(column));
+  for (const FeaturePart& part : parts) arrays.push_back(batch.column(part.column));
   std::vector<std::vector<BadCell>> bad_of_task(out.rows() / kRowsPerTask + 1);
   ParallelForBlocks(out.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
     std::vector<BadCell>& bad = bad_of_task[first / kRowsPerTask];
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      VisitFeatureArray(*arrays[i], [&](const auto& array) { DecodeColumn(array, i, first, count, out, bad); });
+    std::size_t col = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      DecodePart<T>(*arrays[i], parts[i].kind, {i, col, parts[i].width, first, count, out}, bad);
+      col += parts[i].width;
     }
-    KeepFirst(bad, most);
+    if (!bad.empty()) KeepFirst(bad, request);
   });
   std::vector<BadCell> bad;
-  for (const std::vector<BadCell>& of_task : bad_of_task) {
-    bad.insert(bad.end(), of_task.begin(), of_task.end());
-    if (bad.size() >= most) break;
+  for (std::vector<BadCell>& of_task : bad_of_task) {
+    std::move(of_task.begin(), of_task.end(), std::back_inserter(bad));
+    if (bad.size() >= request.most) break;
   }
-  KeepFirst(bad, most);
+  KeepFirst(bad, request);
   return bad;
 }
+
+template std::vector<BadCell> DecodeFeatures<double>(const arrow::RecordBatch&, const std::vector<FeaturePart>&,
+                                                     MatrixView<double>, const BadCellRequest&);
+template std::vector<BadCell> DecodeFeatures<float>(const arrow::RecordBatch&, const std::vector<FeaturePart>&,
+                                                    MatrixView<float>, const BadCellRequest&);
 
 }  // namespace fulcrum::ingest

@@ -1,4 +1,4 @@
-// Columns of a record batch as a row-major block of features.
+// Features of a record batch as a block of rows: dense, or sparse.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +7,38 @@
 
 #include "arrow/type_fwd.h"
 #include "stages/core/matrix.h"
+#include "stages/core/sparse_matrix.h"
+#include "stages/ingest/column_roles.h"
 
 namespace fulcrum::ingest {
 
 /// A value that cannot be a feature.
 struct BadCell {
-  std::size_t row = 0;     ///< in the batch
-  std::size_t column = 0;  ///< index into the columns that were asked for
-  std::string complaint;   ///< "'abc' is not a number"
+  std::size_t row = 0;    ///< in the batch
+  std::size_t part = 0;   ///< index into the parts that were asked for
+  std::string complaint;  ///< "'abc' is not a number"
 };
 
-/// Fills out(row, i) from column columns[i] of the batch: numbers of any type, or text that reads as one.
-/// Returns the first bad cells in reading order, at most `most`; empty where every value is finite.
-/// Rows are decoded in parallel.
-std::vector<BadCell> DecodeFeatures(const arrow::RecordBatch& batch, const std::vector<int>& columns,
-                                    MutableMatrixView out, std::size_t most);
+/// Which bad cells are of interest.
+struct BadCellRequest {
+  std::size_t most = 5;
+  bool one_a_row = false;
+};
 
-/// Column types that DecodeFeatures understands.
+/// Fills the rows of `out`, part after part: numbers of any type, text that reads as one, or lists of numbers; `out`
+/// has as many columns as the parts are wide. T is double, or float, for which a value must fit. Returns the first bad
+/// cells in reading order; empty where every value is finite. Rows are decoded in parallel.
+template <typename T>
+std::vector<BadCell> DecodeFeatures(const arrow::RecordBatch& batch, const std::vector<FeaturePart>& parts,
+                                    MatrixView<T> out, const BadCellRequest& request);
+
+/// Appends the rows of a sparse pair, their elements sorted; a bad row appends a row without elements.
+std::vector<BadCell> DecodeSparse(const arrow::RecordBatch& batch, const FeaturePart& pair, SparseMatrix& out,
+                                  const BadCellRequest& request);
+
+/// Numbers, and text that may read as one.
 bool IsFeatureType(const arrow::DataType& type);
+bool IsNumberType(const arrow::DataType& type);
+bool IsIntegerType(const arrow::DataType& type);
 
 }  // namespace fulcrum::ingest

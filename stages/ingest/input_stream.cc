@@ -51,28 +51,32 @@ struct Location {
   std::shared_ptr<arrow::fs::FileSystem> file_system;
   std::string path;   // as the file system knows it
   std::string doing;  // for messages
+  arrow::fs::FileInfo info;
 };
 
-absl::StatusOr<Location> Locate(const std::string& path) {
+absl::StatusOr<Location> Locate(const std::string& path, std::int64_t max_memory_bytes) {
   Location location;
   location.doing = absl::StrCat("cannot open '", path, "'");
   FULCRUM_ASSIGN_OR_RETURN(
       location.file_system,
-      FromArrow(arrow::fs::FileSystemFromUriOrPath(AbsoluteOrUri(path), &location.path), location.doing));
-  FULCRUM_ASSIGN_OR_RETURN(const auto info,
-                           FromArrow(location.file_system->GetFileInfo(location.path), location.doing));
-  FULCRUM_RETURN_IF_ERROR(CheckIsFile(info, path));
+      FromArrow(arrow::fs::FileSystemFromUriOrPath(AbsoluteOrUri(path),
+                                                   arrow::io::IOContext(CappedPool(max_memory_bytes)), &location.path),
+                location.doing));
+  FULCRUM_ASSIGN_OR_RETURN(location.info, FromArrow(location.file_system->GetFileInfo(location.path), location.doing));
+  FULCRUM_RETURN_IF_ERROR(CheckIsFile(location.info, path));
   return location;
 }
 
 // Keeps the codec, which Arrow's stream only borrows, alive for as long as the stream.
 absl::StatusOr<std::shared_ptr<arrow::io::InputStream>> Decompressed(std::shared_ptr<arrow::io::InputStream> raw,
                                                                      arrow::Compression::type type,
-                                                                     const std::string& doing) {
+                                                                     const std::string& doing,
+                                                                     std::int64_t max_memory_bytes) {
   FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<arrow::util::Codec> codec,
                            FromArrow(arrow::util::Codec::Create(type), doing));
-  FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<arrow::io::InputStream> stream,
-                           FromArrow(arrow::io::CompressedInputStream::Make(codec.get(), raw), doing));
+  FULCRUM_ASSIGN_OR_RETURN(
+      std::shared_ptr<arrow::io::InputStream> stream,
+      FromArrow(arrow::io::CompressedInputStream::Make(codec.get(), raw, CappedPool(max_memory_bytes)), doing));
   return std::shared_ptr<arrow::io::InputStream>(stream.get(), [stream, codec](arrow::io::InputStream*) {});
 }
 
@@ -83,16 +87,23 @@ absl::string_view WithoutCompressionEnding(absl::string_view path) {
   return path;
 }
 
-absl::StatusOr<std::shared_ptr<arrow::io::InputStream>> OpenInput(const std::string& path) {
-  FULCRUM_ASSIGN_OR_RETURN(const Location location, Locate(path));
+absl::StatusOr<FileStamp> StampOf(const std::string& path) {
+  FULCRUM_ASSIGN_OR_RETURN(const Location location, Locate(path, kMostInputMemory));
+  return FileStamp{location.info.size(), location.info.mtime().time_since_epoch().count()};
+}
+
+absl::StatusOr<std::shared_ptr<arrow::io::InputStream>> OpenInput(const std::string& path,
+                                                                  std::int64_t max_memory_bytes) {
+  FULCRUM_ASSIGN_OR_RETURN(const Location location, Locate(path, max_memory_bytes));
   FULCRUM_ASSIGN_OR_RETURN(auto raw, FromArrow(location.file_system->OpenInputStream(location.path), location.doing));
   const auto compression = CompressionOf(path);
   if (!compression) return raw;
-  return Decompressed(std::move(raw), compression->type, location.doing);
+  return Decompressed(std::move(raw), compression->type, location.doing, max_memory_bytes);
 }
 
-absl::StatusOr<std::shared_ptr<arrow::io::RandomAccessFile>> OpenRandomAccess(const std::string& path) {
-  FULCRUM_ASSIGN_OR_RETURN(const Location location, Locate(path));
+absl::StatusOr<std::shared_ptr<arrow::io::RandomAccessFile>> OpenRandomAccess(const std::string& path,
+                                                                              std::int64_t max_memory_bytes) {
+  FULCRUM_ASSIGN_OR_RETURN(const Location location, Locate(path, max_memory_bytes));
   if (CompressionOf(path)) {
     return absl::DataLossError(absl::StrCat(location.doing,
                                             ": this format cannot be read from a compressed file; "

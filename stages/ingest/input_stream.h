@@ -8,14 +8,30 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "arrow/io/type_fwd.h"
+#include "stages/ingest/input_limits.h"
 
 namespace fulcrum::ingest {
 
-/// Opens a file for reading from its beginning.
-absl::StatusOr<std::shared_ptr<arrow::io::InputStream>> OpenInput(const std::string& path);
+inline constexpr std::int64_t kMostInputMemory = InputLimits{}.max_memory_bytes;
+
+/// Opens a file for reading from its beginning. What a read allocates, all readers of the same limit together, stays
+/// below it.
+absl::StatusOr<std::shared_ptr<arrow::io::InputStream>> OpenInput(const std::string& path,
+                                                                  std::int64_t max_memory_bytes = kMostInputMemory);
 
 /// Opens a file whose format needs to jump about in it; such a file cannot be compressed as a whole.
-absl::StatusOr<std::shared_ptr<arrow::io::RandomAccessFile>> OpenRandomAccess(const std::string& path);
+absl::StatusOr<std::shared_ptr<arrow::io::RandomAccessFile>> OpenRandomAccess(
+    const std::string& path, std::int64_t max_memory_bytes = kMostInputMemory);
+
+/// What tells whether a file has changed.
+struct FileStamp {
+  std::int64_t bytes = 0;
+  std::int64_t modified_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
+/// NotFound where there is no such file.
+absl::StatusOr<FileStamp> StampOf(const std::string& path);
 
 /// The path without the ending that names its compression: "a.csv.gz" is "a.csv".
 absl::string_view WithoutCompressionEnding(absl::string_view path);

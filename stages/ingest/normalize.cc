@@ -79,6 +79,30 @@ absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view 
   return steps;
 }
 
+void ScaleRowsToUnit(SparseMatrix& features) {
+  ParallelForBlocks(features.rows(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
+    for (std::size_t row = first; row < first + count; ++row) ScaleToUnit(features.ValuesOf(row));
+  });
+}
+
+absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeStep>& steps, PoolFeatures& features,
+                                                  std::size_t max_dense_bytes) {
+  if (!features.is_sparse()) return FitInPlace(steps, features.dense().view());
+  Normalizer normalizer;
+  normalizer.steps_ = steps;
+  if (std::find(steps.begin(), steps.end(), NormalizeStep::kZscore) == steps.end()) {
+    if (!steps.empty()) ScaleRowsToUnit(features.sparse());
+    return normalizer;
+  }
+  if (features.cols() > max_dense_bytes / sizeof(double) / std::max<std::size_t>(features.rows(), 1)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a z-score makes sparse features dense, and ", features.rows(), " x ", features.cols(),
+        " numbers need more than ", max_dense_bytes >> 30, " GiB; use --normalize unit, which keeps them sparse"));
+  }
+  features.MakeDense();
+  return FitInPlace(steps, features.dense().view());
+}
+
 absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeStep>& steps, MutableMatrixView features) {
   Normalizer normalizer;
   normalizer.steps_ = steps;

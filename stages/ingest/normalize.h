@@ -3,6 +3,9 @@
 // METHOD section 3. `zscore`: minus the column's mean, over its sample deviation (n - 1; one below 1e-5
 // counts as 1). `unit`: every row to unit length; a row of zeros stays. Sums run over fixed blocks in order,
 // so the result is the same bit for bit whatever the number of threads.
+//
+// Unit length leaves zeros zero; a z-score does not, so it makes sparse features dense. That is what the method asks
+// for, and done where it fits in memory.
 #pragma once
 
 #include <string>
@@ -12,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "stages/core/matrix.h"
+#include "stages/core/sparse_matrix.h"
+#include "stages/ingest/pool_features.h"
 
 namespace fulcrum::ingest {
 
@@ -20,12 +25,22 @@ enum class NormalizeStep { kZscore, kUnit };
 /// "zscore,unit" in any order, or "none". InvalidArgument for anything else.
 absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view text);
 
+/// Every row to unit length, zeros left out of it.
+void ScaleRowsToUnit(SparseMatrix& features);
+
 /// Immutable after Fit; Apply is thread-safe on different rows.
 class Normalizer {
  public:
+  static constexpr std::size_t kMostDenseBytes = std::size_t{8} << 30;
+
   /// Learns from `features` and normalises them in place, step after step. DataLoss where values are so large
   /// that the statistics overflow.
   static absl::StatusOr<Normalizer> FitInPlace(const std::vector<NormalizeStep>& steps, MutableMatrixView features);
+
+  /// The same for either kind of features. Sparse ones stay sparse unless there is a z-score, which makes them dense;
+  /// ResourceExhausted where that would need more than `max_dense_bytes`.
+  static absl::StatusOr<Normalizer> FitInPlace(const std::vector<NormalizeStep>& steps, PoolFeatures& features,
+                                               std::size_t max_dense_bytes = kMostDenseBytes);
 
   /// Applies what was learned; the columns must be the same ones.
   void Apply(MutableMatrixView features) const;

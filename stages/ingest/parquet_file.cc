@@ -4,9 +4,6 @@
 
 #include <array>
 #include <filesystem>
-#include <map>
-#include <mutex>
-#include <new>
 #include <system_error>
 #include <utility>
 
@@ -19,10 +16,10 @@
 #include "arrow/util/compression.h"
 #include "parquet/arrow/reader.h"
 #include "parquet/arrow/writer.h"
-#include "parquet/exception.h"
 #include "parquet/file_reader.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
+#include "stages/ingest/no_exceptions.h"
 
 namespace fulcrum::ingest {
 namespace {
@@ -52,26 +49,7 @@ absl::StatusOr<arrow::Compression::type> FindCodec(const std::string& name) {
 /// Runs something that may throw as parquet does, and answers with a status that says what was being done.
 template <typename Call>
 absl::Status CatchParquet(const std::string& doing, const Call& call) {
-  try {
-    return FromArrow(call(), doing);
-  } catch (const parquet::ParquetException& error) {
-    return absl::DataLossError(absl::StrCat(doing, ": ", error.what()));
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(absl::StrCat(doing, ": memory ran out"));
-  } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat(doing, ": ", error.what()));
-  }
-}
-
-/// Buffers point back to the pool they came from, so a pool must outlive everything ever read with it: there is one
-/// for each limit, and it is never destroyed.
-arrow::MemoryPool* CappedPool(std::int64_t limit) {
-  static std::mutex mutex;
-  static auto* const pools = new std::map<std::int64_t, std::unique_ptr<arrow::CappedMemoryPool>>();
-  const std::scoped_lock lock(mutex);
-  std::unique_ptr<arrow::CappedMemoryPool>& pool = (*pools)[limit];
-  if (pool == nullptr) pool = std::make_unique<arrow::CappedMemoryPool>(arrow::default_memory_pool(), limit);
-  return pool.get();
+  return WithoutExceptions(doing, [&] { return FromArrow(call(), doing); });
 }
 
 arrow::Status WriteAndSync(const arrow::Table& table, const std::string& path, arrow::Compression::type codec,
@@ -100,12 +78,8 @@ absl::StatusOr<std::unique_ptr<parquet::arrow::FileReader>> OpenReader(const std
   return reader;
 }
 
-absl::Status CheckLimits(const parquet::FileMetaData& metadata, const std::string& path,
-                         const ParquetReadLimits& limits) {
-  if (metadata.num_columns() > limits.max_columns) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, " has ", metadata.num_columns(), " columns; at most ", limits.max_columns, " are read."));
-  }
+absl::Status CheckLimits(const parquet::FileMetaData& metadata, const std::string& path, const InputLimits& limits) {
+  FULCRUM_RETURN_IF_ERROR(CheckColumnCount(metadata.num_columns(), limits, path));
   for (int group = 0; group < metadata.num_row_groups(); ++group) {
     const std::int64_t bytes = metadata.RowGroup(group)->total_byte_size();
     if (bytes < 0 || bytes > limits.max_row_group_bytes) {
@@ -157,8 +131,7 @@ absl::Status WriteParquetFile(const arrow::Table& table, const std::string& path
   return absl::PermissionDeniedError(absl::StrCat("putting ", path, " in its place: ", error.message()));
 }
 
-absl::StatusOr<std::shared_ptr<arrow::Table>> ReadParquetFile(const std::string& path,
-                                                              const ParquetReadLimits& limits) {
+absl::StatusOr<std::shared_ptr<arrow::Table>> ReadParquetFile(const std::string& path, const InputLimits& limits) {
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, OpenReader(path, CappedPool(limits.max_memory_bytes)));
   FULCRUM_RETURN_IF_ERROR(CheckLimits(*reader->parquet_reader()->metadata(), path, limits));
   std::shared_ptr<arrow::Schema> schema;

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stages/ingest/input_limits.h"
 
 namespace arrow {
 class Table;
@@ -24,15 +25,6 @@ struct ParquetWriteOptions {
   std::int64_t rows_per_group = 1024 * 1024;  ///< > 0
 };
 
-/// More than this is refused before memory is spent on it.
-struct ParquetReadLimits {
-  int max_columns = 100'000;
-  /// What a row group claims to unpack to.
-  std::int64_t max_row_group_bytes = std::int64_t{4} << 30;
-  /// What reading may allocate at a time, the table included; what other readers hold counts too.
-  std::int64_t max_memory_bytes = std::int64_t{16} << 30;
-};
-
 /// The codecs this build can write and read: uncompressed, snappy, gzip, zstd, lz4, brotli as far as Arrow has them.
 std::vector<std::string> ParquetCodecs();
 
@@ -42,7 +34,6 @@ absl::Status WriteParquetFile(const arrow::Table& table, const std::string& path
                               const ParquetWriteOptions& options = {});
 
 /// Reads all rows and columns, one chunk a row group, and validates every value.
-absl::StatusOr<std::shared_ptr<arrow::Table>> ReadParquetFile(const std::string& path,
-                                                              const ParquetReadLimits& limits = {});
+absl::StatusOr<std::shared_ptr<arrow::Table>> ReadParquetFile(const std::string& path, const InputLimits& limits = {});
 
 }  // namespace fulcrum::ingest

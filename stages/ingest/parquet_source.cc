@@ -1,115 +1,138 @@
 #include "stages/ingest/parquet_source.h"
 
-#include <exception>
-#include <new>
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "arrow/io/interfaces.h"
+#include "arrow/memory_pool.h"
 #include "arrow/record_batch.h"
 #include "arrow/type.h"
 #include "parquet/arrow/reader.h"
-#include "parquet/arrow/schema.h"
 #include "parquet/file_reader.h"
 #include "parquet/metadata.h"
 #include "parquet/properties.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
+#include "stages/ingest/batch_merger.h"
 #include "stages/ingest/input_stream.h"
+#include "stages/ingest/no_exceptions.h"
+#include "stages/ingest/parquet_layout.h"
+#include "stages/ingest/schema_checks.h"
 
 namespace fulcrum::ingest {
 namespace {
 
-constexpr std::int64_t kRowsPerBatch = 16384;
+// More groups than threads, so that a slow column does not hold up the others; few enough to cost little each.
+constexpr std::size_t kMostColumnGroups = 16;
+// Compressed bytes are read this much at a time and column, instead of a whole column chunk.
+constexpr std::int64_t kReadBufferBytes = 256 << 10;
 
 class ParquetSource final : public TableSource {
  public:
-  explicit ParquetSource(std::string path)
-      : path_(std::move(path)), doing_(absl::StrCat("cannot read '", path_, "' as Parquet")) {}
+  ParquetSource(std::string path, const InputLimits& limits) : path_(std::move(path)), limits_(limits) {
+    doing_ = absl::StrCat("cannot read '", path_, "' as Parquet");
+  }
 
   absl::Status Open(const TableRequest& request) {
-    return WithoutExceptions([&] { return OpenOrThrow(request); });
+    return WithoutExceptions(doing_, [&] { return OpenOrThrow(request); });
   }
 
   const std::string& path() const override { return path_; }
   const std::vector<std::string>& all_column_names() const override { return all_names_; }
   const std::vector<std::string>& column_names() const override { return names_; }
+  std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
 
   absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() override {
     std::shared_ptr<arrow::RecordBatch> batch;
-    if (batches_ == nullptr) return batch;
-    FULCRUM_RETURN_IF_ERROR(WithoutExceptions([&] { return ReadOrThrow(batch); }));
+    if (merger_ == nullptr) return batch;
+    const std::string doing = absl::StrCat(doing_, ", ", layout_.DescribeRowGroupOf(rows_read_));
+    FULCRUM_RETURN_IF_ERROR(WithoutExceptions(doing, [&] { return ReadOrThrow(doing, batch); }));
     return batch;
   }
 
   std::vector<std::string> PlacesOfRows(std::span<const std::uint64_t> rows) const override {
     std::vector<std::string> places;
-    for (std::uint64_t row : rows) places.push_back(absl::StrCat("row ", row));
+    for (std::uint64_t row : rows) {
+      places.push_back(
+          absl::StrCat("row ", row, " (", layout_.DescribeRowGroupOf(static_cast<std::int64_t>(row)), ")"));
+    }
     return places;
   }
 
  private:
-  template <typename Body>
-  absl::Status WithoutExceptions(const Body& body) const {
-    try {
-      return body();
-    } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError(absl::StrCat(doing_, ": out of memory"));
-    } catch (const std::exception& exception) {
-      return absl::DataLossError(absl::StrCat(doing_, ": ", exception.what()));
+  absl::Status ReadOrThrow(const std::string& doing, std::shared_ptr<arrow::RecordBatch>& batch) {
+    FULCRUM_ASSIGN_OR_RETURN(batch, merger_->Next(doing));
+    if (batch != nullptr) {
+      rows_read_ += batch->num_rows();
+      return absl::OkStatus();
     }
-  }
-
-  absl::Status ReadOrThrow(std::shared_ptr<arrow::RecordBatch>& batch) {
-    FULCRUM_RETURN_IF_ERROR(FromArrow(batches_->ReadNext(&batch), doing_));
-    return batch == nullptr ? absl::OkStatus() : FromArrow(batch->ValidateFull(), doing_);
+    if (rows_read_ == layout_.rows()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(doing_, ": it has ", rows_read_, " rows but claims ", layout_.rows()));
   }
 
   absl::Status OpenOrThrow(const TableRequest& request) {
-    FULCRUM_ASSIGN_OR_RETURN(auto file, OpenRandomAccess(path_));
+    FULCRUM_ASSIGN_OR_RETURN(auto file, OpenRandomAccess(path_, limits_.max_memory_bytes));
+    arrow::MemoryPool* const memory = CappedPool(limits_.max_memory_bytes);
+    parquet::ReaderProperties reading(memory);
+    reading.set_page_checksum_verification(true);
+    reading.enable_buffered_stream();
+    reading.set_buffer_size(kReadBufferBytes);
     parquet::arrow::FileReaderBuilder builder;
-    FULCRUM_RETURN_IF_ERROR(FromArrow(builder.Open(std::move(file)), doing_));
-    parquet::ArrowReaderProperties properties(/*use_threads=*/false);
-    properties.set_batch_size(kRowsPerBatch);
-    builder.properties(properties);
-    FULCRUM_ASSIGN_OR_RETURN(reader_, FromArrow(builder.Build(), doing_));
-    std::shared_ptr<arrow::Schema> schema;
-    FULCRUM_RETURN_IF_ERROR(FromArrow(reader_->GetSchema(&schema), doing_));
-    all_names_ = schema->field_names();
-    return ChooseColumns(request);
+    FULCRUM_RETURN_IF_ERROR(FromArrow(builder.Open(std::move(file), reading), doing_));
+    const parquet::FileMetaData& metadata = *builder.raw_reader()->metadata();
+    FULCRUM_RETURN_IF_ERROR(CheckColumnCount(metadata.num_columns(), limits_, path_));
+    FULCRUM_ASSIGN_OR_RETURN(layout_, ParquetLayout::Read(metadata, limits_, path_));
+    parquet::ArrowReaderProperties converting(/*use_threads=*/false);
+    converting.set_pre_buffer(false);
+    converting.set_batch_size(layout_.RowsPerBatch());
+    FULCRUM_ASSIGN_OR_RETURN(reader_, FromArrow(builder.memory_pool(memory)->properties(converting)->Build(), doing_));
+    std::shared_ptr<arrow::Schema> whole;
+    FULCRUM_RETURN_IF_ERROR(FromArrow(reader_->GetSchema(&whole), doing_));
+    FULCRUM_RETURN_IF_ERROR(CheckNamesDiffer(*whole, path_));
+    all_names_ = whole->field_names();
+    return ChooseColumns(request, *whole);
   }
 
-  absl::Status ChooseColumns(const TableRequest& request) {
-    const parquet::SchemaDescriptor& schema = *reader_->parquet_reader()->metadata()->schema();
-    std::vector<int> chosen;
-    for (const std::string& name : request.columns) {
-      if (const int index = schema.ColumnIndex(name); index >= 0) chosen.push_back(index);
-    }
-    if (request.columns.empty()) {
-      chosen.resize(static_cast<std::size_t>(schema.num_columns()));
-      std::iota(chosen.begin(), chosen.end(), 0);
-    }
+  absl::Status ChooseColumns(const TableRequest& request, const arrow::Schema& whole) {
+    const std::vector<int> chosen = ChooseFields(whole, request.columns);
+    arrow::FieldVector fields;
+    for (int index : chosen) fields.push_back(whole.field(index));
+    schema_ = arrow::schema(std::move(fields));
+    names_ = schema_->field_names();
     if (chosen.empty()) return absl::OkStatus();
     std::vector<int> row_groups(static_cast<std::size_t>(reader_->num_row_groups()));
     std::iota(row_groups.begin(), row_groups.end(), 0);
-    FULCRUM_ASSIGN_OR_RETURN(batches_, FromArrow(reader_->GetRecordBatchReader(row_groups, chosen), doing_));
-    names_ = batches_->schema()->field_names();
+    std::vector<std::unique_ptr<arrow::RecordBatchReader>> readers;
+    const std::size_t groups = std::min(chosen.size(), kMostColumnGroups);
+    for (std::size_t group = 0; group < groups; ++group) {
+      const std::size_t begin = chosen.size() * group / groups, end = chosen.size() * (group + 1) / groups;
+      const std::vector<int> leaves = LeavesOf(
+          reader_->manifest(), {chosen.begin() + static_cast<long>(begin), chosen.begin() + static_cast<long>(end)});
+      FULCRUM_ASSIGN_OR_RETURN(readers.emplace_back(),
+                               FromArrow(reader_->GetRecordBatchReader(row_groups, leaves), doing_));
+    }
+    merger_ = std::make_unique<BatchMerger>(std::move(readers), schema_);
     return absl::OkStatus();
   }
 
   std::string path_;
+  InputLimits limits_;
   std::string doing_;
+  ParquetLayout layout_;
   std::vector<std::string> all_names_;
   std::vector<std::string> names_;
+  std::shared_ptr<arrow::Schema> schema_ = arrow::schema(arrow::FieldVector{});
   std::unique_ptr<parquet::arrow::FileReader> reader_;
-  std::unique_ptr<arrow::RecordBatchReader> batches_;  // reads through reader_
+  std::unique_ptr<BatchMerger> merger_;  // reads through reader_
+  std::int64_t rows_read_ = 0;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TableSource>> OpenParquet(const std::string& path, const TableRequest& request) {
-  auto source = std::make_unique<ParquetSource>(path);
+  auto source = std::make_unique<ParquetSource>(path, request.limits);
   FULCRUM_RETURN_IF_ERROR(source->Open(request));
   return source;
 }

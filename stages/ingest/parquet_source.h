@@ -1,7 +1,8 @@
-// Parquet files with flat columns.
+// Parquet files: flat columns and lists, row group after row group, in batches of bounded size.
 //
-// A Parquet file from outside may be damaged or hostile: everything that parquet throws ends here as a
-// status, and every batch is checked in full before anyone looks at it.
+// A Parquet file from outside may be damaged or hostile: everything that parquet throws ends here as a status that
+// names the file and the row group, its claims are held against limits, and every batch is checked in full before
+// anyone looks at it. Columns are decoded in parallel under oneTBB: Arrow's own threads stay off.
 #pragma once
 
 #include <memory>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stages/ingest/column_roles.h"
 #include "stages/ingest/table_source.h"
 
 namespace fulcrum::ingest {
@@ -21,5 +22,17 @@ const std::vector<TableReader>& TableReaders();
 
 /// Opens a table by the ending of its path, or says which endings there are.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenTable(const std::string& path, const TableRequest& request = {});
+
+/// Whether the ending of a path is that of a format.
+bool HasReader(const std::string& path);
+
+/// ".csv, .parquet, ..."
+std::string KnownEndings();
+
+/// Opens what a user names (files, folders, globs: see source_list.h) as one table, with the columns that the options
+/// need and no others.
+absl::StatusOr<std::unique_ptr<TableSource>> OpenSources(const std::vector<std::string>& named,
+                                                         const ColumnOptions& columns = {},
+                                                         const InputLimits& limits = {});
 
 }  // namespace fulcrum::ingest

@@ -12,13 +12,15 @@
 
 #include "absl/status/statusor.h"
 #include "arrow/type_fwd.h"
+#include "stages/ingest/input_limits.h"
 
 namespace fulcrum::ingest {
 
 /// What is wanted of a table.
 struct TableRequest {
   /// Names of the columns to read; empty for all. Those that are absent are left out.
-  std::vector<std::string> columns;
+  std::vector<std::string> columns = {};
+  InputLimits limits = {};
 };
 
 class TableSource {
@@ -31,7 +33,9 @@ class TableSource {
   virtual const std::vector<std::string>& all_column_names() const = 0;
   /// The columns of the batches, in their order.
   virtual const std::vector<std::string>& column_names() const = 0;
-  /// The next rows, or null after the last.
+  /// The batches' schema, known before the first of them.
+  virtual std::shared_ptr<arrow::Schema> schema() const = 0;
+  /// The next rows, or null after the last. Every value in them has been checked to be what its type promises.
   virtual absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
   /// Where data rows (counted from 0 over all batches) are in the file, as a person looks for them:
   /// "line 12". May read the file again: for messages only.

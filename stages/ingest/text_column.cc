@@ -5,12 +5,15 @@
 #include "arrow/array.h"
 #include "arrow/type.h"
 #include "arrow/util/utf8.h"
+#include "stages/core/status_macros.h"
 
 namespace fulcrum::ingest {
 namespace {
 
-void AppendBinary(const arrow::BinaryArray& column, std::vector<std::string>& text) {
+template <typename ArrayType>
+void AppendBinary(const arrow::Array& array, std::vector<std::string>& text) {
   arrow::util::InitializeUTF8();
+  const auto& column = static_cast<const ArrayType&>(array);
   for (std::int64_t row = 0; row < column.length(); ++row) {
     const auto value = column.GetView(row);
     const bool usable = column.IsValid(row) && arrow::util::ValidateUTF8(value);
@@ -19,30 +22,73 @@ void AppendBinary(const arrow::BinaryArray& column, std::vector<std::string>& te
 }
 
 template <typename ArrayType>
-void AppendIntegers(const ArrayType& column, std::vector<std::string>& text) {
+void AppendIntegers(const arrow::Array& array, std::vector<std::string>& text) {
+  const auto& column = static_cast<const ArrayType&>(array);
   for (std::int64_t row = 0; row < column.length(); ++row) {
     text.push_back(column.IsValid(row) ? absl::StrCat(+column.Value(row)) : std::string());
+  }
+}
+
+void AppendBooleans(const arrow::Array& array, std::vector<std::string>& text) {
+  const auto& column = static_cast<const arrow::BooleanArray&>(array);
+  for (std::int64_t row = 0; row < column.length(); ++row) {
+    text.emplace_back(column.IsNull(row) ? "" : column.Value(row) ? "true" : "false");
+  }
+}
+
+absl::Status AppendDictionary(const arrow::Array& array, std::vector<std::string>& text) {
+  const auto& column = static_cast<const arrow::DictionaryArray&>(array);
+  std::vector<std::string> words;
+  FULCRUM_RETURN_IF_ERROR(AppendTextColumn(*column.dictionary(), words));
+  for (std::int64_t row = 0; row < column.length(); ++row) {
+    text.push_back(column.IsValid(row) ? words[static_cast<std::size_t>(column.GetValueIndex(row))] : std::string());
+  }
+  return absl::OkStatus();
+}
+
+using Append = void (*)(const arrow::Array& array, std::vector<std::string>& text);
+
+Append FindAppend(arrow::Type::type type) {
+  switch (type) {
+    case arrow::Type::BINARY:
+    case arrow::Type::STRING:
+      return AppendBinary<arrow::BinaryArray>;
+    case arrow::Type::LARGE_BINARY:
+    case arrow::Type::LARGE_STRING:
+      return AppendBinary<arrow::LargeBinaryArray>;
+    case arrow::Type::INT8:
+      return AppendIntegers<arrow::Int8Array>;
+    case arrow::Type::INT16:
+      return AppendIntegers<arrow::Int16Array>;
+    case arrow::Type::INT32:
+      return AppendIntegers<arrow::Int32Array>;
+    case arrow::Type::INT64:
+      return AppendIntegers<arrow::Int64Array>;
+    case arrow::Type::UINT8:
+      return AppendIntegers<arrow::UInt8Array>;
+    case arrow::Type::UINT16:
+      return AppendIntegers<arrow::UInt16Array>;
+    case arrow::Type::UINT32:
+      return AppendIntegers<arrow::UInt32Array>;
+    case arrow::Type::UINT64:
+      return AppendIntegers<arrow::UInt64Array>;
+    case arrow::Type::BOOL:
+      return AppendBooleans;
+    default:
+      return nullptr;
   }
 }
 
 }  // namespace
 
 absl::Status AppendTextColumn(const arrow::Array& column, std::vector<std::string>& text) {
-  switch (column.type_id()) {
-    case arrow::Type::BINARY:
-    case arrow::Type::STRING:
-      AppendBinary(static_cast<const arrow::BinaryArray&>(column), text);
-      return absl::OkStatus();
-    case arrow::Type::INT32:
-      AppendIntegers(static_cast<const arrow::Int32Array&>(column), text);
-      return absl::OkStatus();
-    case arrow::Type::INT64:
-      AppendIntegers(static_cast<const arrow::Int64Array&>(column), text);
-      return absl::OkStatus();
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("has the type ", column.type()->ToString(), "; it must be text or 32 or 64 bit integers"));
+  if (column.type_id() == arrow::Type::DICTIONARY) return AppendDictionary(column, text);
+  if (const Append append = FindAppend(column.type_id())) {
+    append(column, text);
+    return absl::OkStatus();
   }
+  return absl::InvalidArgumentError(
+      absl::StrCat("has the type ", column.type()->ToString(), "; it must be text or integers"));
 }
 
 }  // namespace fulcrum::ingest

@@ -1,4 +1,4 @@
-// Columns of ids and labels as text.
+// Columns of ids, labels and payloads as text.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace fulcrum::ingest {
 
-/// Appends a column's values as text, spaces around them removed: text as it is, integers in decimal.
-/// A value that is null or not UTF-8 becomes empty, which callers reject.
-/// InvalidArgument for a type that is neither text nor integer, so floating numbers cannot lose digits.
+/// Appends a column's values as text, spaces around them removed: text as it is, integers in decimal, truth values as
+/// "true" and "false", dictionaries by what they stand for. A value that is null or not UTF-8 becomes empty, which
+/// callers reject. InvalidArgument for other types, so floating numbers cannot lose digits.
 absl::Status AppendTextColumn(const arrow::Array& column, std::vector<std::string>& text);
 
 }  // namespace fulcrum::ingest

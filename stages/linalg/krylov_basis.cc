@@ -34,31 +34,31 @@ void KrylovBasis::Reserve(std::size_t count) {
 std::size_t KrylovBasis::Expand(MutableMatrixView block) {
   const std::size_t room = matrix_.size() - size_;
   const std::size_t added = std::min(OrthonormalizeAgainst(vectors(), block), room);
-  Matrix<double> block_multiplied(added, matrix_.size());
-  if (added > 0) matrix_.Apply(block.Rows(0, added), block_multiplied.view());
-  Append(block.Rows(0, added), block_multiplied.view());
+  Reserve(size_ + added);
+  if (added > 0) {
+    CopyMatrix<double>(block.Rows(0, added), vectors_.view().Rows(size_, added));
+    matrix_.Apply(block.Rows(0, added), multiplied_.view().Rows(size_, added));
+  }
+  Accept(added);
   products_ += added;
   return added;
 }
 
-std::size_t KrylovBasis::Begin(MutableMatrixView block, MutableMatrixView block_multiplied) {
-  const std::size_t added = OrthonormalizeTogether(block, block_multiplied);
-  Append(block.Rows(0, added), block_multiplied.Rows(0, added));
+std::size_t KrylovBasis::Begin(ConstMatrixView block, ConstMatrixView block_multiplied) {
+  Reserve(block.rows());
+  const std::size_t added = OrthonormalizeTogether(block, block_multiplied, vectors_.view().Rows(0, block.rows()),
+                                                   multiplied_.view().Rows(0, block.rows()));
+  Accept(added);
   return added;
 }
 
-void KrylovBasis::Append(ConstMatrixView block, ConstMatrixView block_multiplied) {
-  const std::size_t added = block.rows();
+void KrylovBasis::Accept(std::size_t added) {
   last_added_ = added;
   if (added == 0) return;
-  Reserve(size_ + added);
-  CopyMatrix<double>(block, vectors_.view().Rows(size_, added));
-  CopyMatrix<double>(block_multiplied, multiplied_.view().Rows(size_, added));
   const std::size_t old_size = size_;
   size_ += added;
-
   Matrix<double> coupling(added, size_);
-  InnerProducts(block_multiplied, vectors(), coupling.view());
+  InnerProducts(LastProducts(), vectors(), coupling.view());
   for (std::size_t i = 0; i < added; ++i) {
     for (std::size_t j = 0; j < size_; ++j) {
       projection_(old_size + i, j) = coupling(i, j);
@@ -83,26 +83,12 @@ absl::StatusOr<RitzPairs> KrylovBasis::SolveProjection() const {
   return pairs;
 }
 
-Matrix<double> KrylovBasis::RitzVectors(const RitzPairs& pairs, std::size_t count) const {
-  Matrix<double> ritz(count, matrix_.size());
-  Combine(1.0, pairs.coefficients.view().Rows(0, count), vectors(), 0.0, ritz.view());
-  return ritz;
+void KrylovBasis::WriteRitzVectors(const RitzPairs& pairs, std::size_t first, MutableMatrixView out) const {
+  Combine(1.0, pairs.coefficients.view().Rows(first, out.rows()), vectors(), 0.0, out);
 }
 
-Matrix<double> KrylovBasis::RitzVectorsMultiplied(const RitzPairs& pairs, std::size_t count) const {
-  Matrix<double> ritz(count, matrix_.size());
-  Combine(1.0, pairs.coefficients.view().Rows(0, count), multiplied(), 0.0, ritz.view());
-  return ritz;
-}
-
-Matrix<double> KrylovBasis::Residuals(const RitzPairs& pairs, std::size_t count) const {
-  Matrix<double> scaled = Matrix<double>::CopyOf(pairs.coefficients.view().Rows(0, count));
-  for (std::size_t i = 0; i < count; ++i) {
-    for (double& value : scaled.row(i)) value *= pairs.values[i];
-  }
-  Matrix<double> residuals = RitzVectorsMultiplied(pairs, count);
-  Combine(-1.0, scaled.view(), vectors(), 1.0, residuals.view());
-  return residuals;
+void KrylovBasis::WriteRitzVectorsMultiplied(const RitzPairs& pairs, std::size_t first, MutableMatrixView out) const {
+  Combine(1.0, pairs.coefficients.view().Rows(first, out.rows()), multiplied(), 0.0, out);
 }
 
 }  // namespace fulcrum::linalg

@@ -26,27 +26,27 @@ class KrylovBasis {
   explicit KrylovBasis(const SymmetricOperator& matrix);
 
   std::size_t size() const { return size_; }
+  std::size_t dimension() const { return matrix_.size(); }
   /// Vectors multiplied by A so far.
   std::size_t products() const { return products_; }
 
   /// Adds the directions of `block` (destroyed) that are new. Returns how many were.
   std::size_t Expand(MutableMatrixView block);
-  /// Begins an empty basis with `block`, whose products are known already (both are destroyed).
-  std::size_t Begin(MutableMatrixView block, MutableMatrixView block_multiplied);
+  /// Begins an empty basis with the directions of `block`, whose products are known already.
+  std::size_t Begin(ConstMatrixView block, ConstMatrixView block_multiplied);
   /// A times the vectors that the last Expand added: the next Krylov block.
   ConstMatrixView LastProducts() const;
 
   absl::StatusOr<RitzPairs> SolveProjection() const;
-  /// The first `count` Ritz vectors.
-  Matrix<double> RitzVectors(const RitzPairs& pairs, std::size_t count) const;
-  /// A times the first `count` Ritz vectors.
-  Matrix<double> RitzVectorsMultiplied(const RitzPairs& pairs, std::size_t count) const;
-  /// A u - theta u for the first `count` Ritz pairs, one a row.
-  Matrix<double> Residuals(const RitzPairs& pairs, std::size_t count) const;
+  /// Writes Ritz vectors from the one numbered `first` on, as many as `out` has rows.
+  void WriteRitzVectors(const RitzPairs& pairs, std::size_t first, MutableMatrixView out) const;
+  /// Writes A times the same vectors.
+  void WriteRitzVectorsMultiplied(const RitzPairs& pairs, std::size_t first, MutableMatrixView out) const;
 
  private:
   void Reserve(std::size_t count);
-  void Append(ConstMatrixView block, ConstMatrixView block_multiplied);
+  /// Takes in the vectors that follow the basis in its storage, with their products.
+  void Accept(std::size_t added);
   ConstMatrixView vectors() const { return vectors_.view().Rows(0, size_); }
   ConstMatrixView multiplied() const { return multiplied_.view().Rows(0, size_); }
 

@@ -50,13 +50,12 @@ void KrylovRun::Start() {
     ExpandByRandom();
     return;
   }
-  Matrix<double> start = Matrix<double>::CopyOf(request_.start);
   if (request_.start_multiplied.empty()) {
+    Matrix<double> start = Matrix<double>::CopyOf(request_.start);
     basis_.Expand(start.view());
     return;
   }
-  Matrix<double> multiplied = Matrix<double>::CopyOf(request_.start_multiplied);
-  basis_.Begin(start.view(), multiplied.view());
+  basis_.Begin(request_.start, request_.start_multiplied);
 }
 
 std::size_t KrylovRun::ExpandByRandom() {
@@ -99,8 +98,13 @@ TopEigen KrylovRun::Answer(const RitzPairs& pairs, const RitzVerdict& verdict) c
   top.values.assign(pairs.values.begin(), pairs.values.begin() + static_cast<std::ptrdiff_t>(top.rank));
   // The vectors beyond k cost little to carry and let the next start separate the cut at once.
   const std::size_t kept = std::min(pairs.values.size(), 4 * top.rank + options_.block_width);
-  top.vectors = basis_.RitzVectors(pairs, kept);
-  top.multiplied = basis_.RitzVectorsMultiplied(pairs, kept);
+  const std::size_t known = std::min(kept, verdict.vectors.rows());
+  top.vectors = Matrix<double>(kept, matrix_.size());
+  top.multiplied = Matrix<double>(kept, matrix_.size());
+  CopyMatrix<double>(verdict.vectors.view().Rows(0, known), top.vectors.view().Rows(0, known));
+  CopyMatrix<double>(verdict.multiplied.view().Rows(0, known), top.multiplied.view().Rows(0, known));
+  basis_.WriteRitzVectors(pairs, known, top.vectors.view().Rows(known, kept - known));
+  basis_.WriteRitzVectorsMultiplied(pairs, known, top.multiplied.view().Rows(known, kept - known));
   double sum = 0;
   for (double value : top.values) sum += value;
   top.trace_share = sum / matrix_.Trace();

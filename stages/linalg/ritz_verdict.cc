@@ -19,6 +19,17 @@ constexpr double kDegenerateGap = 1e-10;
 // which cost nothing then and separate the cut sooner.
 constexpr std::size_t kVectorsTogether = 4;
 
+/// A u - theta u, one a row.
+Matrix<double> Residuals(const RitzPairs& pairs, ConstMatrixView vectors, ConstMatrixView multiplied) {
+  Matrix<double> residuals(vectors.rows(), vectors.cols());
+  for (std::size_t i = 0; i < vectors.rows(); ++i) {
+    const auto u = vectors.row(i), product = multiplied.row(i);
+    const auto residual = residuals.row(i);
+    for (std::size_t j = 0; j < u.size(); ++j) residual[j] = product[j] - pairs.values[i] * u[j];
+  }
+  return residuals;
+}
+
 std::vector<double> NormsOf(ConstMatrixView vectors) {
   std::vector<double> norms(vectors.rows());
   for (std::size_t i = 0; i < vectors.rows(); ++i) norms[i] = Norm(vectors.row(i));
@@ -72,14 +83,13 @@ Matrix<double> PickRows(ConstMatrixView matrix, std::span<const std::size_t> row
 }
 
 /// Nothing while a residual is not small beside its gap: to first order means nothing then.
-std::optional<ScoreErrors> FirstOrderErrors(const KrylovBasis& basis, const RitzPairs& pairs, std::size_t k,
-                                            std::span<const double> norms, ConstMatrixView residuals) {
+std::optional<ScoreErrors> FirstOrderErrors(const RitzPairs& pairs, std::size_t k, std::span<const double> norms,
+                                            ConstMatrixView vectors, ConstMatrixView residuals) {
   const double unresolved = LargestUnresolved(pairs, k, norms);
   for (std::size_t i = 0; i < k; ++i) {
     if (norms[i] > 1e-3 * (pairs.values[i] - unresolved)) return std::nullopt;
   }
-  const Matrix<double> vectors = basis.RitzVectors(pairs, k);
-  return EstimateScoreErrors(pairs, unresolved, vectors.view(), residuals.Rows(0, k));
+  return EstimateScoreErrors(pairs, unresolved, vectors.Rows(0, k), residuals.Rows(0, k));
 }
 
 /// Of the first k pairs those that still move a score: the others, together, may stay as they are. The large
@@ -145,7 +155,11 @@ RitzVerdict JudgeRitzPairs(const KrylovBasis& basis, const RitzPairs& pairs, con
   verdict.rank = RankForShare(pairs.values, trace, request.tau);
   const std::size_t k = verdict.rank;
   const std::size_t inspected = std::min(pairs.values.size(), k + 2 * kVectorsTogether);
-  const Matrix<double> residuals = basis.Residuals(pairs, inspected);
+  verdict.vectors = Matrix<double>(inspected, basis.dimension());
+  verdict.multiplied = Matrix<double>(inspected, basis.dimension());
+  basis.WriteRitzVectors(pairs, 0, verdict.vectors.view());
+  basis.WriteRitzVectorsMultiplied(pairs, 0, verdict.multiplied.view());
+  const Matrix<double> residuals = Residuals(pairs, verdict.vectors.view(), verdict.multiplied.view());
   const std::vector<double> norms = NormsOf(residuals.view());
   verdict.rank_lower_bound = RankLowerBound(pairs, norms, target);
   if (!verdict.rank_found) {
@@ -158,7 +172,7 @@ RitzVerdict JudgeRitzPairs(const KrylovBasis& basis, const RitzPairs& pairs, con
   verdict.degenerate_cut = has_next && pairs.values[k - 1] - pairs.values[k] <= kDegenerateGap * largest;
   const bool at_floor = verdict.largest_residual <= kResidualFloor * largest;
   const bool cut_settled = verdict.degenerate_cut && verdict.largest_residual <= 0.1 * kDegenerateGap * largest;
-  const auto errors = FirstOrderErrors(basis, pairs, k, norms, residuals.view());
+  const auto errors = FirstOrderErrors(pairs, k, norms, verdict.vectors.view(), residuals.view());
   const bool scores_settled = errors && errors->largest <= request.score_tolerance;
   verdict.converged = (at_floor || cut_settled || scores_settled) && RankSettled(pairs, k, norms, target, trace);
   verdict.directions = PickRows(residuals.view(), PairsToImprove(pairs, k, norms, errors, request.score_tolerance));

@@ -17,6 +17,8 @@ struct RitzVerdict {
   double largest_residual = 0;       ///< over the first k pairs, absolute
   std::size_t rank_lower_bound = 0;  ///< proven by the converged part of the spectrum
   Matrix<double> directions;         ///< residuals of the pairs that are not settled, to expand the basis with
+  Matrix<double> vectors;            ///< the Ritz vectors that were looked at: the first k and some more
+  Matrix<double> multiplied;         ///< the matrix times `vectors`
 };
 
 RitzVerdict JudgeRitzPairs(const KrylovBasis& basis, const RitzPairs& pairs, const TopEigenRequest& request,

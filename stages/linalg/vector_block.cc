@@ -110,16 +110,17 @@ std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block
   return kept;
 }
 
-std::size_t OrthonormalizeTogether(MutableMatrixView block, MutableMatrixView companion) {
-  std::size_t kept = block.rows();
-  for (int pass = 0; pass < 2 && kept > 0; ++pass) {
-    const Orthonormalizing found = FindOrthonormalizing(block.Rows(0, kept));
-    Rotate(found.rotation.view(), block.Rows(0, kept));
-    Rotate(found.rotation.view(), companion.Rows(0, kept));
-    kept = found.rotation.rows();
-    if (found.condition > kWellConditioned) break;
-  }
-  return kept;
+std::size_t OrthonormalizeTogether(ConstMatrixView block, ConstMatrixView companion, MutableMatrixView block_out,
+                                   MutableMatrixView companion_out) {
+  const Orthonormalizing first = FindOrthonormalizing(block);
+  std::size_t kept = first.rotation.rows();
+  Combine(1.0, first.rotation.view(), block, 0.0, block_out.Rows(0, kept));
+  Combine(1.0, first.rotation.view(), companion, 0.0, companion_out.Rows(0, kept));
+  if (kept == 0 || first.condition > kWellConditioned) return kept;
+  const Orthonormalizing second = FindOrthonormalizing(block_out.Rows(0, kept));
+  Rotate(second.rotation.view(), block_out.Rows(0, kept));
+  Rotate(second.rotation.view(), companion_out.Rows(0, kept));
+  return second.rotation.rows();
 }
 
 }  // namespace fulcrum::linalg

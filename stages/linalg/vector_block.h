@@ -20,8 +20,9 @@ void Combine(double alpha, ConstMatrixView coefficients, ConstMatrixView vectors
 /// Those that depend on the others are dropped. Returns how many are left, the first ones.
 std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block);
 
-/// Makes the vectors of `block` orthonormal and applies the same rotation to `companion` (A times the block, say).
-/// Returns how many are left, the first ones of both.
-std::size_t OrthonormalizeTogether(MutableMatrixView block, MutableMatrixView companion);
+/// Writes the vectors of `block`, made orthonormal, and `companion` (A times the block, say) under the same rotation.
+/// The outputs are of the same shape as the inputs. Returns how many are left, the first ones of both.
+std::size_t OrthonormalizeTogether(ConstMatrixView block, ConstMatrixView companion, MutableMatrixView block_out,
+                                   MutableMatrixView companion_out);
 
 }  // namespace fulcrum::linalg

@@ -100,5 +100,39 @@ TEST(Normalize, ASingleRowHasNoDeviation) {
   EXPECT_EQ(normalizer->constant_columns().size(), 3u);
 }
 
+SparseMatrix SmallSparse() {
+  SparseMatrix sparse;
+  sparse.cols = 4;
+  sparse.offsets = {0, 2, 2, 5};
+  sparse.columns = {0, 3, 0, 1, 2};
+  sparse.values = {3, 4, 1, -2, 2};
+  return sparse;
+}
+
+TEST(NormalizeTest, UnitLengthKeepsSparseFeaturesSparseAndEqualsTheDenseOne) {
+  PoolFeatures sparse{SmallSparse()};
+  Matrix<double> dense = ToDense(SmallSparse());
+  ASSERT_TRUE(Normalizer::FitInPlace({NormalizeStep::kUnit}, sparse).ok());
+  ASSERT_TRUE(Normalizer::FitInPlace({NormalizeStep::kUnit}, dense.view()).ok());
+  ASSERT_TRUE(sparse.is_sparse());
+  const Matrix<double> same = ToDense(sparse.sparse());
+  for (std::size_t row = 0; row < 3; ++row) {
+    for (std::size_t col = 0; col < 4; ++col) EXPECT_DOUBLE_EQ(same(row, col), dense(row, col));
+  }
+}
+
+TEST(NormalizeTest, AZscoreMakesSparseFeaturesDenseWhereTheyFit) {
+  PoolFeatures features{SmallSparse()};
+  EXPECT_EQ(Normalizer::FitInPlace(kBoth, features, 3 * 4 * sizeof(double) - 1).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(Normalizer::FitInPlace(kBoth, features, 3 * 4 * sizeof(double)).ok());
+  ASSERT_FALSE(features.is_sparse());
+  Matrix<double> dense = ToDense(SmallSparse());
+  ASSERT_TRUE(Normalizer::FitInPlace(kBoth, dense.view()).ok());
+  for (std::size_t row = 0; row < 3; ++row) {
+    for (std::size_t col = 0; col < 4; ++col) EXPECT_EQ(features.dense()(row, col), dense(row, col));
+  }
+}
+
 }  // namespace
 }  // namespace fulcrum::ingest

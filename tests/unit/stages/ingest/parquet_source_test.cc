@@ -72,7 +72,7 @@ TEST_P(ParquetPoolCodecTest, APoolReadsBackAsItWasWritten) {
   EXPECT_EQ(pool->ids.TextOf(2999), "3999");
   Random random(5);
   for (std::size_t row = 0; row < static_cast<std::size_t>(kRows); ++row) {
-    ASSERT_THAT(pool->features.row(row), ElementsAre(static_cast<double>(row) / 4, random.Normal(), row % 100));
+    ASSERT_THAT(pool->features.dense().row(row), ElementsAre(static_cast<double>(row) / 4, random.Normal(), row % 100));
   }
 }
 
@@ -101,8 +101,8 @@ TEST_F(ParquetPoolTest, NullAndNaNAreNamedByRowAndColumn) {
   const auto table = arrow::Table::Make(arrow::schema({arrow::field("x", arrow::float64())}), {Finish(values)});
   WriteParquet(*table, folder_.File("bad.parquet"));
   const std::string error(LoadPool(folder_.File("bad.parquet")).status().message());
-  EXPECT_THAT(error, HasSubstr("row 1, column 'x': the value is NaN"));
-  EXPECT_THAT(error, HasSubstr("row 2, column 'x': the value is missing"));
+  EXPECT_THAT(error, HasSubstr("row 1 (row group 0 of 1), column 'x': the value is NaN"));
+  EXPECT_THAT(error, HasSubstr("row 2 (row group 0 of 1), column 'x': the value is missing"));
 }
 
 TEST_F(ParquetPoolTest, AColumnThatCannotBeAFeatureIsNamed) {

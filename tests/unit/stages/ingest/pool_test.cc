@@ -33,11 +33,11 @@ class PoolTest : public ::testing::Test {
 };
 
 TEST_F(PoolTest, KeepsIdsFeaturesAndLabelsInOrder) {
-  const auto pool = Load("f0,id,label,f1\n1,b,yes,2\n-3,a,no,4e1\n", {.keep_labels = true, .on_progress = {}});
+  const auto pool = Load("f0,id,label,f1\n1,b,yes,2\n-3,a,no,4e1\n", {.keep_labels = true});
   ASSERT_TRUE(pool.ok()) << pool.status();
   EXPECT_THAT(pool->feature_names, ElementsAre("f0", "f1"));
-  EXPECT_THAT(pool->features.row(0), ElementsAre(1, 2));
-  EXPECT_THAT(pool->features.row(1), ElementsAre(-3, 40));
+  EXPECT_THAT(pool->features.dense().row(0), ElementsAre(1, 2));
+  EXPECT_THAT(pool->features.dense().row(1), ElementsAre(-3, 40));
   EXPECT_EQ(pool->ids.TextOf(0), "b");
   EXPECT_EQ(pool->ids.Find("a"), 1u);
   EXPECT_THAT(*pool->labels, ElementsAre("yes", "no"));
@@ -57,7 +57,7 @@ TEST_F(PoolTest, TakesWindowsLineEndsByteOrderMarkQuotesAndBlankLines) {
   ASSERT_TRUE(pool.ok()) << pool.status();
   EXPECT_EQ(pool->ids.TextOf(0), "a,1");
   EXPECT_THAT(pool->feature_names, ElementsAre("f0"));
-  EXPECT_EQ(pool->features(1, 0), 2);
+  EXPECT_EQ(pool->features.dense()(1, 0), 2);
 }
 
 TEST_F(PoolTest, ReadsManyBlocksAndCompressedFilesAlike) {
@@ -77,7 +77,7 @@ TEST_F(PoolTest, ReadsManyBlocksAndCompressedFilesAlike) {
   ASSERT_EQ(plain->features.rows(), 60000u);
   Random again(3);
   for (std::size_t row = 0; row < 60000; ++row) {
-    for (std::size_t col = 0; col < 3; ++col) ASSERT_EQ(plain->features(row, col), again.Normal()) << row;
+    for (std::size_t col = 0; col < 3; ++col) ASSERT_EQ(plain->features.dense()(row, col), again.Normal()) << row;
   }
   EXPECT_EQ(plain->ids.Find("row59999"), 59999u);
   for (const auto& [name, type] :
@@ -85,7 +85,7 @@ TEST_F(PoolTest, ReadsManyBlocksAndCompressedFilesAlike) {
     const auto pool = LoadPool(WriteCompressed(folder_, name, content, type));
     ASSERT_TRUE(pool.ok()) << pool.status();
     EXPECT_EQ(pool->features.rows(), 60000u);
-    EXPECT_EQ(pool->features(59999, 2), plain->features(59999, 2));
+    EXPECT_EQ(pool->features.dense()(59999, 2), plain->features.dense()(59999, 2));
   }
 }
 
@@ -171,12 +171,12 @@ TEST_F(PoolTest, ATruncatedGzipFileIsAnError) {
 TEST_F(PoolTest, AgreesWithAnIndependentReaderOnRealData) {
   FULCRUM_SKIP_WITHOUT_DATA("UvsV.csv.gz");
   const auto expected = testing::LoadDataSet("UvsV.csv.gz");
-  const auto pool = LoadPool(*testing::FindDataFile("UvsV.csv.gz"), {.keep_labels = true, .on_progress = {}});
+  const auto pool = LoadPool(*testing::FindDataFile("UvsV.csv.gz"), {.keep_labels = true});
   ASSERT_TRUE(pool.ok()) << pool.status();
   ASSERT_EQ(pool->features.rows(), expected->features.rows());
   ASSERT_EQ(pool->features.cols(), expected->features.cols());
   for (std::size_t row = 0; row < pool->features.rows(); ++row) {
-    EXPECT_THAT(pool->features.row(row), ::testing::ElementsAreArray(expected->features.row(row)));
+    EXPECT_THAT(pool->features.dense().row(row), ::testing::ElementsAreArray(expected->features.row(row)));
     EXPECT_EQ((*pool->labels)[row], std::to_string(expected->labels[row]));
   }
 }

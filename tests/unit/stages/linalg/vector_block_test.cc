@@ -55,16 +55,26 @@ TEST(OrthonormalizeAgainst, DropsDependentVectors) {
 }
 
 TEST(OrthonormalizeTogether, RotatesTheCompanionAlike) {
-  Matrix<double> block = RandomMatrix(5, 400, 4);
-  Matrix<double> companion = block.Clone();
+  const Matrix<double> given = RandomMatrix(5, 400, 4);
+  Matrix<double> tripled = given.Clone();
   for (std::size_t i = 0; i < 5; ++i) {
-    for (double& value : companion.row(i)) value *= 3;
+    for (double& value : tripled.row(i)) value *= 3;
   }
-  ASSERT_EQ(OrthonormalizeTogether(block.view(), companion.view()), 5u);
+  Matrix<double> block(5, 400), companion(5, 400);
+  ASSERT_EQ(OrthonormalizeTogether(given.view(), tripled.view(), block.view(), companion.view()), 5u);
   ExpectOrthonormal(block.view());
   for (std::size_t i = 0; i < 5; ++i) {
     for (std::size_t j = 0; j < 400; ++j) EXPECT_NEAR(companion(i, j), 3 * block(i, j), 1e-12);
   }
+}
+
+TEST(OrthonormalizeTogether, TakesASecondPassWhereTheVectorsAreNearlyDependent) {
+  Matrix<double> given = RandomMatrix(3, 400, 6);
+  for (std::size_t j = 0; j < 400; ++j) given(2, j) = given(0, j) + 1e-4 * given(2, j);
+  Matrix<double> block(3, 400), companion(3, 400);
+  ASSERT_EQ(OrthonormalizeTogether(given.view(), given.view(), block.view(), companion.view()), 3u);
+  ExpectOrthonormal(block.view());
+  for (std::size_t j = 0; j < 400; ++j) EXPECT_NEAR(companion(2, j), block(2, j), 1e-9);
 }
 
 TEST(InnerProducts, AreTheSameBitForBitOnAnyNumberOfThreads) {

@@ -1,0 +1,169 @@
+#include "stages/ingest/ipc_source.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "arrow/buffer.h"
+#include "arrow/io/interfaces.h"
+#include "arrow/ipc/options.h"
+#include "arrow/ipc/reader.h"
+#include "arrow/record_batch.h"
+#include "arrow/type.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/arrow_status.h"
+#include "stages/ingest/input_stream.h"
+#include "stages/ingest/no_exceptions.h"
+#include "stages/ingest/schema_checks.h"
+
+namespace fulcrum::ingest {
+namespace {
+
+constexpr char kFileMagic[] = "ARROW1";
+constexpr std::int64_t kFileMagicBytes = 6;
+
+/// Batches of either kind, one after the other.
+class IpcBatches {
+ public:
+  virtual ~IpcBatches() = default;
+  virtual std::shared_ptr<arrow::Schema> schema() const = 0;
+  /// Null after the last.
+  virtual arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
+};
+
+class FileBatches final : public IpcBatches {
+ public:
+  explicit FileBatches(std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader) : reader_(std::move(reader)) {}
+  std::shared_ptr<arrow::Schema> schema() const override { return reader_->schema(); }
+  arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
+    if (next_ == reader_->num_record_batches()) return std::shared_ptr<arrow::RecordBatch>();
+    return reader_->ReadRecordBatch(next_++);
+  }
+
+ private:
+  std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
+  int next_ = 0;
+};
+
+class StreamBatches final : public IpcBatches {
+ public:
+  explicit StreamBatches(std::shared_ptr<arrow::ipc::RecordBatchStreamReader> reader) : reader_(std::move(reader)) {}
+  std::shared_ptr<arrow::Schema> schema() const override { return reader_->schema(); }
+  arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
+    std::shared_ptr<arrow::RecordBatch> batch;
+    ARROW_RETURN_NOT_OK(reader_->ReadNext(&batch));
+    return batch;
+  }
+
+ private:
+  std::shared_ptr<arrow::ipc::RecordBatchStreamReader> reader_;
+};
+
+arrow::Result<bool> BeginsLikeAFile(arrow::io::RandomAccessFile& file) {
+  ARROW_ASSIGN_OR_RAISE(const auto beginning, file.ReadAt(0, kFileMagicBytes));
+  return beginning->ToString() == kFileMagic;
+}
+
+arrow::Result<std::unique_ptr<IpcBatches>> OpenBatches(std::shared_ptr<arrow::io::RandomAccessFile> file,
+                                                       std::shared_ptr<arrow::io::InputStream> stream,
+                                                       const arrow::ipc::IpcReadOptions& options) {
+  if (file != nullptr) {
+    ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchFileReader::Open(std::move(file), options));
+    return std::make_unique<FileBatches>(std::move(reader));
+  }
+  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(std::move(stream), options));
+  return std::make_unique<StreamBatches>(std::move(reader));
+}
+
+class IpcSource final : public TableSource {
+ public:
+  IpcSource(std::string path, const InputLimits& limits) : path_(std::move(path)), limits_(limits) {
+    doing_ = absl::StrCat("cannot read '", path_, "' as Arrow IPC");
+  }
+
+  absl::Status Open(const TableRequest& request) {
+    return WithoutExceptions(doing_, [&] { return OpenOrThrow(request); });
+  }
+
+  const std::string& path() const override { return path_; }
+  const std::vector<std::string>& all_column_names() const override { return all_names_; }
+  const std::vector<std::string>& column_names() const override { return names_; }
+  std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
+
+  absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() override {
+    std::shared_ptr<arrow::RecordBatch> batch;
+    if (names_.empty()) return batch;
+    const std::string doing = absl::StrCat(doing_, ", batch ", batches_read_);
+    FULCRUM_RETURN_IF_ERROR(WithoutExceptions(doing, [&] { return ReadOrThrow(doing, batch); }));
+    ++batches_read_;
+    return batch;
+  }
+
+  std::vector<std::string> PlacesOfRows(std::span<const std::uint64_t> rows) const override {
+    std::vector<std::string> places;
+    for (std::uint64_t row : rows) places.push_back(absl::StrCat("row ", row));
+    return places;
+  }
+
+ private:
+  absl::Status ReadOrThrow(const std::string& doing, std::shared_ptr<arrow::RecordBatch>& batch) {
+    FULCRUM_ASSIGN_OR_RETURN(batch, FromArrow(batches_->Next(), doing));
+    if (batch == nullptr) return absl::OkStatus();
+    FULCRUM_RETURN_IF_ERROR(FromArrow(batch->ValidateFull(), doing));
+    if (batch->schema()->Equals(*schema_, /*check_metadata=*/false)) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(doing, ": its columns are not those that the file announced"));
+  }
+
+  absl::Status OpenOrThrow(const TableRequest& request) {
+    arrow::ipc::IpcReadOptions options;
+    options.memory_pool = CappedPool(limits_.max_memory_bytes);
+    options.use_threads = false;
+    // Reading through pointers that are not aligned is undefined; a hostile file may put its buffers anywhere.
+    options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
+    FULCRUM_RETURN_IF_ERROR(Reopen(options));
+    const std::shared_ptr<arrow::Schema> whole = batches_->schema();
+    FULCRUM_RETURN_IF_ERROR(CheckColumnCount(whole->num_fields(), limits_, path_));
+    FULCRUM_RETURN_IF_ERROR(CheckNamesDiffer(*whole, path_));
+    all_names_ = whole->field_names();
+    options.included_fields = ChooseFields(*whole, request.columns);
+    arrow::FieldVector fields;
+    for (int index : options.included_fields) fields.push_back(whole->field(index));
+    schema_ = arrow::schema(std::move(fields));
+    names_ = schema_->field_names();
+    // No fields would mean all of them to Arrow; Next asks for none.
+    return names_.size() == all_names_.size() || names_.empty() ? absl::OkStatus() : Reopen(options);
+  }
+
+  absl::Status Reopen(const arrow::ipc::IpcReadOptions& options) {
+    std::shared_ptr<arrow::io::RandomAccessFile> file;
+    std::shared_ptr<arrow::io::InputStream> stream;
+    if (WithoutCompressionEnding(path_) == path_) {
+      FULCRUM_ASSIGN_OR_RETURN(file, OpenRandomAccess(path_, limits_.max_memory_bytes));
+      FULCRUM_ASSIGN_OR_RETURN(const bool is_file, FromArrow(BeginsLikeAFile(*file), doing_));
+      if (!is_file) file = nullptr;
+    }
+    if (file == nullptr) {
+      FULCRUM_ASSIGN_OR_RETURN(stream, OpenInput(path_, limits_.max_memory_bytes));
+    }
+    FULCRUM_ASSIGN_OR_RETURN(batches_, FromArrow(OpenBatches(std::move(file), std::move(stream), options), doing_));
+    return absl::OkStatus();
+  }
+
+  std::string path_;
+  InputLimits limits_;
+  std::string doing_;
+  std::vector<std::string> all_names_;
+  std::vector<std::string> names_;
+  std::shared_ptr<arrow::Schema> schema_ = arrow::schema(arrow::FieldVector{});
+  std::unique_ptr<IpcBatches> batches_;
+  int batches_read_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TableSource>> OpenIpc(const std::string& path, const TableRequest& request) {
+  auto source = std::make_unique<IpcSource>(path, request.limits);
+  FULCRUM_RETURN_IF_ERROR(source->Open(request));
+  return source;
+}
+
+}  // namespace fulcrum::ingest

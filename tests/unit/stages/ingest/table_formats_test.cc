@@ -1,0 +1,165 @@
+// Every format and every form of features must give the same pool.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "arrow/table.h"
+#include "stages/ingest/pool.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/unit/stages/ingest/arrow_tables.h"
+#include "tests/unit/stages/ingest/input_files.h"
+
+namespace fulcrum::ingest {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class TableFormatsTest : public ::testing::Test {
+ protected:
+  static std::string MessageOf(const absl::StatusOr<Pool>& pool) { return std::string(pool.status().message()); }
+  std::string Parquet(const std::string& name, const std::vector<NamedArray>& columns, std::int64_t group = 1 << 20) {
+    std::filesystem::create_directories(std::filesystem::path(folder_.File(name)).parent_path());
+    WriteParquetTo(folder_.File(name), *TableOf(columns), group);
+    return folder_.File(name);
+  }
+  testing::TemporaryDirectory folder_;
+};
+
+TEST_F(TableFormatsTest, ListsFixedListsAndColumnsAreOneThing) {
+  const std::vector<std::vector<float>> rows = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
+  for (const bool fixed : {false, true}) {
+    const std::string path = Parquet("p.parquet",
+                                     {{"id", Integers({10, 20, 30})},
+                                      {"x", Doubles({-1, -2, -3})},
+                                      {"embedding", fixed ? FixedFloatLists(rows) : FloatLists(rows)}},
+                                     2);
+    const auto pool = LoadPool(path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    EXPECT_THAT(pool->feature_names, ElementsAre("x", "embedding[0]", "embedding[1]", "embedding[2]"));
+    for (std::size_t row = 0; row < 3; ++row) {
+      EXPECT_THAT(pool->features.dense().row(row),
+                  ElementsAre(-1.0 - static_cast<double>(row), rows[row][0], rows[row][1], rows[row][2]));
+    }
+    EXPECT_EQ(pool->ids.Find("30"), 2u);
+  }
+}
+
+TEST_F(TableFormatsTest, ListsOfAnotherLengthAndBadElementsAreNamed) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto pool = LoadPool(Parquet("p.parquet", {{"e", FloatLists({{1, 2}, {1}, {3, nan}, {5, 6}})}}));
+  EXPECT_EQ(pool.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(pool), HasSubstr("row 1 (row group 0 of 1), column 'e': the list has 1 values instead of 2"));
+  EXPECT_THAT(MessageOf(pool), HasSubstr("row 2 (row group 0 of 1), column 'e': at 1: the value is NaN"));
+}
+
+TEST_F(TableFormatsTest, SparsePairsStaySparseWhateverTheOrder) {
+  const auto pool = LoadPool(Parquet("p.parquet", {{"id", Texts({"a", "b", "c"})},
+                                                   {"indices", IndexLists({{7, 2}, {}, {0}})},
+                                                   {"values", FloatLists({{1, 2}, {}, {3}})}}));
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  ASSERT_TRUE(pool->features.is_sparse());
+  EXPECT_EQ(pool->features.cols(), 8u);
+  EXPECT_THAT(pool->features.sparse().columns, ElementsAre(2, 7, 0));
+  EXPECT_THAT(pool->features.sparse().values, ElementsAre(2, 1, 3));
+  const auto bad = LoadPool(Parquet(
+      "q.parquet", {{"indices", IndexLists({{1, 1}, {-1}, {1, 2}})}, {"values", FloatLists({{1, 2}, {1}, {3}})}}));
+  EXPECT_THAT(MessageOf(bad), HasSubstr("row 0 (row group 0 of 1), column 'values': the index 1 comes twice"));
+  EXPECT_THAT(MessageOf(bad), HasSubstr("the index at 0 is not between 0 and 16777215"));
+  EXPECT_THAT(MessageOf(bad), HasSubstr("there are 2 indices and 1 values"));
+}
+
+TEST_F(TableFormatsTest, IpcFilesAndStreamsPlainAndCompressed) {
+  const auto table = TableOf({{"id", Texts({"a", "b"})}, {"x", Floats({1.5, 2.5})}, {"y", Integers({3, 4})}});
+  WriteIpcFileTo(folder_.File("file.arrow"), *table);
+  const std::string stream = IpcStreamOf(*table);
+  for (const std::string& path :
+       {folder_.File("file.arrow"), folder_.Write("stream.arrow", stream), folder_.Write("stream.arrows", stream),
+        WriteCompressed(folder_, "stream.arrows.gz", stream, arrow::Compression::GZIP),
+        WriteCompressed(folder_, "stream.ipc.zst", stream, arrow::Compression::ZSTD)}) {
+    const auto pool = LoadPool(path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    EXPECT_THAT(pool->features.dense().row(1), ElementsAre(2.5, 4));
+    EXPECT_EQ(pool->ids.TextOf(1), "b");
+    const auto some = LoadPool(path, {.columns = {.features = {"y"}}});
+    ASSERT_TRUE(some.ok()) << some.status();
+    EXPECT_THAT(some->features.dense().row(0), ElementsAre(3));
+  }
+}
+
+TEST_F(TableFormatsTest, ColumnsByOption) {
+  const std::string path = Parquet("p.parquet", {{"key", Integers({1, 2})},
+                                                 {"class", Texts({"yes", "no"})},
+                                                 {"price", Doubles({1, 2})},
+                                                 {"text", Texts({"hello", "world"})},
+                                                 {"x", Floats({3, 4})}});
+  EXPECT_THAT(MessageOf(LoadPool(path, {.columns = {.id = "nokey"}})),
+              HasSubstr("has no column 'nokey'; its columns are 'key', 'class', 'price'"));
+  EXPECT_THAT(MessageOf(LoadPool(path, {.columns = {.id = "key", .label = "key"}})), HasSubstr("two purposes"));
+  const auto pool = LoadPool(
+      path, {.keep_labels = true, .columns = {.id = "key", .label = "class", .cost = "price", .payload = "text"}});
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_THAT(pool->feature_names, ElementsAre("x"));
+  EXPECT_THAT(*pool->labels, ElementsAre("yes", "no"));
+  EXPECT_EQ(pool->ids.TextOf(0), "1");
+}
+
+TEST_F(TableFormatsTest, FoldersGlobsAndListsAreOneTable) {
+  Parquet("in/b.parquet", {{"id", Texts({"b"})}, {"x", Floats({2})}});
+  Parquet("in/a.parquet", {{"id", Texts({"a"})}, {"x", Floats({1})}});
+  Parquet("in/_skip.parquet", {{"id", Texts({"no"})}, {"x", Floats({9})}});
+  Parquet("in/deep/c.parquet", {{"id", Texts({"c"})}, {"x", Floats({3})}});
+  std::ofstream(folder_.File("in/notes.txt")) << "not a table";
+  const auto folder = LoadPool(folder_.File("in"));
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_EQ(folder->ids.size(), 3u);
+  EXPECT_EQ(folder->ids.TextOf(0), "a");
+  EXPECT_EQ(folder->features.dense()(2, 0), 3);
+  const auto glob = LoadPool(folder_.File("in/[ab].parquet"));
+  ASSERT_TRUE(glob.ok()) << glob.status();
+  EXPECT_EQ(glob->ids.size(), 2u);
+  const auto uri = LoadPool("file://" + folder_.File("in/*.parquet"));
+  ASSERT_TRUE(uri.ok()) << uri.status();
+  EXPECT_EQ(uri->ids.size(), 2u);
+  const auto list = LoadPool(std::vector<std::string>{folder_.File("in/deep"), folder_.File("in/a.parquet")});
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->ids.TextOf(0), "c");
+  EXPECT_EQ(LoadPool(folder_.File("in/*.csv")).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(TableFormatsTest, HivePartitionsAreColumns) {
+  Parquet("h/year=2024/lang=fr/p.parquet", {{"id", Texts({"a"})}, {"x", Floats({1})}});
+  Parquet("h/year=2025/lang=a%2Fb/p.parquet", {{"id", Texts({"b"})}, {"x", Floats({2})}});
+  const auto pool = LoadPool(folder_.File("h"), {.keep_labels = true, .columns = {.label = "lang"}});
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_THAT(pool->feature_names, ElementsAre("x", "year"));
+  EXPECT_THAT(pool->features.dense().row(1), ElementsAre(2, 2025));
+  EXPECT_THAT(*pool->labels, ElementsAre("fr", "a/b"));
+}
+
+TEST_F(TableFormatsTest, FilesThatDoNotFitTogetherAreNamed) {
+  Parquet("in/a.parquet", {{"x", Floats({1})}});
+  Parquet("in/b.parquet", {{"y", Floats({1})}});
+  const auto pool = LoadPool(folder_.File("in"));
+  EXPECT_EQ(pool.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(pool), HasSubstr("b.parquet' has other columns"));
+  Parquet("bad/a.parquet", {{"x", Floats({1, 2})}});
+  Parquet("bad/b.parquet", {{"x", Floats({1, std::numeric_limits<float>::infinity()})}});
+  EXPECT_THAT(MessageOf(LoadPool(folder_.File("bad"))), HasSubstr("b.parquet, row 1 (row group 0 of 1), column 'x'"));
+}
+
+TEST_F(TableFormatsTest, LimitsAreKept) {
+  const std::string path = Parquet("p.parquet", {{"x", Floats({1})}, {"y", Floats({1})}});
+  EXPECT_EQ(LoadPool(path, {.limits = {.max_columns = 1}}).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(LoadPool(path, {.limits = {.max_row_group_bytes = 8}}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(LoadPool(path, {.limits = {.max_memory_bytes = 100}}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace fulcrum::ingest
