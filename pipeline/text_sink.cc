@@ -10,10 +10,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "pipeline/atomic_file.h"
+#include "stages/core/atomic_file.h"
 #include "stages/core/status_macros.h"
 
-namespace fulcrum::pipeline {
+namespace fulcrum {
 namespace {
 
 class FileSink final : public TextSink {
@@ -101,4 +101,4 @@ absl::StatusOr<std::unique_ptr<TextSink>> OpenTextSink(const std::string& path) 
   return std::make_unique<FileSink>(std::move(file));
 }
 
-}  // namespace fulcrum::pipeline
+}  // namespace fulcrum
