@@ -13,7 +13,7 @@
 #include "stages/core/atomic_file.h"
 #include "stages/core/status_macros.h"
 
-namespace fulcrum {
+namespace fulcrum::pipeline {
 namespace {
 
 class FileSink final : public TextSink {
@@ -101,4 +101,4 @@ absl::StatusOr<std::unique_ptr<TextSink>> OpenTextSink(const std::string& path) 
   return std::make_unique<FileSink>(std::move(file));
 }
 
-}  // namespace fulcrum
+}  // namespace fulcrum::pipeline
