@@ -7,6 +7,8 @@ const std::vector<Command>& Commands() {
       SelectCommand(),
       GenerateCommand(),
       ExperimentCommand(),
+      ServeCommand(),
+      TokenCommand(),
   };
   return *commands;
 }

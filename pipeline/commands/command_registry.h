@@ -13,5 +13,7 @@ const std::vector<Command>& Commands();
 Command SelectCommand();
 Command GenerateCommand();
 Command ExperimentCommand();
+Command ServeCommand();
+Command TokenCommand();
 
 }  // namespace fulcrum::pipeline
