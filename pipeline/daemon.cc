@@ -77,7 +77,9 @@ struct Daemon::Parts {
   std::unique_ptr<GrpcServer> server;
 
   ~Parts() {
-    // What answers calls goes first, what they use last; the campaigns' threads notify the waiters.
+    // Who waits is let go, then what answers calls goes, and what they use last. The campaigns' threads notify the
+    // waiters to the end.
+    if (waiters) waiters->Stop();
     server.reset();
     executor.reset();
     campaigns.reset();
@@ -152,6 +154,7 @@ absl::Status Daemon::Wait(int signals) {
 }
 
 absl::Status Daemon::Stop() {
+  parts_->waiters->Stop();
   const absl::Status status = parts_->server->Stop(parts_->options.stop_time);
   parts_.reset();
   return status;

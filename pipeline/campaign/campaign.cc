@@ -34,6 +34,9 @@ Campaign::Campaign(CampaignPlan plan, CampaignSurroundings surroundings)
 Campaign::~Campaign() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
+  // The store's last commits still come to OnCommit.
+  round_.reset();
+  store_.reset();
 }
 
 storage::StoreOptions Campaign::StoreOptionsHere() {

@@ -52,7 +52,12 @@ void TaskAcquirer::WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool ag
     response.set_campaign_over(call.campaign->over());
     return attempt->done(std::move(response));
   }
-  waiters_.Wait(call.campaign->plan().name, call.until, again, [this, attempt](bool) { Try(attempt, /*again=*/true); });
+  waiters_.Wait(call.campaign->plan().name, call.until, again, [this, attempt](Wake why) { Resume(attempt, why); });
+}
+
+void TaskAcquirer::Resume(const std::shared_ptr<Attempt>& attempt, Wake why) {
+  if (why == Wake::kStopping) return attempt->done(absl::UnavailableError("the daemon is stopping; ask again later"));
+  Try(attempt, /*again=*/true);
 }
 
 }  // namespace fulcrum::pipeline

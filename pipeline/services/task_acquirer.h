@@ -43,6 +43,7 @@ class TaskAcquirer {
   void Try(const std::shared_ptr<Attempt>& attempt, bool again);
   void Receive(const std::shared_ptr<Attempt>& attempt, bool again, absl::StatusOr<storage::AcquireAnswer> answer);
   void WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool again);
+  void Resume(const std::shared_ptr<Attempt>& attempt, Wake why);
 
   TaskWaiters& waiters_;
 };

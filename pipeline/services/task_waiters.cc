@@ -15,17 +15,31 @@ TaskWaiters::TaskWaiters(OpenTasks open_tasks)
     : open_tasks_(std::move(open_tasks)), thread_([this](const std::stop_token& stop) { Loop(stop); }) {}
 
 TaskWaiters::~TaskWaiters() {
+  Stop();
+}
+
+void TaskWaiters::Stop() {
+  std::unordered_map<std::string, std::list<Waiter>> left;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (std::exchange(stopped_, true)) return;
+    left.swap(waiters_);
+  }
   thread_.request_stop();
   thread_.join();
-  for (auto& [campaign, waiting] : waiters_) {
-    for (Waiter& waiter : waiting) waiter.woken(false);
+  for (auto& [campaign, waiting] : left) {
+    for (Waiter& waiter : waiting) waiter.woken(Wake::kStopping);
   }
 }
 
 void TaskWaiters::Wait(const std::string& campaign, Clock::time_point until, bool again,
-                       std::function<void(bool)> woken) {
+                       std::function<void(Wake)> woken) {
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (stopped_) {
+      lock.unlock();
+      return woken(Wake::kStopping);
+    }
     waiters_[campaign].push_back({.until = until, .woken = std::move(woken)});
     if (again) return;
     // What this waiter missed may have happened between its question and now.
@@ -58,7 +72,7 @@ void TaskWaiters::TakeTimedOut(std::vector<Call>& calls) {
         ++waiter;
         continue;
       }
-      calls.push_back({.woken = std::move(waiter->woken), .task = false});
+      calls.push_back({.woken = std::move(waiter->woken), .why = Wake::kTimeUp});
       waiter = waiting.erase(waiter);
     }
   }
@@ -71,7 +85,7 @@ void TaskWaiters::TakeNotified(std::vector<Call>& calls) {
     std::list<Waiter>& waiting = waiters_[campaign];
     std::size_t open = open_tasks_(campaign);
     for (; open > 0 && !waiting.empty(); --open) {
-      calls.push_back({.woken = std::move(waiting.front().woken), .task = true});
+      calls.push_back({.woken = std::move(waiting.front().woken), .why = Wake::kTask});
       waiting.pop_front();
     }
   }
@@ -96,7 +110,7 @@ void TaskWaiters::Loop(const std::stop_token& stop) {
       TakeNotified(calls);
       TakeTimedOut(calls);
     }
-    for (const Call& call : calls) call.woken(call.task);
+    for (const Call& call : calls) call.woken(call.why);
   }
 }
 

@@ -18,6 +18,9 @@
 
 namespace fulcrum::pipeline {
 
+/// Why a waiter was woken.
+enum class Wake { kTask, kTimeUp, kStopping };
+
 class TaskWaiters {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,25 +28,27 @@ class TaskWaiters {
   using OpenTasks = std::function<std::size_t(const std::string& campaign)>;
 
   explicit TaskWaiters(OpenTasks open_tasks);
-  /// Wakes everybody.
+  /// Stops, where that was not done.
   ~TaskWaiters();
   TaskWaiters(const TaskWaiters&) = delete;
   TaskWaiters& operator=(const TaskWaiters&) = delete;
 
-  /// `woken` is called once: with true where there may be a task, with false when the time is up. One that was woken in
-  /// vain waits again with `again`, and is not woken for what it has just looked at.
-  void Wait(const std::string& campaign, Clock::time_point until, bool again, std::function<void(bool)> woken);
+  /// `woken` is called once, on another thread or at once. One that was woken in vain waits again with `again`, and is
+  /// not woken for what it has just looked at.
+  void Wait(const std::string& campaign, Clock::time_point until, bool again, std::function<void(Wake)> woken);
   /// Something changed in a campaign; cheap, and never blocks.
   void Notify(const std::string& campaign);
+  /// Wakes everybody, and from then on whoever wants to wait.
+  void Stop();
 
  private:
   struct Waiter {
     Clock::time_point until = {};
-    std::function<void(bool)> woken = {};
+    std::function<void(Wake)> woken = {};
   };
   struct Call {
-    std::function<void(bool)> woken = {};
-    bool task = false;
+    std::function<void(Wake)> woken = {};
+    Wake why = Wake::kTask;
   };
 
   void Loop(const std::stop_token& stop);
@@ -58,6 +63,7 @@ class TaskWaiters {
   std::unordered_map<std::string, std::list<Waiter>> waiters_;
   std::vector<std::string> notified_;
   bool wake_ = false;
+  bool stopped_ = false;
   std::jthread thread_;
 };
 
