@@ -6,6 +6,10 @@ const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
       SelectCommand(),
       GenerateCommand(),
+      ExportCommand(),
+      BackupCommand(),
+      RestoreCommand(),
+      FsckCommand(),
   };
   return *commands;
 }

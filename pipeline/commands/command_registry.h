@@ -12,5 +12,9 @@ const std::vector<Command>& Commands();
 
 Command SelectCommand();
 Command GenerateCommand();
+Command ExportCommand();
+Command BackupCommand();
+Command RestoreCommand();
+Command FsckCommand();
 
 }  // namespace fulcrum::pipeline
