@@ -73,6 +73,11 @@ absl::StatusOr<std::optional<Event>> FindRepeated(Ledger& ledger, const RequestI
   return std::optional<Event>(std::move(first));
 }
 
+absl::StatusOr<std::optional<Event>> FindRepeatedIfNamed(Ledger& ledger, const RequestIdentity& request) {
+  if (request.request_id.empty()) return std::optional<Event>();
+  return FindRepeated(ledger, request);
+}
+
 absl::StatusOr<std::vector<Event>> EventsOfRequest(Ledger& ledger, const Event& first) {
   std::vector<Event> events;
   const absl::Status end_of_request = absl::OutOfRangeError("");

@@ -9,6 +9,10 @@ const std::vector<Command>& Commands() {
       ExperimentCommand(),
       ServeCommand(),
       TokenCommand(),
+      ExportCommand(),
+      BackupCommand(),
+      RestoreCommand(),
+      FsckCommand(),
   };
   return *commands;
 }

@@ -15,5 +15,9 @@ Command GenerateCommand();
 Command ExperimentCommand();
 Command ServeCommand();
 Command TokenCommand();
+Command ExportCommand();
+Command BackupCommand();
+Command RestoreCommand();
+Command FsckCommand();
 
 }  // namespace fulcrum::pipeline
