@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/class_names.h"
+#include "stages/ingest/number_text.h"
 #include "stages/ingest/pool.h"
 
 namespace fulcrum::pipeline {
@@ -55,6 +57,17 @@ std::uint64_t ChecksumOf(const TaskData& data) {
   return checksum;
 }
 
+/// A class by its name, or by its number where the file writes it another way ("+1").
+ClassIndex FindClass(const ingest::ClassNames& classes, const std::string& name) {
+  const ClassIndex exact = classes.Find(name);
+  const std::optional<double> number = ingest::ParseNumber(name);
+  if (exact != kUnlabeled || !number) return exact;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (ingest::ParseNumber(classes.names()[i]) == number) return static_cast<ClassIndex>(i);
+  }
+  return kUnlabeled;
+}
+
 absl::StatusOr<TaskData> Label(const TaskSettings& task, RawData raw) {
   FULCRUM_ASSIGN_OR_RETURN(const ingest::ClassNames classes, ingest::ClassNames::FromLabels(raw.labels));
   if (classes.size() < 2) {
@@ -62,7 +75,7 @@ absl::StatusOr<TaskData> Label(const TaskSettings& task, RawData raw) {
                                             " classes; an experiment needs at least two"));
   }
   TaskData data;
-  data.positive = classes.Find(task.positive);
+  data.positive = FindClass(classes, task.positive);
   if (data.positive == kUnlabeled) {
     return absl::DataLossError(absl::StrCat("task ", task.name, ": no row has the class '", task.positive,
                                             "', which 'positive' names; the classes are ",
