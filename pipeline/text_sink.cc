@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "pipeline/atomic_file.h"
+#include "stages/core/atomic_file.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

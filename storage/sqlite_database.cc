@@ -37,7 +37,10 @@ absl::Status SqliteDatabase::Configure(const SqliteOpenOptions& options) {
   FULCRUM_RETURN_IF_ERROR(Execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON;"));
   // Before the first write: a damaged file is evidence and stays as it is.
   if (options.check_integrity) FULCRUM_RETURN_IF_ERROR(CheckIntegrity());
-  return options.read_only ? absl::OkStatus() : MakeDurable();
+  if (!options.read_only) return MakeDurable(options.write_ahead_log ? "wal" : "delete");
+  // Only the connection that writes may move the write-ahead log into the database.
+  sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  return absl::OkStatus();
 }
 
 absl::Status SqliteDatabase::CheckIntegrity() {
@@ -46,9 +49,9 @@ absl::Status SqliteDatabase::CheckIntegrity() {
   return SqliteError(database_.get(), SQLITE_CORRUPT, absl::StrCat("checking it at open, which found: ", finding));
 }
 
-absl::Status SqliteDatabase::MakeDurable() {
-  FULCRUM_RETURN_IF_ERROR(Execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"));
-  FULCRUM_RETURN_IF_ERROR(RequirePragma("journal_mode", "wal",
+absl::Status SqliteDatabase::MakeDurable(const std::string& journal_mode) {
+  FULCRUM_RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA journal_mode=", journal_mode, "; PRAGMA synchronous=FULL;")));
+  FULCRUM_RETURN_IF_ERROR(RequirePragma("journal_mode", journal_mode,
                                         "put the database on a local disk that is not read-only; "
                                         "network file systems do not work"));
   return RequirePragma("synchronous", "2", "commits would not survive a power loss");
@@ -81,6 +84,24 @@ absl::StatusOr<std::string> SqliteDatabase::QueryText(const std::string& sql) {
   FULCRUM_ASSIGN_OR_RETURN(const bool has_row, statement.Step());
   if (!has_row) return absl::NotFoundError(absl::StrCat("no row came from: ", sql));
   return std::string(statement.ColumnText(0));
+}
+
+absl::Status SqliteDatabase::CopyTo(SqliteDatabase& destination) {
+  sqlite3_backup* backup = sqlite3_backup_init(destination.database_.get(), "main", database_.get(), "main");
+  if (backup == nullptr) {
+    return SqliteError(destination.database_.get(), sqlite3_errcode(destination.database_.get()), "preparing the copy");
+  }
+  // All pages in one step: what is read is one snapshot, and in WAL mode reading holds nobody up.
+  const int code = sqlite3_backup_step(backup, -1);
+  const int finish = sqlite3_backup_finish(backup);
+  if (code == SQLITE_DONE && finish == SQLITE_OK) return absl::OkStatus();
+  return SqliteError(destination.database_.get(), code == SQLITE_DONE ? finish : code,
+                     absl::StrCat("copying ", path(), " to it"));
+}
+
+std::string SqliteDatabase::path() const {
+  const char* name = sqlite3_db_filename(database_.get(), "main");
+  return name == nullptr ? "" : name;
 }
 
 std::int64_t SqliteDatabase::last_insert_row_id() const {

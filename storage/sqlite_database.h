@@ -28,6 +28,8 @@ struct SqliteOpenOptions {
   std::chrono::milliseconds busy_timeout{5000};
   /// Reads the whole file once (PRAGMA quick_check).
   bool check_integrity = true;
+  /// Off for a database that is to be one file without companions: a backup.
+  bool write_ahead_log = true;
 };
 
 class SqliteDatabase {
@@ -41,6 +43,11 @@ class SqliteDatabase {
   /// The first column of the only row of `sql`, as text; NOT_FOUND where there is no row.
   absl::StatusOr<std::string> QueryText(const std::string& sql);
 
+  /// Replaces what `destination` holds by a snapshot of this database, while others go on reading and writing it.
+  absl::Status CopyTo(SqliteDatabase& destination);
+
+  /// The file, as SQLite knows it.
+  std::string path() const;
   std::int64_t last_insert_row_id() const;
   /// Rows that the last INSERT, UPDATE or DELETE changed.
   std::int64_t changes() const;
@@ -55,7 +62,7 @@ class SqliteDatabase {
 
   absl::Status Configure(const SqliteOpenOptions& options);
   absl::Status CheckIntegrity();
-  absl::Status MakeDurable();
+  absl::Status MakeDurable(const std::string& journal_mode);
   absl::Status RequirePragma(const std::string& name, const std::string& wanted, const std::string& why);
 
   std::unique_ptr<sqlite3, Close> database_;

@@ -13,5 +13,11 @@ const std::vector<Command>& Commands();
 Command SelectCommand();
 Command GenerateCommand();
 Command ExperimentCommand();
+Command ServeCommand();
+Command TokenCommand();
+Command ExportCommand();
+Command BackupCommand();
+Command RestoreCommand();
+Command FsckCommand();
 
 }  // namespace fulcrum::pipeline

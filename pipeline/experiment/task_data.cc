@@ -26,7 +26,9 @@ struct RawData {
 };
 
 RawData Generate(const GeneratedData& settings) {
-  RawData data{Matrix<double>(settings.rows, settings.dims), std::vector<std::string>(settings.rows)};
+  RawData data;
+  data.features = Matrix<double>(settings.rows, settings.dims);
+  data.labels.resize(settings.rows);
   ParallelForBlocks(settings.rows, kRowsPerTask, [&](std::size_t first, std::size_t count) {
     for (std::size_t row = first; row < first + count; ++row) {
       data.labels[row] = absl::StrCat(ingest::GenerateRow(settings.problem, row, data.features.row(row)));

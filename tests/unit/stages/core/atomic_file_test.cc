@@ -1,4 +1,4 @@
-#include "pipeline/atomic_file.h"
+#include "stages/core/atomic_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,10 +7,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "pipeline/text_sink.h"
 #include "tests/support/temporary_directory.h"
 
-namespace fulcrum::pipeline {
+namespace fulcrum {
 namespace {
 
 std::string ContentOf(const std::string& path) {
@@ -102,4 +101,4 @@ TEST_F(AtomicFileTest, AFullDiskIsToldAsSuch) {
 }
 
 }  // namespace
-}  // namespace fulcrum::pipeline
+}  // namespace fulcrum

@@ -1,6 +1,7 @@
 // Files that appear whole or not at all.
 //
-// What is written goes to a file of another name in the same folder; Commit makes it durable and renames it.
+// What is written goes to a file of another name in the same folder; Commit makes it durable, renames it and makes the
+// new name durable too: once it has returned, a power loss takes neither the file nor its name.
 // Without Commit, whatever was there before stays untouched and nothing is left behind. A path that is no
 // regular file (a pipe, /dev/null) is written to directly: it must not be replaced. Not thread-safe.
 #pragma once
@@ -11,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace fulcrum::pipeline {
+namespace fulcrum {
 
 class AtomicFile {
  public:
@@ -25,7 +26,7 @@ class AtomicFile {
   absl::Status Write(std::string_view bytes);
   /// Makes what was written durable under its temporary name: what can fail, fails here.
   absl::Status Sync();
-  /// Syncs where that was not done, and renames.
+  /// Syncs where that was not done, renames, and syncs the folder.
   absl::Status Commit();
 
  private:
@@ -37,4 +38,7 @@ class AtomicFile {
   int descriptor_ = -1;         // -1 once closed
 };
 
-}  // namespace fulcrum::pipeline
+/// Makes the names in a folder durable: after a rename, or after files were made in it.
+absl::Status SyncFolder(const std::string& folder);
+
+}  // namespace fulcrum

@@ -1,4 +1,4 @@
-#include "pipeline/atomic_file.h"
+#include "stages/core/atomic_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
 
-namespace fulcrum::pipeline {
+namespace fulcrum {
 namespace {
 
 // mkostemp makes files that only the owner can read; an output is as readable as any other new file.
@@ -96,7 +96,7 @@ absl::Status AtomicFile::Commit() {
   if (temporary_path_.empty()) return absl::OkStatus();
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return Error("cannot rename to its final name");
   temporary_path_.clear();
-  return absl::OkStatus();
+  return SyncFolder(std::filesystem::path(path_).parent_path().string());
 }
 
 absl::Status AtomicFile::Error(std::string_view doing) const {
@@ -108,4 +108,16 @@ absl::Status AtomicFile::Error(std::string_view doing) const {
   return absl::UnavailableError(message);
 }
 
-}  // namespace fulcrum::pipeline
+absl::Status SyncFolder(const std::string& folder) {
+  const std::string path = folder.empty() ? "." : folder;
+  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return CannotWrite(path);
+  // Some file systems have nothing to sync in a folder and say so.
+  const bool synced = fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS;
+  const int error = errno;
+  close(descriptor);
+  if (synced) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot make the names in '", path, "' durable: ", std::strerror(error)));
+}
+
+}  // namespace fulcrum

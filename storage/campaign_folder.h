@@ -1,0 +1,55 @@
+// Where a campaign keeps its things.
+//
+//   campaign.db     the log and what is derived from it (SQLite, with -wal and -shm beside it while open)
+//   campaign.lock   held by the one process that writes
+//   pool/           the pool in the campaign's own form
+//   models/         a file a model
+//   rounds/         each round's scores and batch as Parquet
+//
+// A plain value; CampaignLock is held by whoever owns it, and let go by the system when the process ends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace fulcrum::storage {
+
+class CampaignFolder {
+ public:
+  explicit CampaignFolder(std::string path) : path_(std::move(path)) {}
+
+  /// Makes the folder and those inside, durably; what is there stays.
+  absl::Status Create() const;
+  /// NotFound, with what is missing, where the folder holds no campaign.
+  absl::Status Check() const;
+
+  const std::string& path() const { return path_; }
+  std::string database() const { return path_ + "/campaign.db"; }
+  std::string lock() const { return path_ + "/campaign.lock"; }
+  std::string pool() const { return path_ + "/pool"; }
+  std::string models() const { return path_ + "/models"; }
+  std::string rounds() const { return path_ + "/rounds"; }
+  /// A file named in the log, such as "rounds/000001-batch.parquet".
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+class CampaignLock {
+ public:
+  /// Unavailable where another process (or another store of this one) writes to the campaign.
+  static absl::StatusOr<CampaignLock> Take(const CampaignFolder& folder);
+  CampaignLock(CampaignLock&& other) noexcept;
+  CampaignLock& operator=(CampaignLock&&) = delete;
+  ~CampaignLock();
+
+ private:
+  explicit CampaignLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+};
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,56 @@
+#include "storage/campaign_reader.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "stages/core/status_macros.h"
+#include "storage/ledger.h"
+#include "storage/schema.h"
+
+namespace fulcrum::storage {
+
+CampaignReader::CampaignReader(CampaignFolder folder, SqliteDatabase database)
+    : folder_(std::move(folder)), database_(std::move(database)) {}
+
+absl::StatusOr<std::unique_ptr<CampaignReader>> CampaignReader::Open(const std::string& path) {
+  const CampaignFolder folder(path);
+  FULCRUM_RETURN_IF_ERROR(folder.Check());
+  FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database,
+                           SqliteDatabase::Open(folder.database(), {.read_only = true, .check_integrity = false}));
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t version, CheckSchema(database));
+  if (version != LatestSchemaVersion()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        folder.database(), " has schema version ", version, " and this program works with ", LatestSchemaVersion(),
+        "; an older campaign is brought up to date when it is opened for writing, such as by fulcrum fsck --rebuild"));
+  }
+  std::unique_ptr<CampaignReader> reader(new CampaignReader(folder, std::move(database)));
+  FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(reader->database_));
+  reader->log_ = std::make_unique<EventLog>(std::move(log));
+  return reader;
+}
+
+absl::Status CampaignReader::CatchUp(std::int64_t through) {
+  FULCRUM_RETURN_IF_ERROR(
+      log_->Visit(state_.last_sequence() + 1, through, [&](const Event& event) { return state_.Apply(event); }));
+  // What changed is of interest to the derived tables only.
+  (void)state_.TakeChanges();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<DecidedLabel>> CampaignReader::LabelsAt(std::int64_t sequence) {
+  FULCRUM_RETURN_IF_ERROR(CatchUp(sequence));
+  if (state_.last_sequence() == sequence) return state_.DecidedLabels();
+  if (state_.last_sequence() < sequence) {
+    return absl::OutOfRangeError(
+        absl::StrCat("the log ends with event ", state_.last_sequence(), "; ", sequence, " is yet to come"));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignState earlier, ReplayLog(*log_, sequence));
+  return earlier.DecidedLabels();
+}
+
+absl::Status CampaignReader::VisitEvents(std::int64_t first, std::int64_t last,
+                                         const std::function<absl::Status(const Event&)>& visit) {
+  return log_->Visit(first, last, visit);
+}
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,100 @@
+#include "storage/campaign_store.h"
+
+#include "stages/core/status_macros.h"
+#include "storage/campaign_writer.h"
+#include "storage/lease_rules.h"
+
+namespace fulcrum::storage {
+namespace {
+
+// Beyond so many changes the derived tables are written even though there is more urgent work.
+constexpr std::size_t kMostChangedItems = 200'000;
+
+struct Nothing {};
+
+/// Leases that are due end before any rule runs, so there is nothing left to do.
+absl::StatusOr<Nothing> ExpireRule(Ledger&, const Nothing&) {
+  return Nothing{};
+}
+
+/// Takes its turn in the queue, and does its work after the commit it came with.
+class FlushOperation final : public Operation {
+ public:
+  FlushOperation(CampaignWriter& writer, std::promise<absl::Status> done) : writer_(writer), done_(std::move(done)) {}
+  absl::Status Run(Ledger&) override { return absl::OkStatus(); }
+  void Answer(const absl::Status& status) override { done_.set_value(status.ok() ? writer_.Flush() : status); }
+
+ private:
+  CampaignWriter& writer_;
+  std::promise<absl::Status> done_;
+};
+
+}  // namespace
+
+CampaignStore::CampaignStore(std::unique_ptr<CampaignWriter> writer, const CommitQueueOptions& options)
+    : writer_(std::move(writer)) {
+  const auto commit = [this](OperationGroup& group) {
+    writer_->Commit(group);
+    // A failure is told by health(), or passes and is tried again.
+    if (writer_->ledger().state().changes().items.size() > kMostChangedItems) writer_->Flush().IgnoreError();
+  };
+  queue_ = std::make_unique<CommitQueue>(options, commit, [this] { writer_->Flush().IgnoreError(); });
+}
+
+CampaignStore::~CampaignStore() {
+  queue_.reset();
+}
+
+absl::StatusOr<std::unique_ptr<CampaignStore>> CampaignStore::Create(const std::string& folder,
+                                                                     const CampaignSettings& settings,
+                                                                     StoreOptions options) {
+  FULCRUM_RETURN_IF_ERROR(CheckSettings(settings));
+  const CampaignFolder campaign(folder);
+  FULCRUM_RETURN_IF_ERROR(campaign.Create());
+  FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<CampaignWriter> writer, CampaignWriter::Open(campaign, options));
+  FULCRUM_RETURN_IF_ERROR(writer->RecordCreation(settings));
+  return std::unique_ptr<CampaignStore>(new CampaignStore(std::move(writer), options.queue));
+}
+
+absl::StatusOr<std::unique_ptr<CampaignStore>> CampaignStore::Open(const std::string& folder, StoreOptions options) {
+  const CampaignFolder campaign(folder);
+  FULCRUM_RETURN_IF_ERROR(campaign.Check());
+  FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<CampaignWriter> writer, CampaignWriter::Open(campaign, options));
+  FULCRUM_RETURN_IF_ERROR(writer->RecordOpening());
+  return std::unique_ptr<CampaignStore>(new CampaignStore(std::move(writer), options.queue));
+}
+
+void CampaignStore::Enqueue(std::unique_ptr<Operation> operation) {
+  absl::Status status = health();
+  if (status.ok()) status = queue_->Push(operation);
+  if (!status.ok()) operation->Answer(status);
+}
+
+absl::Status CampaignStore::ExpireLeases() {
+  return Run(ExpireRule, Nothing{}).status();
+}
+
+absl::Status CampaignStore::WriteDerivedTables() {
+  std::promise<absl::Status> promise;
+  std::future<absl::Status> future = promise.get_future();
+  Enqueue(std::make_unique<FlushOperation>(*writer_, std::move(promise)));
+  return future.get();
+}
+
+std::shared_ptr<const CampaignStatus> CampaignStore::status() const {
+  return writer_->status();
+}
+
+absl::Status CampaignStore::health() const {
+  return writer_->health();
+}
+
+const CampaignFolder& CampaignStore::folder() const {
+  return writer_->folder();
+}
+
+std::size_t CampaignStore::queued() const {
+  return queue_->size();
+}
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,118 @@
+// A campaign's durable memory: what the daemon asks, and what it may rely on.
+//
+// Every change is a rule (lease_rules.h, label_rules.h, round_rules.h) run by one thread against the state at the end
+// of the log, together with others in one commit. An answer, OK or not, comes after that commit: OK means on disk with
+// full sync. Repeating a request that was answered or not is always safe.
+//
+//   auto store = CampaignStore::Open("campaigns/birds");
+//   auto answer = (*store)->Run(AcquireTasks, {.annotator = "ada", .request_id = "7f3a", .most = 3});
+//   (*store)->Start(SubmitLabel, request, [](absl::StatusOr<LabelAnswer> answer) { ... });   // does not wait
+//
+// Time: leases end by the clock of the running store. Time during which the store was closed does not count for leases
+// and rounds, and a clock that is behind the log's last event stands still until it has caught up: a restart, and a
+// wall clock that was set meanwhile in either direction, never shortens a lease.
+//
+// Thread-safe. The folder belongs to the store while it is open: one process writes, any number read through
+// CampaignReader. After a disk error that leaves it unclear what was written the store is over: every later call gets
+// that error, `on_fatal` is called, and the process should end; opening again finds everything that was answered.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "storage/campaign_folder.h"
+#include "storage/campaign_settings.h"
+#include "storage/campaign_status.h"
+#include "storage/commit_queue.h"
+#include "storage/ledger.h"
+#include "storage/store_options.h"
+
+namespace fulcrum::storage {
+
+class CampaignWriter;
+
+class CampaignStore {
+ public:
+  /// What changes or asks: runs on the writing thread, must not block.
+  template <typename Request, typename Answer>
+  using Rule = absl::StatusOr<Answer> (*)(Ledger&, const Request&);
+  template <typename Answer>
+  using Done = std::function<void(absl::StatusOr<Answer>)>;
+
+  /// Makes a campaign; AlreadyExists where the folder has one.
+  static absl::StatusOr<std::unique_ptr<CampaignStore>> Create(const std::string& folder,
+                                                               const CampaignSettings& settings,
+                                                               StoreOptions options = {});
+  /// NotFound without a campaign, Unavailable where another process has it, FailedPrecondition for a newer schema,
+  /// DataLoss for a damaged one.
+  static absl::StatusOr<std::unique_ptr<CampaignStore>> Open(const std::string& folder, StoreOptions options = {});
+  /// Finishes what was started and brings the derived tables up to date.
+  ~CampaignStore();
+  CampaignStore(const CampaignStore&) = delete;
+  CampaignStore& operator=(const CampaignStore&) = delete;
+
+  /// Queues a rule; `done` is called on the writing thread and must not block. ResourceExhausted, through `done` and
+  /// before returning, where the queue is full.
+  template <typename Request, typename Answer>
+  void Start(Rule<Request, Answer> rule, std::type_identity_t<Request> request,
+             std::type_identity_t<Done<Answer>> done) {
+    Enqueue(std::make_unique<RuleOperation<Request, Answer>>(rule, std::move(request), std::move(done)));
+  }
+
+  /// Queues a rule and waits for its answer. Not for the writing thread.
+  template <typename Request, typename Answer>
+  absl::StatusOr<Answer> Run(Rule<Request, Answer> rule, std::type_identity_t<Request> request) {
+    std::promise<absl::StatusOr<Answer>> promise;
+    std::future<absl::StatusOr<Answer>> future = promise.get_future();
+    Start(rule, std::move(request), Done<Answer>([&](absl::StatusOr<Answer> a) { promise.set_value(std::move(a)); }));
+    return future.get();
+  }
+
+  /// Ends the leases whose time is up: for a timer, so that they end without other requests.
+  absl::Status ExpireLeases();
+  /// Brings the derived tables up to date now.
+  absl::Status WriteDerivedTables();
+
+  /// The figures after the last commit.
+  std::shared_ptr<const CampaignStatus> status() const;
+  /// OK, or why the store is over.
+  absl::Status health() const;
+  const CampaignFolder& folder() const;
+  std::size_t queued() const;
+
+ private:
+  template <typename Request, typename Result>
+  class RuleOperation final : public Operation {
+   public:
+    RuleOperation(Rule<Request, Result> rule, Request request, Done<Result> done)
+        : rule_(rule), request_(std::move(request)), done_(std::move(done)) {}
+    absl::Status Run(Ledger& ledger) override {
+      result_ = rule_(ledger, request_);
+      return result_.status();
+    }
+    void Answer(const absl::Status& status) override {
+      done_(status.ok() ? std::move(result_) : absl::StatusOr<Result>(status));
+    }
+
+   private:
+    const Rule<Request, Result> rule_;
+    const Request request_;
+    const Done<Result> done_;
+    absl::StatusOr<Result> result_ = absl::UnknownError("the rule has not run");
+  };
+
+  explicit CampaignStore(std::unique_ptr<CampaignWriter> writer, const CommitQueueOptions& options);
+
+  void Enqueue(std::unique_ptr<Operation> operation);
+
+  const std::unique_ptr<CampaignWriter> writer_;
+  std::unique_ptr<CommitQueue> queue_;  // last: its thread uses the writer
+};
+
+}  // namespace fulcrum::storage

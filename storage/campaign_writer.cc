@@ -1,0 +1,125 @@
+#include "storage/campaign_writer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "stages/core/status_macros.h"
+#include "storage/round_rules.h"
+#include "storage/schema.h"
+#include "storage/sqlite_transaction.h"
+
+namespace fulcrum::storage {
+
+CampaignWriter::CampaignWriter(CampaignFolder folder, StoreOptions options, CampaignLock lock, SqliteDatabase database)
+    : folder_(std::move(folder)),
+      options_(std::move(options)),
+      lock_(std::move(lock)),
+      database_(std::move(database)) {}
+
+absl::StatusOr<std::unique_ptr<CampaignWriter>> CampaignWriter::Open(const CampaignFolder& folder,
+                                                                     const StoreOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(CampaignLock lock, CampaignLock::Take(folder));
+  FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database,
+                           SqliteDatabase::Open(folder.database(), {.check_integrity = options.check_integrity}));
+  std::unique_ptr<CampaignWriter> writer(new CampaignWriter(folder, options, std::move(lock), std::move(database)));
+  FULCRUM_RETURN_IF_ERROR(writer->Prepare());
+  return writer;
+}
+
+absl::Status CampaignWriter::Prepare() {
+  FULCRUM_RETURN_IF_ERROR(Migrate(database_));
+  FULCRUM_ASSIGN_OR_RETURN(tables_, DerivedTables::Open(database_));
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t through, tables_->Through());
+  const Clock& clock = options_.clock != nullptr ? *options_.clock : own_clock_;
+  FULCRUM_ASSIGN_OR_RETURN(ledger_, Ledger::Open(database_, clock, through));
+  group_commit_.emplace(database_, *ledger_);
+  Publish();
+  return absl::OkStatus();
+}
+
+absl::Status CampaignWriter::RecordCreation(const CampaignSettings& settings) {
+  if (ledger_->state().last_sequence() > 0) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("'", folder_.path(), "' holds a campaign already; choose another folder"));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
+  FULCRUM_RETURN_IF_ERROR(ChangeSettings(*ledger_, settings).status());
+  FULCRUM_RETURN_IF_ERROR(ledger_->Append({.kind = EventKind::kStoreOpened}).status());
+  FULCRUM_RETURN_IF_ERROR(transaction.Commit());
+  Publish();
+  return absl::OkStatus();
+}
+
+absl::Status CampaignWriter::RecordOpening() {
+  if (ledger_->state().last_sequence() == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", folder_.path(), "' has an empty log: making the campaign was interrupted; make it again"));
+  }
+  const auto gap = ledger_->Now() - ledger_->state().last_time();
+  FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
+  FULCRUM_RETURN_IF_ERROR(ledger_->Append({.kind = EventKind::kStoreOpened, .number = gap.count()}).status());
+  FULCRUM_RETURN_IF_ERROR(transaction.Commit());
+  Publish();
+  return absl::OkStatus();
+}
+
+void CampaignWriter::Commit(OperationGroup& group) {
+  const std::int64_t before = ledger_->state().last_sequence();
+  absl::Status alive = health();
+  if (alive.ok()) {
+    alive = group_commit_->Run(group, results_);
+    if (!alive.ok()) End(alive);
+  }
+  if (alive.ok() && ledger_->state().last_sequence() != before) {
+    Publish();
+    if (options_.on_commit) options_.on_commit(*status());
+  }
+  for (std::size_t i = 0; i < group.size(); ++i) group[i]->Answer(alive.ok() ? results_[i] : health());
+}
+
+absl::Status CampaignWriter::Flush() {
+  FULCRUM_RETURN_IF_ERROR(health());
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t through, tables_->Through());
+  if (through == ledger_->state().last_sequence()) return absl::OkStatus();
+  absl::Status status;
+  {
+    FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
+    status = tables_->Write(ledger_->state(), ledger_->state().changes());
+    if (status.ok()) status = transaction.Commit();
+  }
+  if (status.ok()) {
+    (void)ledger_->TakeChanges();
+  } else if (!absl::IsResourceExhausted(status) && !absl::IsUnavailable(status)) {
+    End(status);
+  }
+  return status;
+}
+
+void CampaignWriter::Publish() {
+  auto status = std::make_shared<const CampaignStatus>(StatusOf(ledger_->state()));
+  const std::scoped_lock lock(mutex_);
+  published_ = std::move(status);
+}
+
+void CampaignWriter::End(const absl::Status& cause) {
+  {
+    const std::scoped_lock lock(mutex_);
+    health_ = absl::Status(absl::StatusCode::kInternal,
+                           absl::StrCat("the store of campaign '", folder_.path(),
+                                        "' ended, because it is unclear what is on disk: ", cause.message(),
+                                        " Start again; all that was answered is there."));
+  }
+  if (options_.on_fatal) options_.on_fatal(health());
+}
+
+std::shared_ptr<const CampaignStatus> CampaignWriter::status() const {
+  const std::scoped_lock lock(mutex_);
+  return published_;
+}
+
+absl::Status CampaignWriter::health() const {
+  const std::scoped_lock lock(mutex_);
+  return health_;
+}
+
+}  // namespace fulcrum::storage

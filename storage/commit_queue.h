@@ -1,0 +1,75 @@
+// Operations from many threads, run by one, in groups.
+//
+// A group is what has come in when the thread is ready for it, at most `most_operations`. A thread that has just
+// answered a large group waits a moment for those who will come back, at most `most_wait`: a lone caller never waits.
+// Pushing is thread-safe and never blocks; a full queue says so. The destructor runs what is queued, then ends.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace fulcrum::storage {
+
+class Ledger;
+
+/// Something to do on the writing thread, and somebody to tell.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  /// May be called again, where the group it was in had to be undone.
+  virtual absl::Status Run(Ledger& ledger) = 0;
+  /// Called once, after what Run did is on disk, or with the reason why it is not.
+  virtual void Answer(const absl::Status& status) = 0;
+};
+
+using OperationGroup = std::vector<std::unique_ptr<Operation>>;
+
+struct CommitQueueOptions {
+  std::size_t capacity = 8192;
+  std::size_t most_operations = 256;
+  std::chrono::microseconds most_wait{2000};
+  /// With nothing to do for so long, `idle` is called.
+  std::chrono::milliseconds idle_time{200};
+};
+
+class CommitQueue {
+ public:
+  /// `commit` and `idle` run on the queue's thread.
+  CommitQueue(const CommitQueueOptions& options, std::function<void(OperationGroup&)> commit,
+              std::function<void()> idle);
+  ~CommitQueue();
+  CommitQueue(const CommitQueue&) = delete;
+  CommitQueue& operator=(const CommitQueue&) = delete;
+
+  /// Takes the operation, or leaves it with the caller: ResourceExhausted where the queue is full.
+  absl::Status Push(std::unique_ptr<Operation>& operation);
+  std::size_t size() const;
+
+ private:
+  void Work();
+  /// The next group; empty when it is time to be idle, or to end.
+  OperationGroup NextGroup();
+
+  const CommitQueueOptions options_;
+  const std::function<void(OperationGroup&)> commit_;
+  const std::function<void()> idle_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<std::unique_ptr<Operation>> waiting_;
+  std::size_t wake_at_ = 1;     ///< operations that the thread is waiting for
+  std::size_t last_group_ = 1;  ///< operations in the group before
+  bool stopping_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace fulcrum::storage

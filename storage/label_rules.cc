@@ -1,0 +1,165 @@
+#include "storage/label_rules.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "stages/core/status_macros.h"
+#include "storage/request_check.h"
+
+namespace fulcrum::storage {
+namespace {
+
+constexpr char kLate[] = "late";
+
+absl::Status CheckSubmit(const SubmitRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckText("annotator", request.annotator));
+  FULCRUM_RETURN_IF_ERROR(CheckText("item", request.item));
+  FULCRUM_RETURN_IF_ERROR(CheckText("label", request.value));
+  if (!request.cost.has_value() || (std::isfinite(*request.cost) && *request.cost >= 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a label cannot cost ", *request.cost));
+}
+
+std::int64_t FingerprintOf(const SubmitRequest& request) {
+  return Fingerprint({"submit", absl::StrCat(request.lease), absl::StrCat(request.epoch), request.item, request.value,
+                      request.cost.has_value() ? absl::StrCat(*request.cost) : ""});
+}
+
+absl::Status RefuseSecondAnswer(const Item& item, const std::string& annotator) {
+  const Vote* const vote = CampaignState::FindVote(item, annotator);
+  if (vote == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("you answered item '", item.id, "' before (event ", vote->sequence,
+                                                    "); to say something else, change that label"));
+}
+
+absl::StatusOr<LabelAnswer> ChangeOrWithdraw(Ledger& ledger, const ChangeRequest& request, Event event) {
+  FULCRUM_RETURN_IF_ERROR(CheckText("annotator", request.annotator));
+  FULCRUM_RETURN_IF_ERROR(CheckText("item", request.item));
+  event.fingerprint = Fingerprint({EventKindName(event.kind), request.item, event.value});
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
+                           FindRepeated(ledger, {request.annotator, request.request_id, event.fingerprint}));
+  if (repeated.has_value()) return LabelAnswer{repeated->sequence, false, true};
+  const Item* const item = ledger.state().FindItem(request.item);
+  const Vote* const vote = item == nullptr ? nullptr : CampaignState::FindVote(*item, request.annotator);
+  if (vote == nullptr || vote->withdrawn) {
+    return absl::NotFoundError(absl::StrCat("you have no label on item '", request.item, "'"));
+  }
+  event.annotator = request.annotator;
+  event.request_id = request.request_id;
+  event.item = request.item;
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append(std::move(event)));
+  return LabelAnswer{sequence, false, false};
+}
+
+std::int64_t FingerprintOf(const ImportRequest& request) {
+  std::string content;
+  for (const ImportedLabel& label : request.labels) {
+    absl::StrAppend(&content, Fingerprint({label.item, label.value}), ",");
+  }
+  return Fingerprint({"import", content});
+}
+
+}  // namespace
+
+absl::StatusOr<LabelAnswer> SubmitLabel(Ledger& ledger, const SubmitRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckSubmit(request));
+  const std::int64_t fingerprint = FingerprintOf(request);
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
+                           FindRepeated(ledger, {request.annotator, request.request_id, fingerprint}));
+  if (repeated.has_value()) return LabelAnswer{repeated->sequence, repeated->reason == kLate, true};
+  const Lease* const lease = ledger.state().FindLease(request.lease);
+  const bool live = lease != nullptr && lease->annotator == request.annotator && lease->epoch == request.epoch;
+  Event event{.kind = EventKind::kLabelSubmitted};
+  if (live) {
+    event.item = lease->item;
+    event.slot = lease->slot;
+    event.round = lease->round;
+  } else {
+    const LeaseRequest meant = {.annotator = request.annotator, .lease = request.lease, .epoch = request.epoch};
+    FULCRUM_ASSIGN_OR_RETURN(const Event grant, RequireGrant(ledger, meant));
+    event.item = grant.item;
+    event.slot = grant.slot;
+    event.round = grant.round;
+    event.reason = kLate;
+  }
+  if (event.item != request.item) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lease ", request.lease, " is for item '", event.item, "', not '", request.item, "'"));
+  }
+  const Item& item = *ledger.state().FindItem(event.item);
+  FULCRUM_RETURN_IF_ERROR(RefuseSecondAnswer(item, request.annotator));
+  event.annotator = request.annotator;
+  event.request_id = request.request_id;
+  event.fingerprint = fingerprint;
+  event.lease = request.lease;
+  event.epoch = request.epoch;
+  event.value = request.value;
+  event.cost = request.cost.value_or(item.cost);
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append(std::move(event)));
+  return LabelAnswer{sequence, !live, false};
+}
+
+absl::StatusOr<LabelAnswer> ChangeLabel(Ledger& ledger, const ChangeRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckText("label", request.value));
+  return ChangeOrWithdraw(ledger, request, {.kind = EventKind::kLabelChanged, .value = request.value});
+}
+
+absl::StatusOr<LabelAnswer> WithdrawLabel(Ledger& ledger, const ChangeRequest& request) {
+  return ChangeOrWithdraw(ledger, request, {.kind = EventKind::kLabelWithdrawn});
+}
+
+absl::StatusOr<LabelAnswer> SkipTask(Ledger& ledger, const SkipRequest& request) {
+  const std::int64_t fingerprint =
+      Fingerprint({"skip", absl::StrCat(request.lease), absl::StrCat(request.epoch), SkipReasonName(request.reason)});
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
+                           FindRepeated(ledger, {request.annotator, request.request_id, fingerprint}));
+  if (repeated.has_value()) return LabelAnswer{repeated->sequence, false, true};
+  FULCRUM_ASSIGN_OR_RETURN(
+      const Lease lease,
+      RequireLiveLease(ledger, {.annotator = request.annotator, .lease = request.lease, .epoch = request.epoch}));
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.kind = EventKind::kTaskSkipped,
+                                                                       .annotator = request.annotator,
+                                                                       .request_id = request.request_id,
+                                                                       .fingerprint = fingerprint,
+                                                                       .item = lease.item,
+                                                                       .slot = lease.slot,
+                                                                       .lease = lease.id,
+                                                                       .epoch = lease.epoch,
+                                                                       .round = lease.round,
+                                                                       .reason = SkipReasonName(request.reason)}));
+  const Item& item = *ledger.state().FindItem(lease.item);
+  const bool bad = item.bad_reports >= ledger.state().settings().bad_item_reports;
+  if (request.reason == SkipReason::kBadItem && bad && item.status == ItemStatus::kOffered) {
+    FULCRUM_RETURN_IF_ERROR(
+        ledger.Append({.kind = EventKind::kItemSetAside, .item = lease.item, .reason = "bad item"}).status());
+  } else {
+    FULCRUM_RETURN_IF_ERROR(SetAsideIfExhausted(ledger, lease.item, lease.slot));
+  }
+  return LabelAnswer{sequence, false, false};
+}
+
+absl::StatusOr<ImportAnswer> ImportLabels(Ledger& ledger, const ImportRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckText("source", request.source));
+  for (const ImportedLabel& label : request.labels) {
+    FULCRUM_RETURN_IF_ERROR(CheckText("item", label.item));
+    FULCRUM_RETURN_IF_ERROR(CheckText("label", label.value));
+  }
+  const std::int64_t fingerprint = FingerprintOf(request);
+  const auto count = static_cast<std::int64_t>(request.labels.size());
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
+                           FindRepeated(ledger, {request.source, request.request_id, fingerprint}));
+  if (repeated.has_value()) return ImportAnswer{count, true};
+  for (const ImportedLabel& label : request.labels) {
+    FULCRUM_RETURN_IF_ERROR(ledger
+                                .Append({.kind = EventKind::kLabelImported,
+                                         .annotator = request.source,
+                                         .request_id = request.request_id,
+                                         .fingerprint = fingerprint,
+                                         .item = label.item,
+                                         .value = label.value})
+                                .status());
+  }
+  return ImportAnswer{count, false};
+}
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,21 @@
+// A clock that a test moves, forwards and backwards. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "storage/clock.h"
+
+namespace fulcrum::testing {
+
+class ManualClock final : public storage::Clock {
+ public:
+  storage::Time Now() const override { return storage::FromMicros(now_us_.load()); }
+  void Advance(std::chrono::microseconds time) { now_us_ += time.count(); }
+
+ private:
+  std::atomic<std::int64_t> now_us_{1'700'000'000'000'000};
+};
+
+}  // namespace fulcrum::testing

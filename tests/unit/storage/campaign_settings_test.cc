@@ -1,0 +1,51 @@
+#include "storage/campaign_settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fulcrum::storage {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(CampaignSettingsTest, TextReadsBackAsItWas) {
+  CampaignSettings settings;
+  settings.overlap = 3;
+  settings.margin = 2;
+  settings.most_votes = 7;
+  settings.lease_time = std::chrono::milliseconds(1234567890123);
+  settings.most_attempts = 4;
+  settings.bad_item_reports = 2;
+  settings.label_budget = 1'000'000'000'000;
+  settings.cost_budget = 0.1;
+  settings.policy = {.soft_time = std::chrono::seconds(5),
+                     .soft_share = 1.0 / 3,
+                     .hard_time = std::chrono::seconds(7),
+                     .hard_minimum = 9};
+  settings.specification = "overlap=99\nspecification=no\n\n";
+  const auto read = SettingsFromText(SettingsToText(settings));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, settings);
+}
+
+TEST(CampaignSettingsTest, AllThatIsImpossibleIsNamedAtOnce) {
+  CampaignSettings settings;
+  EXPECT_TRUE(CheckSettings(settings).ok());
+  settings.overlap = 0;
+  settings.lease_time = {};
+  settings.policy.soft_share = 1.5;
+  settings.cost_budget = std::nan("");
+  const std::string message(CheckSettings(settings).message());
+  for (const char* part : {"overlap is 0", "lease_time", "soft_share is 1.5", "cost_budget"}) {
+    EXPECT_THAT(message, HasSubstr(part));
+  }
+}
+
+TEST(CampaignSettingsTest, OtherTextIsDamage) {
+  for (const char* text : {"", "overlap=1\n", "colour=1\nspecification=", "overlap=many\nspecification="}) {
+    EXPECT_EQ(SettingsFromText(text).status().code(), absl::StatusCode::kDataLoss) << text;
+  }
+}
+
+}  // namespace
+}  // namespace fulcrum::storage

@@ -1,0 +1,93 @@
+#include "storage/commit_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+
+namespace fulcrum::storage {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Le;
+
+class Counted final : public Operation {
+ public:
+  explicit Counted(std::latch* answered) : answered_(answered) {}
+  absl::Status Run(Ledger&) override { return absl::OkStatus(); }
+  void Answer(const absl::Status&) override { answered_->count_down(); }
+
+ private:
+  std::latch* answered_;
+};
+
+/// Holds the first group at a gate, so that a test decides what has come in when the thread looks again.
+class CommitQueueTest : public ::testing::Test {
+ protected:
+  void Start(const CommitQueueOptions& options) {
+    queue_ = std::make_unique<CommitQueue>(
+        options,
+        [this](OperationGroup& group) {
+          sizes_.push_back(group.size());
+          if (sizes_.size() == 1) {
+            entered_.set_value();
+            gate_.get_future().wait();
+          }
+          for (auto& operation : group) operation->Answer(absl::OkStatus());
+        },
+        [this] { ++idle_; });
+  }
+
+  absl::Status Push(std::latch& answered) {
+    std::unique_ptr<Operation> operation = std::make_unique<Counted>(&answered);
+    return queue_->Push(operation);
+  }
+
+  std::promise<void> entered_, gate_;
+  std::vector<std::size_t> sizes_;
+  std::atomic<int> idle_ = 0;
+  std::unique_ptr<CommitQueue> queue_;
+};
+
+TEST_F(CommitQueueTest, WhatComesInMeanwhileIsOneGroupUpToTheLimit) {
+  Start({.most_operations = 4});
+  std::latch answered(10);
+  ASSERT_TRUE(Push(answered).ok());
+  entered_.get_future().wait();
+  for (int i = 0; i < 9; ++i) ASSERT_TRUE(Push(answered).ok());
+  gate_.set_value();
+  answered.wait();
+  queue_.reset();
+  EXPECT_THAT(sizes_, ElementsAre(1, 4, 4, 1));
+}
+
+TEST_F(CommitQueueTest, AFullQueueSaysSoAndKeepsNothing) {
+  Start({.capacity = 3});
+  std::latch answered(4);
+  ASSERT_TRUE(Push(answered).ok());
+  entered_.get_future().wait();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Push(answered).ok());
+  std::unique_ptr<Operation> refused = std::make_unique<Counted>(&answered);
+  EXPECT_EQ(queue_->Push(refused).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(refused, nullptr);
+  EXPECT_EQ(queue_->size(), 3u);
+  gate_.set_value();
+  answered.wait();
+}
+
+TEST_F(CommitQueueTest, TheEndRunsWhatIsQueuedAndTheIdleWork) {
+  Start({});
+  std::latch answered(6);
+  ASSERT_TRUE(Push(answered).ok());
+  entered_.get_future().wait();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(Push(answered).ok());
+  gate_.set_value();
+  queue_.reset();
+  EXPECT_TRUE(answered.try_wait());
+  EXPECT_GE(idle_.load(), 1);
+}
+
+}  // namespace
+}  // namespace fulcrum::storage

@@ -1,0 +1,73 @@
+#include "storage/schema.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "storage/campaign_store.h"
+#include "storage/event_log.h"
+#include "tests/support/temporary_directory.h"
+
+namespace fulcrum::storage {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SchemaTest : public ::testing::Test {
+ protected:
+  SqliteDatabase Open(const std::string& name = "campaign.db") {
+    auto database = SqliteDatabase::Open(directory_.File(name));
+    EXPECT_TRUE(database.ok()) << database.status();
+    return *std::move(database);
+  }
+  const testing::TemporaryDirectory directory_;
+};
+
+TEST_F(SchemaTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsLog) {
+  SqliteDatabase database = Open();
+  ASSERT_TRUE(Migrate(database, 1).ok());
+  auto log = EventLog::Open(database);
+  ASSERT_TRUE(log->Append({.sequence = 1, .kind = EventKind::kLifeChanged, .value = "running"}).ok());
+  EXPECT_FALSE(database.QueryText("SELECT count(*) FROM item").ok());
+  ASSERT_TRUE(Migrate(database).ok());
+  EXPECT_EQ(*CheckSchema(database), LatestSchemaVersion());
+  EXPECT_EQ(*database.QueryText("SELECT count(*) FROM item"), "0");
+  EXPECT_EQ(log->Find(1)->value, "running");
+  EXPECT_TRUE(Migrate(database).ok());
+}
+
+TEST_F(SchemaTest, ANewerDatabaseIsRefusedAndLeftAlone) {
+  SqliteDatabase database = Open();
+  ASSERT_TRUE(Migrate(database).ok());
+  ASSERT_TRUE(database.Execute("PRAGMA user_version=99").ok());
+  const absl::Status status = Migrate(database);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("schema version 99"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("newer fulcrum"));
+  EXPECT_EQ(*database.QueryText("PRAGMA user_version"), "99");
+}
+
+TEST_F(SchemaTest, SomeOtherDatabaseIsRefused) {
+  SqliteDatabase database = Open();
+  ASSERT_TRUE(database.Execute("CREATE TABLE bookmarks(url)").ok());
+  const absl::Status status = Migrate(database);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not a campaign's"));
+}
+
+TEST_F(SchemaTest, TheLogCanOnlyGrow) {
+  SqliteDatabase database = Open();
+  ASSERT_TRUE(Migrate(database).ok());
+  auto log = EventLog::Open(database);
+  ASSERT_TRUE(log->Append({.sequence = 1, .value = "first"}).ok());
+  ASSERT_TRUE(log->Append({.sequence = 2, .value = "second"}).ok());
+  for (const char* sql : {"UPDATE event SET value='other'", "DELETE FROM event WHERE sequence=2",
+                          "INSERT OR REPLACE INTO event(sequence, kind, at_us, value) VALUES (1, 1, 0, 'other')",
+                          "INSERT INTO event(sequence, kind, at_us) VALUES (4, 1, 0)",
+                          "INSERT INTO event(kind, at_us) VALUES (1, NULL)"}) {
+    EXPECT_FALSE(database.Execute(sql).ok()) << sql;
+  }
+  EXPECT_EQ(*database.QueryText("SELECT group_concat(value) FROM event"), "first,second");
+}
+
+}  // namespace
+}  // namespace fulcrum::storage
