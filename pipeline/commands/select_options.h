@@ -18,7 +18,7 @@ struct SelectOptions {
   std::string predictions;
   std::string normalize = "zscore,unit";
 
-  std::string strategy = "dbalevs";
+  std::string strategy;  ///< empty: DefaultStrategy()
   std::uint64_t batch = 10;
   double alpha = 0.5;
   std::string leverage_scale = "none";
@@ -50,6 +50,9 @@ struct SelectOptions {
 
 /// Adds the options, with their help texts; the values go to `options`, which must outlive the parsing.
 void AddSelectOptions(CLI::App& app, SelectOptions& options);
+
+/// What is used where --strategy is not given: hybrid, or dbalevs where predictions come without probabilities.
+std::string DefaultStrategy(const SelectOptions& options);
 
 /// Everything that can be checked without a file: InvalidArgument names the option, its value and the range.
 absl::Status ValidateSelectOptions(const SelectOptions& options);
