@@ -4,8 +4,7 @@ namespace fulcrum::pipeline {
 
 const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
-      SelectCommand(),
-      GenerateCommand(),
+      SelectCommand(), GenerateCommand(), ImportCommand(), InspectCommand(), ConvertCommand(),
   };
   return *commands;
 }

@@ -12,5 +12,8 @@ const std::vector<Command>& Commands();
 
 Command SelectCommand();
 Command GenerateCommand();
+Command ConvertCommand();
+Command ImportCommand();
+Command InspectCommand();
 
 }  // namespace fulcrum::pipeline
