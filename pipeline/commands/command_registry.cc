@@ -6,6 +6,9 @@ const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
       SelectCommand(),
       GenerateCommand(),
+      ImportCommand(),
+      InspectCommand(),
+      ConvertCommand(),
       ExperimentCommand(),
       ServeCommand(),
       TokenCommand(),
