@@ -1,5 +1,7 @@
 #include "pipeline/client/campaign_calls.h"
 
+#include <grpcpp/channel.h>
+
 #include <chrono>
 #include <utility>
 

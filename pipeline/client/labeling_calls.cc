@@ -1,5 +1,7 @@
 #include "pipeline/client/labeling_calls.h"
 
+#include <grpcpp/channel.h>
+
 #include <future>
 #include <utility>
 

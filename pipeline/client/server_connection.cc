@@ -1,5 +1,6 @@
 #include "pipeline/client/server_connection.h"
 
+#include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
