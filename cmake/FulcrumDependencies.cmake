@@ -21,6 +21,7 @@ find_library(FULCRUM_GRPC_REFLECTION grpc++_reflection REQUIRED)
 find_program(FULCRUM_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
 
 # The test oracle of the classifier; nothing outside tests/ may link it.
 find_library(FULCRUM_LIBSVM svm REQUIRED)

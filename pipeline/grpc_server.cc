@@ -3,6 +3,8 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -36,6 +38,24 @@ class ReflectionOption final : public grpc::ServerBuilderOption {
 void EnableHealthChecks() {
   static std::once_flag once;
   std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
+}
+
+/// How often the files are looked at.
+constexpr unsigned int kCertificateSeconds = 10;
+
+std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const GrpcServerOptions& options) {
+  if (options.tls_certificate.empty()) return grpc::InsecureServerCredentials();
+  namespace tls = grpc::experimental;
+  const bool ask_clients = !options.tls_client_authorities.empty();
+  const auto files = std::make_shared<tls::FileWatcherCertificateProvider>(
+      options.tls_key, options.tls_certificate, options.tls_client_authorities, kCertificateSeconds);
+  tls::TlsServerCredentialsOptions credentials(files);
+  credentials.watch_identity_key_cert_pairs();
+  if (ask_clients) {
+    credentials.watch_root_certs();
+    credentials.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return tls::TlsServerCredentials(credentials);
 }
 
 void ApplyLimits(const GrpcServerOptions& options, grpc::ServerBuilder& builder) {
@@ -88,7 +108,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOp
 
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(options.address, CredentialsOf(options), &port);
   ApplyLimits(options, builder);
   builder.SetOption(std::make_unique<ReflectionOption>(options.reflection));
   for (const RegisteredService& registered : running->services) builder.RegisterService(registered.service.get());

@@ -30,6 +30,11 @@ struct GrpcServerOptions {
   int max_concurrent_streams = 100;
   /// A connection that has not introduced itself by then is closed, so half-open ones do not pile up.
   std::chrono::milliseconds handshake_timeout{10'000};
+  /// Files with the server's certificate chain and key; both or none. Read again when they change.
+  std::string tls_certificate = {};
+  std::string tls_key = {};
+  /// File with the authorities whose certificates clients must show; empty: clients need none.
+  std::string tls_client_authorities = {};
   /// How long a call gets to end after Stop has cancelled it.
   std::chrono::milliseconds cancellation_time{2'000};
 };

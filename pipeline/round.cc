@@ -22,11 +22,14 @@ absl::Status CheckInput(const RoundInput& input, const kernel::Features& feature
     return absl::InternalError(
         absl::StrFormat("a round was given %d predictions for %d rows", input.predictions->size(), features.rows()));
   }
-  const bool any_left =
-      std::any_of(input.labels.begin(), input.labels.end(), [](ClassIndex label) { return label == kUnlabeled; });
-  if (!any_left) {
+  const auto left = static_cast<std::size_t>(std::count(input.labels.begin(), input.labels.end(), kUnlabeled));
+  if (left == 0) {
     return absl::OutOfRangeError(
         absl::StrFormat("all %d rows of the pool are labeled; nothing is left to select", features.rows()));
+  }
+  if (left <= input.barred.size()) {
+    return absl::OutOfRangeError(absl::StrFormat(
+        "the %d rows of the pool without a label are disputed or set aside; nothing is left to select", left));
   }
   return absl::OkStatus();
 }
@@ -56,7 +59,12 @@ absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const Prog
                                              std::stop_token stop) {
   FULCRUM_RETURN_IF_ERROR(ValidateRoundSpec(spec_));
   FULCRUM_RETURN_IF_ERROR(CheckInput(input, features_));
-  RoundWork work{.spec = spec_, .features = features_, .input = input, .progress = progress, .memory = *memory_};
+  RoundWork work{.spec = spec_,
+                 .features = features_,
+                 .input = input,
+                 .progress = progress,
+                 .memory = *memory_,
+                 .always_classify = input.always_classify};
   FULCRUM_ASSIGN_OR_RETURN(work.strategy, select::MakeStrategy(spec_.strategy));
   RoundGraph graph(work, std::move(stop));
   if (absl::Status status = graph.Run(); !status.ok()) {
@@ -64,6 +72,7 @@ absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const Prog
     memory_ = std::make_unique<RoundMemory>(spec_, features_);
     return status;
   }
+  if (work.result.svm) work.result.model = std::make_shared<const classify::SvmModel>(std::move(work.model));
   return std::move(work.result);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_parameters.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
@@ -45,6 +46,10 @@ struct RoundInput {
   /// By row, from the user's own model; ours is not trained then.
   std::optional<std::span<const ClassIndex>> predictions;
   std::size_t queries_so_far = 0;
+  /// Rows that must not be picked although they have no label: disputed, or set aside.
+  std::span<const RowIndex> barred = {};
+  /// Train and predict whether the strategy asks for it or not.
+  bool always_classify = false;
 };
 
 /// Seconds spent in a stage. Stages of different classes overlap, so these need not sum to the round's.
@@ -78,10 +83,11 @@ struct SvmReport {
 
 struct RoundResult {
   select::Selection selection;
-  std::vector<ClassIndex> predicted;  ///< by row; a labeled row has its label
-  std::vector<double> leverage;       ///< by row, unscaled; empty where the strategy uses none
-  std::vector<ClassReport> classes;   ///< empty where the strategy uses no leverage
-  std::optional<SvmReport> svm;       ///< absent where predictions were given or not needed
+  std::vector<ClassIndex> predicted;                ///< by row; a labeled row has its label
+  std::vector<double> leverage;                     ///< by row, unscaled; empty where the strategy uses none
+  std::vector<ClassReport> classes;                 ///< empty where the strategy uses no leverage
+  std::optional<SvmReport> svm;                     ///< absent where predictions were given or not needed
+  std::shared_ptr<const classify::SvmModel> model;  ///< present where svm is
   std::vector<StageSeconds> seconds;
 };
 

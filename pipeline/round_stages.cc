@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
@@ -87,7 +88,8 @@ select::Candidates CandidatesOf(const RoundWork& work, std::span<const select::G
   candidates.confidence = work.confidence;
   candidates.groups = groups;
   candidates.queries_so_far = work.input.queries_so_far;
-  candidates.batch = work.spec.batch;
+  // The barred may be among the picks, and are taken out afterwards.
+  candidates.batch = work.spec.batch + work.input.barred.size();
   candidates.alpha = work.spec.alpha;
   candidates.scale = work.spec.leverage_scale;
   candidates.seed = work.spec.seed;
@@ -105,6 +107,15 @@ void CollectLeverage(RoundWork& work) {
     }
     work.result.classes.push_back(group->report);
   }
+}
+
+/// Takes the barred out of the picks, and what was picked in excess because of them.
+void DropBarred(RoundWork& work) {
+  if (work.input.barred.empty()) return;
+  std::vector<select::Pick>& picks = work.result.selection.picks;
+  const absl::flat_hash_set<RowIndex> barred(work.input.barred.begin(), work.input.barred.end());
+  std::erase_if(picks, [&](const select::Pick& pick) { return barred.contains(pick.row); });
+  if (picks.size() > work.spec.batch) picks.resize(work.spec.batch);
 }
 
 }  // namespace
@@ -210,6 +221,7 @@ absl::Status SelectBatch(RoundWork& work) {
   CollectLeverage(work);
   const std::vector<select::Group> groups = GroupsForStrategy(work);
   FULCRUM_ASSIGN_OR_RETURN(work.result.selection, work.strategy->Select(CandidatesOf(work, groups)));
+  DropBarred(work);
   return absl::OkStatus();
 }
 

@@ -143,7 +143,7 @@ absl::StatusOr<Lease> RequireLiveLease(Ledger& ledger, const LeaseRequest& reque
 absl::StatusOr<RenewAnswer> RenewLease(Ledger& ledger, const LeaseRequest& request) {
   const std::int64_t fingerprint = FingerprintOf("renew", request);
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
-                           FindRepeated(ledger, {request.annotator, request.request_id, fingerprint}));
+                           FindRepeatedIfNamed(ledger, {request.annotator, request.request_id, fingerprint}));
   if (repeated.has_value()) return RenewAnswer{FromMicros(repeated->number), true};
   FULCRUM_ASSIGN_OR_RETURN(const Lease lease, RequireLiveLease(ledger, request));
   // A lease time that was made shorter meanwhile does not shorten what was promised.
@@ -157,7 +157,7 @@ absl::StatusOr<RenewAnswer> RenewLease(Ledger& ledger, const LeaseRequest& reque
 absl::StatusOr<ReleaseAnswer> ReleaseLease(Ledger& ledger, const LeaseRequest& request) {
   const std::int64_t fingerprint = FingerprintOf("release", request);
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
-                           FindRepeated(ledger, {request.annotator, request.request_id, fingerprint}));
+                           FindRepeatedIfNamed(ledger, {request.annotator, request.request_id, fingerprint}));
   if (repeated.has_value()) return ReleaseAnswer{repeated->sequence, true};
   FULCRUM_RETURN_IF_ERROR(RequireLiveLease(ledger, request).status());
   FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence,

@@ -43,7 +43,7 @@ absl::StatusOr<AcquireAnswer> AcquireTasks(Ledger& ledger, const AcquireRequest&
 
 struct LeaseRequest {
   std::string annotator = {};
-  std::string request_id = {};
+  std::string request_id = {};  ///< may be empty: renewing twice does no harm, and a second release is Aborted
   std::int64_t lease = 0;
   std::int64_t epoch = 0;
 };

@@ -2,17 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
+#include "storage/checksum.h"
 
 namespace fulcrum::storage {
 namespace {
-
-constexpr std::uint64_t kFnvOffset = 14695981039346656037ULL;
-constexpr std::uint64_t kFnvPrime = 1099511628211ULL;
-
-std::uint64_t Mix(std::uint64_t hash, absl::string_view bytes) {
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * kFnvPrime;
-  return hash;
-}
 
 bool IsControl(char byte) {
   const auto code = static_cast<unsigned char>(byte);
@@ -58,12 +51,13 @@ absl::Status CheckText(absl::string_view what, absl::string_view text) {
 }
 
 std::int64_t Fingerprint(std::initializer_list<absl::string_view> parts) {
-  std::uint64_t hash = kFnvOffset;
+  Checksum checksum;
   for (const absl::string_view part : parts) {
     // The length keeps ("ab", "c") apart from ("a", "bc").
-    hash = Mix(Mix(hash, absl::StrCat(part.size(), ":")), part);
+    checksum.Add(absl::StrCat(part.size(), ":"));
+    checksum.Add(part);
   }
-  return static_cast<std::int64_t>(hash);
+  return static_cast<std::int64_t>(checksum.value());
 }
 
 absl::StatusOr<std::optional<Event>> FindRepeated(Ledger& ledger, const RequestIdentity& request) {
@@ -77,6 +71,11 @@ absl::StatusOr<std::optional<Event>> FindRepeated(Ledger& ledger, const RequestI
                                                  EventKindName(first.kind), "); make a new id for every new request"));
   }
   return std::optional<Event>(std::move(first));
+}
+
+absl::StatusOr<std::optional<Event>> FindRepeatedIfNamed(Ledger& ledger, const RequestIdentity& request) {
+  if (request.request_id.empty()) return std::optional<Event>();
+  return FindRepeated(ledger, request);
 }
 
 absl::StatusOr<std::vector<Event>> EventsOfRequest(Ledger& ledger, const Event& first) {

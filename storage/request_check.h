@@ -34,6 +34,9 @@ struct RequestIdentity {
 /// id was used for something else.
 absl::StatusOr<std::optional<Event>> FindRepeated(Ledger& ledger, const RequestIdentity& request);
 
+/// The same for requests that are harmless to repeat and need no id: without one, nothing is ever found.
+absl::StatusOr<std::optional<Event>> FindRepeatedIfNamed(Ledger& ledger, const RequestIdentity& request);
+
 /// All events that a request caused, given the first.
 absl::StatusOr<std::vector<Event>> EventsOfRequest(Ledger& ledger, const Event& first);
 

@@ -9,6 +9,12 @@ const std::vector<Command>& Commands() {
       SelectCommand(),
       GenerateCommand(),
       ExperimentCommand(),
+      ServeCommand(),
+      TokenCommand(),
+      ExportCommand(),
+      BackupCommand(),
+      RestoreCommand(),
+      FsckCommand(),
   };
   return *commands;
 }

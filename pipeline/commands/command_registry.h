@@ -15,5 +15,11 @@ Command WorkCommand();
 Command SelectCommand();
 Command GenerateCommand();
 Command ExperimentCommand();
+Command ServeCommand();
+Command TokenCommand();
+Command ExportCommand();
+Command BackupCommand();
+Command RestoreCommand();
+Command FsckCommand();
 
 }  // namespace fulcrum::pipeline

@@ -28,13 +28,6 @@ absl::Status NamedAfter(absl::string_view option, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(option, ": ", status.message()));
 }
 
-absl::StatusOr<select::LeverageScale> ParseLeverageScale(const std::string& name) {
-  if (name == "none") return select::LeverageScale::kNone;
-  if (name == "mean") return select::LeverageScale::kMean;
-  if (name == "max") return select::LeverageScale::kMax;
-  return absl::InvalidArgumentError(absl::StrCat("there is no scale '", name, "'; choose none, mean or max"));
-}
-
 // The kernel's own check speaks of parameters; people know the options.
 absl::Status CheckKernelNumbers(absl::string_view prefix, double sigma, double offset, int degree) {
   if (!(sigma > 0 && std::isfinite(sigma))) return OutOfRange(absl::StrCat(prefix, "sigma"), sigma, "above 0");
@@ -107,7 +100,7 @@ absl::StatusOr<RoundSpec> MakeRoundSpec(const SelectOptions& options) {
   spec.engine = options.engine;
   spec.seed = options.seed;
   FULCRUM_ASSIGN_OR_RETURN(spec.leverage_scale,
-                           FromOption("--leverage-scale", ParseLeverageScale(options.leverage_scale)));
+                           FromOption("--leverage-scale", select::ParseLeverageScale(options.leverage_scale)));
   FULCRUM_ASSIGN_OR_RETURN(spec.leverage_kernel.type, FromOption("--kernel", kernel::ParseKernelType(options.kernel)));
   spec.leverage_kernel.sigma = options.sigma;
   spec.leverage_kernel.offset = options.poly_c;

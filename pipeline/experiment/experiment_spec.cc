@@ -83,7 +83,7 @@ std::optional<WtlCounts> ParseCounts(const std::string& text) {
   WtlCounts counts;
   std::size_t* const values[] = {&counts.win, &counts.tie, &counts.loss};
   if (parts.size() != std::size(values)) return std::nullopt;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  for (std::size_t i = 0; i < std::size(values); ++i) {
     std::uint32_t value = 0;
     if (!absl::SimpleAtoi(parts[i], &value)) return std::nullopt;
     *values[i] = value;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/class_names.h"
+#include "stages/ingest/number_text.h"
 #include "stages/ingest/pool.h"
 
 namespace fulcrum::pipeline {
@@ -24,7 +26,9 @@ struct RawData {
 };
 
 RawData Generate(const GeneratedData& settings) {
-  RawData data{Matrix<double>(settings.rows, settings.dims), std::vector<std::string>(settings.rows)};
+  RawData data;
+  data.features = Matrix<double>(settings.rows, settings.dims);
+  data.labels.resize(settings.rows);
   ParallelForBlocks(settings.rows, kRowsPerTask, [&](std::size_t first, std::size_t count) {
     for (std::size_t row = first; row < first + count; ++row) {
       data.labels[row] = absl::StrCat(ingest::GenerateRow(settings.problem, row, data.features.row(row)));
@@ -55,6 +59,17 @@ std::uint64_t ChecksumOf(const TaskData& data) {
   return checksum;
 }
 
+/// A class by its name, or by its number where the file writes it another way ("+1").
+ClassIndex FindClass(const ingest::ClassNames& classes, const std::string& name) {
+  const ClassIndex exact = classes.Find(name);
+  const std::optional<double> number = ingest::ParseNumber(name);
+  if (exact != kUnlabeled || !number) return exact;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (ingest::ParseNumber(classes.names()[i]) == number) return static_cast<ClassIndex>(i);
+  }
+  return kUnlabeled;
+}
+
 absl::StatusOr<TaskData> Label(const TaskSettings& task, RawData raw) {
   FULCRUM_ASSIGN_OR_RETURN(const ingest::ClassNames classes, ingest::ClassNames::FromLabels(raw.labels));
   if (classes.size() < 2) {
@@ -62,7 +77,7 @@ absl::StatusOr<TaskData> Label(const TaskSettings& task, RawData raw) {
                                             " classes; an experiment needs at least two"));
   }
   TaskData data;
-  data.positive = classes.Find(task.positive);
+  data.positive = FindClass(classes, task.positive);
   if (data.positive == kUnlabeled) {
     return absl::DataLossError(absl::StrCat("task ", task.name, ": no row has the class '", task.positive,
                                             "', which 'positive' names; the classes are ",

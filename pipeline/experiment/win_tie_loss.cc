@@ -62,8 +62,21 @@ int LeanOf(const WtlCounts& counts) {
   return counts.win > counts.loss ? 1 : counts.win < counts.loss ? -1 : 0;
 }
 
-bool WtlCell::AgreesWithPaper() const {
-  return !paper || LeanOf(*paper) * LeanOf(counts) >= 0;
+Agreement WtlCell::agreement() const {
+  if (!paper || LeanOf(*paper) == LeanOf(counts)) return Agreement::kSame;
+  return LeanOf(*paper) * LeanOf(counts) < 0 ? Agreement::kOpposite : Agreement::kUndecided;
+}
+
+std::string AgreementName(Agreement agreement) {
+  switch (agreement) {
+    case Agreement::kSame:
+      return "same";
+    case Agreement::kUndecided:
+      return "undecided";
+    case Agreement::kOpposite:
+      return "opposite";
+  }
+  return "";
 }
 
 std::vector<WtlCell> CompareWithSubject(const ExperimentSpec& spec, const CurveSet& curves) {
@@ -100,18 +113,17 @@ std::string NoteOn(const ComparisonSettings& comparison, const WtlCell& cell) {
 
 std::string WtlTable(const ExperimentSpec& spec, const std::vector<WtlCell>& cells) {
   std::string text =
-      "task,subject,opponent,first_round,last_round,win,tie,loss,paper_win,paper_tie,paper_loss,agrees,note\n";
+      "task,subject,opponent,first_round,last_round,win,tie,loss,paper_win,paper_tie,paper_loss,lean,note\n";
   for (const WtlCell& cell : cells) {
     absl::StrAppend(&text, cell.task, ",", spec.comparison.subject, ",", cell.opponent, ",", cell.span.first, ",",
                     cell.span.last, ",", cell.counts.win, ",", cell.counts.tie, ",", cell.counts.loss, ",");
     if (cell.paper) {
       absl::StrAppend(&text, cell.paper->win, ",", cell.paper->tie, ",", cell.paper->loss, ",",
-                      cell.AgreesWithPaper() ? "yes" : "no", ",");
+                      AgreementName(cell.agreement()), ",");
     } else {
       text.append(",,,,");
     }
-    const bool differs = cell.paper && !cell.AgreesWithPaper();
-    absl::StrAppend(&text, differs ? Quoted(NoteOn(spec.comparison, cell)) : "", "\n");
+    absl::StrAppend(&text, cell.agreement() != Agreement::kSame ? Quoted(NoteOn(spec.comparison, cell)) : "", "\n");
   }
   return text;
 }

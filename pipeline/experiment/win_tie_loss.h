@@ -11,6 +11,13 @@
 
 namespace fulcrum::pipeline {
 
+/// How our counts lean beside the paper's.
+enum class Agreement {
+  kSame,       ///< more rounds won than lost in both, fewer in both, or as many in both
+  kUndecided,  ///< as many won as lost in one of them
+  kOpposite,
+};
+
 /// One cell of the table: a task, an opponent and a span of rounds.
 struct WtlCell {
   std::string task = {};
@@ -20,8 +27,8 @@ struct WtlCell {
   WtlCounts counts = {};
   std::optional<WtlCounts> paper = {};
 
-  /// Whether both lean the same way; a count without a lean agrees with everything.
-  bool AgreesWithPaper() const;
+  /// kSame where the paper has no counts.
+  Agreement agreement() const;
 };
 
 /// 1 where more rounds are won than lost, -1 where fewer, 0 where as many.
@@ -30,10 +37,13 @@ int LeanOf(const WtlCounts& counts);
 /// A one-sided paired t-test at 0.05 over the runs for every round.
 std::vector<WtlCell> CompareWithSubject(const ExperimentSpec& spec, const CurveSet& curves);
 
+/// "same", "undecided" or "opposite".
+std::string AgreementName(Agreement agreement);
+
 /// Why a cell may differ from the paper's: the note of the task and opponent, of the opponent, or nothing.
 std::string NoteOn(const ComparisonSettings& comparison, const WtlCell& cell);
 
-/// wtl.csv: task,subject,opponent,first_round,last_round,win,tie,loss,paper_win,paper_tie,paper_loss,agrees,note
+/// wtl.csv: task,subject,opponent,first_round,last_round,win,tie,loss,paper_win,paper_tie,paper_loss,lean,note
 std::string WtlTable(const ExperimentSpec& spec, const std::vector<WtlCell>& cells);
 
 }  // namespace fulcrum::pipeline

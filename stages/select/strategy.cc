@@ -4,6 +4,8 @@
 #include <cassert>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
+
 namespace fulcrum::select {
 
 namespace {
@@ -44,6 +46,13 @@ std::vector<Pick> TopByScore(std::span<const RowIndex> rows, std::span<const dou
 void AnnotateClasses(const Candidates& candidates, std::span<Pick> picks) {
   if (candidates.predicted.empty()) return;
   for (Pick& pick : picks) pick.class_index = candidates.predicted[pick.row];
+}
+
+absl::StatusOr<LeverageScale> ParseLeverageScale(std::string_view name) {
+  if (name == "none") return LeverageScale::kNone;
+  if (name == "mean") return LeverageScale::kMean;
+  if (name == "max") return LeverageScale::kMax;
+  return absl::InvalidArgumentError(absl::StrCat("there is no scale '", std::string(name), "'; choose none, mean or max"));
 }
 
 }  // namespace fulcrum::select

@@ -23,6 +23,9 @@ namespace fulcrum::select {
 /// How leverage scores enter DBALEVS' set function (METHOD: "Scale").
 enum class LeverageScale { kNone, kMean, kMax };
 
+/// "none", "mean" or "max".
+absl::StatusOr<LeverageScale> ParseLeverageScale(std::string_view name);
+
 /// One class group X_c: the labeled of class c and the unlabeled predicted to be in it. Or, for strategies
 /// that know no classes, the whole pool. Views are valid during the call only.
 struct Group {

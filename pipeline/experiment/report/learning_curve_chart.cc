@@ -27,6 +27,7 @@ std::vector<Series> Collect(const CurveSet& curves, const std::string& task, Met
     const std::vector<const Curve*> runs = curves.Of(task, strategy);
     for (std::size_t round = 0; round <= curves.LastRound(task); ++round) {
       std::vector<double> values;
+      values.reserve(runs.size());
       for (const Curve* curve : runs) values.push_back(ValueOf(curve->points[round], metric));
       series.labels.push_back(static_cast<double>(runs.front()->points[round].labels));
       series.values.push_back(MeanWithInterval(values));

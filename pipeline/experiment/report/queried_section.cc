@@ -1,9 +1,11 @@
 #include "pipeline/experiment/report/queried_section.h"
 
 #include <cmath>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "pipeline/experiment/report/html_text.h"
 #include "pipeline/experiment/t_test.h"
 
@@ -32,13 +34,10 @@ std::string QueriedSection(const ExperimentSpec& spec, const CurveSet& curves, c
     for (const std::string& task : tasks) row.push_back(ShareText(curves, task, strategy));
     rows.append(TableRow("td", row));
   }
-  std::string positives;
-  for (const TaskSettings& task : spec.tasks) {
-    absl::StrAppend(&positives, positives.empty() ? "" : ", ", EscapeHtml(task.name), " ‘", EscapeHtml(task.positive),
-                    "’");
-  }
+  std::set<std::string> positives;
+  for (const TaskSettings& task : spec.tasks) positives.insert(absl::StrCat("‘", EscapeHtml(task.positive), "’"));
   return Section("queried", "What was queried",
-                 absl::StrCat("The share of the positive class (", positives,
+                 absl::StrCat("The share of the positive class (", absl::StrJoin(positives, " or "),
                               ") among all queries of a run, mean over the runs, and how many queries of other classes "
                               "there are for one of it."),
                  absl::StrCat("<div class=\"scroll\"><table class=\"numbers\">", rows, "</table></div>\n"));

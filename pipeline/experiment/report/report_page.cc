@@ -28,7 +28,7 @@ std::string Tiles(const ExperimentSpec& spec, const ExperimentResult& result, co
   std::size_t compared = 0, agreeing = 0;
   for (const WtlCell& cell : cells) {
     compared += cell.paper ? 1 : 0;
-    agreeing += cell.paper && cell.AgreesWithPaper() ? 1 : 0;
+    agreeing += cell.paper && cell.agreement() == Agreement::kSame ? 1 : 0;
   }
   std::string html = "<div class=\"tiles\">\n";
   absl::StrAppend(&html, Tile(absl::StrCat(result.tasks.size()), "tasks"),

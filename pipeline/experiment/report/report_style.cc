@@ -80,17 +80,19 @@ th { font-weight: 600; color: var(--muted); white-space: nowrap; }
 .heat.best { color: var(--win); font-weight: 650; }
 .dot { display: inline-block; width: 10px; height: 10px; border-radius: 3px; background: var(--series);
   margin-right: 8px; }
-.wtl-table td { min-width: 150px; }
+.wtl-table td { min-width: 206px; }
 .wtl-table td:first-child { min-width: 84px; }
 .wtl { margin-bottom: 10px; font-variant-numeric: tabular-nums; }
 .wtl:last-child { margin-bottom: 0; }
 .wtl small { color: var(--muted); display: block; font-size: 12px; }
-.wtl b { font-weight: 650; display: inline-block; min-width: 66px; }
-.wtl .paper { color: var(--muted); font-size: 12.5px; display: block; }
+.wtl .ours, .wtl .paper { display: grid; grid-template-columns: 72px 74px max-content; align-items: center; }
+.wtl b { font-weight: 650; }
+.wtl .paper { color: var(--muted); font-size: 12.5px; }
+.wtl .paper b { font-weight: 400; font-size: 13.5px; }
 .wtl em { color: var(--loss); font-style: normal; font-weight: 700; }
 .bar { display: inline-flex; width: 72px; height: 9px; border-radius: 3px; overflow: hidden; vertical-align: middle;
   gap: 1px; }
-.paper .bar { height: 5px; opacity: 0.75; margin-right: 6px; }
+.paper .bar { height: 5px; opacity: 0.75; }
 .bar i { display: block; height: 100%; }
 .win { background: var(--win); } .tie { background: var(--tie); } .loss { background: var(--loss); }
 .key { color: #fff; border-radius: 4px; padding: 0 6px; }

@@ -30,13 +30,20 @@ std::string SpanText(const RoundSpan& span) {
   return absl::StrCat("rounds ", span.first, "–", span.last);
 }
 
+std::string CountsLine(const char* css_class, const WtlCounts& counts, const std::string& remark) {
+  return absl::StrCat("<div class=\"", css_class, "\"><b>", CountsText(counts), "</b>", CountsBar(counts), remark,
+                      "</div>");
+}
+
 std::string CellHtml(const WtlCell& cell) {
-  const bool differs = !cell.AgreesWithPaper();
-  std::string html = absl::StrCat("<div class=\"wtl", differs ? " differs" : "", "\"><small>", SpanText(cell.span),
-                                  "</small><b>", CountsText(cell.counts), "</b>", CountsBar(cell.counts));
+  std::string html =
+      absl::StrCat("<div class=\"wtl\"><small>", SpanText(cell.span), "</small>", CountsLine("ours", cell.counts, ""));
   if (cell.paper) {
-    absl::StrAppend(&html, "<span class=\"paper\">", CountsBar(*cell.paper), "paper ", CountsText(*cell.paper),
-                    differs ? " <em title=\"leans the other way\">≠</em>" : "", "</span>");
+    const Agreement agreement = cell.agreement();
+    const char* mark = agreement == Agreement::kSame        ? ""
+                       : agreement == Agreement::kUndecided ? " <em title=\"one of the two does not lean\">≈</em>"
+                                                            : " <em title=\"leans the other way\">≠</em>";
+    html.append(CountsLine("paper", *cell.paper, absl::StrCat("paper", mark)));
   }
   return html + "</div>";
 }
@@ -68,29 +75,45 @@ std::string Table(const std::string& subject, const std::vector<WtlCell>& cells)
                       " wins / ties / losses</caption>", rows, "</table></div>\n");
 }
 
-/// Cells that lean the other way than the paper's, together where they have the same reason.
-std::string Differences(const ComparisonSettings& comparison, const std::vector<WtlCell>& cells) {
+/// Cells with this agreement, together where they have the same reason.
+std::string ListCells(const ComparisonSettings& comparison, const std::vector<WtlCell>& cells, Agreement agreement,
+                      const std::string& without_note) {
   std::map<std::string, std::vector<std::string>> places_by_note;
-  std::size_t compared = 0, differing = 0;
   for (const WtlCell& cell : cells) {
-    compared += cell.paper ? 1 : 0;
-    if (cell.AgreesWithPaper()) continue;
-    ++differing;
+    if (!cell.paper || cell.agreement() != agreement) continue;
     places_by_note[NoteOn(comparison, cell)].push_back(absl::StrCat(cell.task, " against ", cell.opponent, ", ",
                                                                     SpanText(cell.span), " (", CountsText(cell.counts),
                                                                     ", paper ", CountsText(*cell.paper), ")"));
   }
-  if (compared == 0) return "";
-  std::string html = absl::StrCat("<h3>Agreement with the paper</h3><p>", compared - differing, " of ", compared,
-                                  " cells lean the way the paper's do (more rounds won than lost, fewer, or as many on "
-                                  "either side).</p>\n");
-  if (differing == 0) return html;
-  html.append("<ul class=\"differences\">\n");
+  std::string html;
   for (const auto& [note, places] : places_by_note) {
     absl::StrAppend(&html, "<li>", EscapeHtml(absl::StrJoin(places, "; ")), "<br><span>",
-                    note.empty() ? "The spec gives no reason for this one." : EscapeHtml(note), "</span></li>\n");
+                    EscapeHtml(note.empty() ? without_note : note), "</span></li>\n");
   }
-  return html + "</ul>\n";
+  return html.empty() ? "" : absl::StrCat("<ul class=\"differences\">\n", html, "</ul>\n");
+}
+
+std::string Differences(const ComparisonSettings& comparison, const std::vector<WtlCell>& cells) {
+  std::size_t compared = 0;
+  std::map<Agreement, std::size_t> counts;
+  for (const WtlCell& cell : cells) {
+    if (!cell.paper) continue;
+    ++compared;
+    ++counts[cell.agreement()];
+  }
+  if (compared == 0) return "";
+  std::string html = absl::StrCat("<h3>Beside the paper</h3><p>", counts[Agreement::kSame], " of ", compared,
+                                  " cells lean the way the paper’s do: more rounds won than lost, or fewer.</p>\n");
+  const std::string opposite = ListCells(comparison, cells, Agreement::kOpposite,
+                                         "No cause is known: the same halves, settings and test, by another program.");
+  const std::string undecided = ListCells(comparison, cells, Agreement::kUndecided,
+                                          "Too few rounds differ by more than chance to say which way it leans.");
+  if (!opposite.empty())
+    absl::StrAppend(&html, "<p>", counts[Agreement::kOpposite], " lean the other way (≠):</p>", opposite);
+  if (!undecided.empty()) {
+    absl::StrAppend(&html, "<p>", counts[Agreement::kUndecided], " lean in one of the two only (≈):</p>", undecided);
+  }
+  return html;
 }
 
 }  // namespace

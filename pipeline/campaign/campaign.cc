@@ -1,0 +1,218 @@
+#include "pipeline/campaign/campaign.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "fulcrum/v1/campaign_service.pb.h"
+#include "stages/core/status_macros.h"
+#include "storage/round_rules.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+// Leases end and rounds time out within this of their time; labels wake the thread at once.
+constexpr std::chrono::milliseconds kTick{500};
+
+v1::CampaignState StateOf(const std::string& life, bool selecting) {
+  if (life == "created") return v1::CAMPAIGN_STATE_CREATED;
+  if (life == "paused") return v1::CAMPAIGN_STATE_PAUSED;
+  if (life == "done") return v1::CAMPAIGN_STATE_DONE;
+  if (life == "failed") return v1::CAMPAIGN_STATE_FAILED;
+  return selecting ? v1::CAMPAIGN_STATE_RUNNING : v1::CAMPAIGN_STATE_WAITING;
+}
+
+absl::Status CannotBe(const std::string& name, const std::string& life, const std::string& what) {
+  return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is ", life, " and cannot be ", what));
+}
+
+}  // namespace
+
+Campaign::Campaign(CampaignPlan plan, CampaignSurroundings surroundings)
+    : plan_(std::move(plan)), surroundings_(std::move(surroundings)) {}
+
+Campaign::~Campaign() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+  // The store's last commits still come to OnCommit.
+  round_.reset();
+  store_.reset();
+}
+
+storage::StoreOptions Campaign::StoreOptionsHere() {
+  storage::StoreOptions options;
+  options.on_commit = [this](const storage::CampaignStatus& status) { OnCommit(status); };
+  options.on_fatal = surroundings_.on_fatal;
+  return options;
+}
+
+absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& folder, const v1::CampaignSpec& spec,
+                                                           CampaignSurroundings surroundings) {
+  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(spec));
+  std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
+  // Before anything is made: a pool that cannot be read leaves no campaign behind.
+  FULCRUM_ASSIGN_OR_RETURN(campaign->pool_, CampaignPool::Load(campaign->plan_, campaign->surroundings_.pool_root));
+  FULCRUM_ASSIGN_OR_RETURN(
+      auto store, storage::CampaignStore::Create(folder, campaign->plan_.settings, campaign->StoreOptionsHere()));
+  FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
+  return campaign;
+}
+
+absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& folder, CampaignSurroundings surroundings) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(folder));
+  FULCRUM_RETURN_IF_ERROR(reader->CatchUp());
+  FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec,
+                           ParseSpecificationText(reader->state().settings().specification));
+  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(spec));
+  std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
+  FULCRUM_ASSIGN_OR_RETURN(campaign->pool_, CampaignPool::Load(campaign->plan_, campaign->surroundings_.pool_root));
+  FULCRUM_ASSIGN_OR_RETURN(auto store, storage::CampaignStore::Open(folder, campaign->StoreOptionsHere()));
+  FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
+  return campaign;
+}
+
+absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
+  store_ = std::move(store);
+  FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(store_->folder().path()));
+  round_ = std::make_unique<CampaignRound>(plan_, *pool_, *store_, *reader_, events_);
+  thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
+  return absl::OkStatus();
+}
+
+std::string Campaign::life() const {
+  return store_->status()->life;
+}
+
+bool Campaign::offers_tasks() const {
+  return life() == "running";
+}
+
+bool Campaign::over() const {
+  return life() == "done";
+}
+
+absl::Status Campaign::CheckItem(const std::string& item) const {
+  if (pool_->ids().Find(item)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("the pool of campaign '", plan_.name, "' has no example '", item, "'"));
+}
+
+v1::Campaign Campaign::Describe() const {
+  const std::shared_ptr<const storage::CampaignStatus> status = store_->status();
+  v1::Campaign campaign;
+  campaign.set_name(plan_.name);
+  if (auto spec = ParseSpecificationText(plan_.settings.specification); spec.ok())
+    *campaign.mutable_spec() = *std::move(spec);
+  campaign.set_state_reason(status->life_reason);
+  campaign.set_pool_rows(static_cast<std::int64_t>(pool_->rows()));
+  campaign.set_round(status->round);
+  campaign.set_round_items(status->round_items);
+  campaign.set_round_settled(status->round_settled);
+  campaign.set_labels(status->totals.labels);
+  campaign.set_imported_labels(status->totals.imported);
+  campaign.set_live_leases(static_cast<std::int64_t>(status->live_leases));
+  campaign.set_open_tasks(static_cast<std::int64_t>(status->open_slots));
+  const std::scoped_lock lock(mutex_);
+  campaign.set_state(StateOf(status->life, selecting_));
+  if (accuracy_) campaign.set_accuracy(*accuracy_);
+  return campaign;
+}
+
+absl::Status Campaign::ChangeLife(const std::string& life, const std::string& reason) {
+  FULCRUM_RETURN_IF_ERROR(store_->Run(storage::ChangeLife, {.life = life, .reason = reason}).status());
+  PublishState();
+  return absl::OkStatus();
+}
+
+absl::Status Campaign::Start() {
+  const std::string now = life();
+  if (now == "running") return absl::OkStatus();
+  if (now != "created" && now != "failed") return CannotBe(plan_.name, now, "started");
+  return ChangeLife("running", "");
+}
+
+absl::Status Campaign::Pause() {
+  const std::string now = life();
+  if (now == "paused") return absl::OkStatus();
+  if (now != "running") return CannotBe(plan_.name, now, "paused");
+  return ChangeLife("paused", "");
+}
+
+absl::Status Campaign::Resume() {
+  const std::string now = life();
+  if (now == "running") return absl::OkStatus();
+  if (now != "paused") return CannotBe(plan_.name, now, "resumed");
+  return ChangeLife("running", "");
+}
+
+absl::Status Campaign::Stop() {
+  if (life() == "done") return absl::OkStatus();
+  return ChangeLife("done", "it was stopped");
+}
+
+void Campaign::PublishState() {
+  v1::CampaignEvent event;
+  *event.mutable_campaign() = Describe();
+  events_.Publish(std::move(event));
+}
+
+void Campaign::OnCommit(const storage::CampaignStatus& status) {
+  {
+    const std::scoped_lock lock(mutex_);
+    wake_ = true;
+  }
+  woken_.notify_all();
+  if (surroundings_.on_change) surroundings_.on_change();
+  if (std::exchange(published_labels_, status.totals.labels) == status.totals.labels) return;
+  v1::CampaignEvent event;
+  event.mutable_labels()->set_labels(status.totals.labels);
+  event.mutable_labels()->set_round_settled(status.round_settled);
+  event.mutable_labels()->set_round_items(status.round_items);
+  events_.Publish(std::move(event));
+}
+
+void Campaign::Loop(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const absl::StatusOr<bool> more = Step(stop);
+    if (!more.ok() && !stop.stop_requested()) {
+      ChangeLife("failed", std::string(more.status().message())).IgnoreError();
+    }
+    if (more.ok() && *more) continue;
+    std::unique_lock lock(mutex_);
+    woken_.wait_for(lock, stop, kTick, [this] { return wake_; });
+    wake_ = false;
+  }
+}
+
+absl::StatusOr<bool> Campaign::Step(const std::stop_token& stop) {
+  std::shared_ptr<const storage::CampaignStatus> status = store_->status();
+  if (status->live_leases > 0) FULCRUM_RETURN_IF_ERROR(store_->ExpireLeases());
+  if (status->life != "running") return false;
+  if (status->round_open) {
+    FULCRUM_ASSIGN_OR_RETURN(const storage::AdvanceAnswer answer,
+                             store_->Run(storage::AdvanceRound, {.round = status->round, .forced = ""}));
+    if (!answer.closed) return false;
+  }
+  return RunRound(status->round + 1, stop);
+}
+
+absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, const std::stop_token& stop) {
+  {
+    const std::scoped_lock lock(mutex_);
+    selecting_ = true;
+  }
+  const absl::StatusOr<CampaignRound::Outcome> outcome = round_->Run(number, stop);
+  {
+    const std::scoped_lock lock(mutex_);
+    selecting_ = false;
+    if (outcome.ok() && outcome->accuracy) accuracy_ = outcome->accuracy;
+  }
+  FULCRUM_RETURN_IF_ERROR(outcome.status());
+  if (outcome->over) {
+    FULCRUM_RETURN_IF_ERROR(ChangeLife("done", *outcome->over));
+    return false;
+  }
+  PublishState();
+  return true;
+}
+
+}  // namespace fulcrum::pipeline

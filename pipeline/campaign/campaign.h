@@ -1,0 +1,100 @@
+// A campaign that the daemon holds: its store, its pool, and the thread that runs its rounds.
+//
+// The thread waits until a round is answered, trains, selects and commits the next batch; it never waits for a person.
+// What it does next follows from the store alone, so a campaign that is opened again goes on where it was. Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/campaign/campaign_pool.h"
+#include "pipeline/campaign/campaign_round.h"
+#include "pipeline/campaign/event_hub.h"
+#include "storage/campaign_reader.h"
+#include "storage/campaign_store.h"
+
+namespace fulcrum::v1 {
+class Campaign;
+}  // namespace fulcrum::v1
+
+namespace fulcrum::pipeline {
+
+/// What a campaign needs of the daemon around it.
+struct CampaignSurroundings {
+  std::string pool_root = {};  ///< folder that pools are read from
+  /// Tasks may have become free; called on the store's writing thread.
+  std::function<void()> on_change = {};
+  /// The store is over: the process should end.
+  std::function<void(const absl::Status&)> on_fatal = {};
+};
+
+class Campaign {
+ public:
+  /// Makes a campaign in a new folder. AlreadyExists where there is one.
+  static absl::StatusOr<std::shared_ptr<Campaign>> Create(const std::string& folder, const v1::CampaignSpec& spec,
+                                                          CampaignSurroundings surroundings);
+  /// Goes on with a campaign that is there.
+  static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignSurroundings surroundings);
+  /// Stops the thread, within a stage's time.
+  ~Campaign();
+  Campaign(const Campaign&) = delete;
+  Campaign& operator=(const Campaign&) = delete;
+
+  const CampaignPlan& plan() const { return plan_; }
+  storage::CampaignStore& store() { return *store_; }
+  EventHub& events() { return events_; }
+  v1::Campaign Describe() const;
+
+  absl::Status Start();
+  absl::Status Pause();
+  absl::Status Resume();
+  absl::Status Stop();
+
+  /// NotFound for an example that the pool does not have.
+  absl::Status CheckItem(const std::string& item) const;
+  /// Tasks are offered now; otherwise none are.
+  bool offers_tasks() const;
+  /// No task will come any more.
+  bool over() const;
+
+ private:
+  Campaign(CampaignPlan plan, CampaignSurroundings surroundings);
+  storage::StoreOptions StoreOptionsHere();
+  absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
+  absl::Status ChangeLife(const std::string& life, const std::string& reason);
+  std::string life() const;
+
+  void OnCommit(const storage::CampaignStatus& status);
+  void Loop(const std::stop_token& stop);
+  /// Does what is to be done now; true where there may be more at once.
+  absl::StatusOr<bool> Step(const std::stop_token& stop);
+  absl::StatusOr<bool> RunRound(std::int64_t number, const std::stop_token& stop);
+  void PublishState();
+
+  const CampaignPlan plan_;
+  const CampaignSurroundings surroundings_;
+  EventHub events_;
+  std::unique_ptr<CampaignPool> pool_;
+  std::unique_ptr<storage::CampaignReader> reader_;
+  std::unique_ptr<storage::CampaignStore> store_;
+  std::unique_ptr<CampaignRound> round_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any woken_;
+  bool wake_ = false;
+  bool selecting_ = false;
+  std::optional<double> accuracy_;
+  std::int64_t published_labels_ = 0;  // used on the writing thread only
+  std::jthread thread_;
+};
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,135 @@
+#include "pipeline/campaign/campaign_book.h"
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "fulcrum/v1/campaign_spec.pb.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{20};
+constexpr int kMostTicks = 250;
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot make the folder '", path, "': ", error.message()));
+}
+
+absl::Status NoSuchCampaign(const std::string& name) {
+  return absl::NotFoundError(
+      absl::StrCat("there is no campaign '", name, "'; `fulcrum campaign list` shows those there are"));
+}
+
+}  // namespace
+
+CampaignSurroundings CampaignBook::SurroundingsOf(const std::string& name) const {
+  CampaignSurroundings surroundings;
+  surroundings.pool_root = options_.pool_root;
+  surroundings.on_change = [this, name] {
+    if (options_.on_change) options_.on_change(name);
+  };
+  surroundings.on_fatal = options_.on_fatal;
+  return surroundings;
+}
+
+absl::StatusOr<std::unique_ptr<CampaignBook>> CampaignBook::Open(CampaignBookOptions options) {
+  std::unique_ptr<CampaignBook> book(new CampaignBook(std::move(options)));
+  FULCRUM_RETURN_IF_ERROR(MakeFolder(book->options_.data_folder + "/campaigns"));
+  FULCRUM_RETURN_IF_ERROR(book->OpenAll());
+  return book;
+}
+
+absl::Status CampaignBook::OpenAll() {
+  std::error_code error;
+  const std::filesystem::directory_iterator folders(options_.data_folder + "/campaigns", error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot read '", options_.data_folder, "': ", error.message()));
+  for (const auto& folder : folders) {
+    const std::string name = folder.path().filename().string();
+    if (!CheckCampaignName(name).ok()) continue;
+    campaigns_.emplace(name, Campaign::Open(FolderOf(name), SurroundingsOf(name)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Campaign>> CampaignBook::Create(const v1::CampaignSpec& spec) {
+  FULCRUM_RETURN_IF_ERROR(PlanCampaign(spec).status());
+  const std::scoped_lock creating(creating_);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (campaigns_.contains(spec.name())) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("there is a campaign '", spec.name(), "' already; choose another name or delete it"));
+    }
+  }
+  FULCRUM_ASSIGN_OR_RETURN(auto campaign, Campaign::Create(FolderOf(spec.name()), spec, SurroundingsOf(spec.name())));
+  const std::scoped_lock lock(mutex_);
+  campaigns_.emplace(spec.name(), campaign);
+  return campaign;
+}
+
+absl::StatusOr<std::shared_ptr<Campaign>> CampaignBook::Find(const std::string& name) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = campaigns_.find(name);
+  if (found == campaigns_.end()) return NoSuchCampaign(name);
+  return found->second;
+}
+
+std::vector<std::shared_ptr<Campaign>> CampaignBook::List(const std::string& after, std::size_t most) const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::shared_ptr<Campaign>> listed;
+  for (auto entry = campaigns_.upper_bound(after); entry != campaigns_.end() && listed.size() < most; ++entry) {
+    if (entry->second.ok()) listed.push_back(*entry->second);
+  }
+  return listed;
+}
+
+std::map<std::string, absl::Status> CampaignBook::broken() const {
+  const std::scoped_lock lock(mutex_);
+  std::map<std::string, absl::Status> reasons;
+  for (const auto& [name, entry] : campaigns_) {
+    if (!entry.ok()) reasons.emplace(name, entry.status());
+  }
+  return reasons;
+}
+
+absl::StatusOr<std::string> CampaignBook::Delete(const std::string& name) {
+  const std::scoped_lock creating(creating_);
+  FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<Campaign> campaign, Find(name));
+  if (campaign->offers_tasks()) {
+    return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is running; stop it first"));
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    campaigns_.erase(name);
+  }
+  // Calls that are being answered hold it still. It must end here and not on the thread of its own store.
+  for (int tick = 0; campaign.use_count() > 1; ++tick) {
+    if (tick == kMostTicks) {
+      const std::scoped_lock lock(mutex_);
+      campaigns_.emplace(name, campaign);
+      return absl::UnavailableError(
+          absl::StrCat("campaign '", name, "' is still in use by somebody who watches or labels; try again"));
+    }
+    std::this_thread::sleep_for(kTick);
+  }
+  campaign.reset();
+  FULCRUM_RETURN_IF_ERROR(MakeFolder(options_.data_folder + "/trash"));
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
+  const std::string trash = absl::StrCat(options_.data_folder, "/trash/", name, "-", seconds.count());
+  std::error_code error;
+  std::filesystem::rename(FolderOf(name), trash, error);
+  if (error)
+    return absl::UnavailableError(
+        absl::StrCat("cannot move the folder of '", name, "' to '", trash, "': ", error.message()));
+  return trash;
+}
+
+}  // namespace fulcrum::pipeline

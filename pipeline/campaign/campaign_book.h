@@ -1,0 +1,58 @@
+// Every campaign of one daemon, by name.
+//
+// A campaign is a folder under DATA/campaigns; those that are there are opened at the start, and one that cannot be is
+// kept with the reason, so that it is neither lost nor in the way. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "pipeline/campaign/campaign.h"
+
+namespace fulcrum::pipeline {
+
+struct CampaignBookOptions {
+  std::string data_folder = {};
+  std::string pool_root = {};
+  /// Something changed in this campaign; called on its store's writing thread.
+  std::function<void(const std::string& name)> on_change = {};
+  /// A campaign's store is over: the process should end.
+  std::function<void(const absl::Status&)> on_fatal = {};
+};
+
+class CampaignBook {
+ public:
+  /// Opens what is there. Unavailable where another daemon has the data folder.
+  static absl::StatusOr<std::unique_ptr<CampaignBook>> Open(CampaignBookOptions options);
+
+  absl::StatusOr<std::shared_ptr<Campaign>> Create(const v1::CampaignSpec& spec);
+  /// NotFound without one of this name; why it could not be opened where it could not.
+  absl::StatusOr<std::shared_ptr<Campaign>> Find(const std::string& name) const;
+  /// Up to `most` campaigns whose names come after `after`, by name. Those that could not be opened are left out.
+  std::vector<std::shared_ptr<Campaign>> List(const std::string& after, std::size_t most) const;
+  /// Moves the campaign's folder to the trash and says where. FailedPrecondition while it runs.
+  absl::StatusOr<std::string> Delete(const std::string& name);
+  /// Names and reasons of the campaigns that could not be opened.
+  std::map<std::string, absl::Status> broken() const;
+
+ private:
+  using Entry = absl::StatusOr<std::shared_ptr<Campaign>>;
+
+  explicit CampaignBook(CampaignBookOptions options) : options_(std::move(options)) {}
+  std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
+  CampaignSurroundings SurroundingsOf(const std::string& name) const;
+  absl::Status OpenAll();
+
+  const CampaignBookOptions options_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> campaigns_;
+  std::mutex creating_;  // one at a time: two of the same name must not race
+};
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,209 @@
+#include "pipeline/campaign/campaign_plan.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/time_util.h>
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "fulcrum/v1/campaign_spec.pb.h"
+#include "stages/core/status_macros.h"
+#include "stages/select/strategy_registry.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+constexpr std::size_t kLongestName = 63;
+constexpr std::int64_t kLargestBatch = 1'000'000;
+
+/// What is wrong, a line a field.
+class Problems {
+ public:
+  void Add(const std::string& path, const std::string& what) { lines_.push_back(absl::StrCat("  ", path, ": ", what)); }
+  void Add(const std::string& path, const absl::Status& status) {
+    if (!status.ok()) Add(path, std::string(status.message()));
+  }
+  absl::Status ToStatus() const {
+    if (lines_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the campaign cannot be run as it is specified:\n", absl::StrJoin(lines_, "\n")));
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+bool IsNameCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+kernel::KernelFunction KernelOf(const v1::KernelSpec& spec) {
+  kernel::KernelFunction function;
+  switch (spec.type()) {
+    case v1::KernelSpec::TYPE_LINEAR:
+      function.type = kernel::KernelType::kLinear;
+      break;
+    case v1::KernelSpec::TYPE_POLY:
+      function.type = kernel::KernelType::kPoly;
+      break;
+    case v1::KernelSpec::TYPE_COSINE:
+      function.type = kernel::KernelType::kCosine;
+      break;
+    default:
+      break;
+  }
+  if (spec.has_sigma()) function.sigma = spec.sigma();
+  if (spec.has_offset()) function.offset = spec.offset();
+  function.degree = spec.has_degree() ? spec.degree() : 4;
+  return function;
+}
+
+void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
+  plan.name = spec.name();
+  problems.Add("name", CheckCampaignName(spec.name()));
+  plan.sources.assign(spec.pool().sources().begin(), spec.pool().sources().end());
+  if (plan.sources.empty()) problems.Add("pool.sources", "there is none; name a file, a folder or a glob");
+  plan.id_column = spec.pool().id_column();
+  plan.label_column = spec.pool().label_column();
+  plan.question = spec.question();
+  plan.classes.assign(spec.classes().begin(), spec.classes().end());
+  if (plan.classes.size() < 2) problems.Add("classes", "there must be at least two answers to choose from");
+  if (std::set<std::string>(plan.classes.begin(), plan.classes.end()).size() != plan.classes.size()) {
+    problems.Add("classes", "one of them is there twice");
+  }
+  for (const std::string& name : plan.classes) {
+    if (name.empty()) problems.Add("classes", "one of them is empty");
+  }
+}
+
+void PlanNormalization(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
+  const auto& steps = spec.features().normalize();
+  auto parsed = ingest::ParseNormalization(steps.empty() ? "zscore,unit" : absl::StrJoin(steps, ","));
+  problems.Add("features.normalize", parsed.status());
+  if (parsed.ok()) plan.normalize = *std::move(parsed);
+}
+
+void PlanClassifier(const v1::ClassifierSpec& spec, CampaignPlan& plan, Problems& problems) {
+  plan.round.svm.kernel = KernelOf(spec.kernel());
+  problems.Add("classifier.kernel", kernel::ValidateKernel(plan.round.svm.kernel));
+  if (spec.has_c()) plan.round.svm.c = spec.c();
+  if (!(plan.round.svm.c > 0))
+    problems.Add("classifier.c", absl::StrCat("is ", plan.round.svm.c, "; it must be above 0"));
+  plan.full_every = spec.full_every();
+  if (plan.full_every < 0) problems.Add("classifier.full_every", "is negative; 0 means never");
+}
+
+void PlanSelection(const v1::SelectionSpec& spec, CampaignPlan& plan, Problems& problems) {
+  RoundSpec& round = plan.round;
+  if (!spec.strategy().empty()) round.strategy = spec.strategy();
+  problems.Add("selection.strategy", select::MakeStrategy(round.strategy).status());
+  const std::int64_t batch = spec.has_batch() ? spec.batch() : 10;
+  if (batch < 1 || batch > kLargestBatch) {
+    problems.Add("selection.batch", absl::StrCat("is ", batch, "; it must lie in 1 to ", kLargestBatch));
+  } else {
+    round.batch = static_cast<std::size_t>(batch);
+  }
+  round.leverage_kernel = KernelOf(spec.kernel());
+  problems.Add("selection.kernel", kernel::ValidateKernel(round.leverage_kernel));
+  if (spec.has_tau()) round.tau = spec.tau();
+  if (!(round.tau > 0 && round.tau <= 1))
+    problems.Add("selection.tau", absl::StrCat("is ", round.tau, "; it must lie in (0, 1]"));
+  if (spec.has_alpha()) round.alpha = spec.alpha();
+  if (!(round.alpha >= 0 && round.alpha <= 1))
+    problems.Add("selection.alpha", absl::StrCat("is ", round.alpha, "; it must lie in [0, 1]"));
+  const auto scale = select::ParseLeverageScale(spec.leverage_scale().empty() ? "none" : spec.leverage_scale());
+  problems.Add("selection.leverage_scale", scale.status());
+  if (scale.ok()) round.leverage_scale = *scale;
+  if (!spec.engine().empty()) round.engine = spec.engine();
+}
+
+void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
+  storage::CampaignSettings& settings = plan.settings;
+  const v1::LabelingSpec& labeling = spec.labeling();
+  if (labeling.has_overlap()) settings.overlap = labeling.overlap();
+  if (labeling.has_margin()) settings.margin = labeling.margin();
+  settings.most_votes = labeling.has_most_votes() ? labeling.most_votes() : settings.overlap + 2;
+  if (labeling.has_lease_time()) {
+    settings.lease_time = std::chrono::milliseconds(TimeUtil::DurationToMilliseconds(labeling.lease_time()));
+  }
+  if (labeling.has_most_attempts()) settings.most_attempts = labeling.most_attempts();
+  const v1::AdvanceSpec& advance = spec.advance();
+  settings.policy.soft_time = std::chrono::milliseconds(TimeUtil::DurationToMilliseconds(advance.soft_time()));
+  settings.policy.hard_time = std::chrono::milliseconds(TimeUtil::DurationToMilliseconds(advance.hard_time()));
+  if (advance.has_soft_share()) settings.policy.soft_share = advance.soft_share();
+  if (advance.has_hard_minimum()) settings.policy.hard_minimum = advance.hard_minimum();
+  problems.Add("labeling and advance", storage::CheckSettings(settings));
+}
+
+void PlanStop(const v1::StopSpec& spec, CampaignPlan& plan, Problems& problems) {
+  plan.stop.labels = spec.labels();
+  plan.stop.rounds = spec.rounds();
+  plan.stop.accuracy = spec.accuracy().target();
+  plan.stop.stable_rounds = spec.stable().rounds();
+  if (spec.stable().has_share()) plan.stop.stable_share = spec.stable().share();
+  plan.validation_sources.assign(spec.accuracy().sources().begin(), spec.accuracy().sources().end());
+  if (plan.stop.labels < 0) problems.Add("stop.labels", "is negative");
+  if (plan.stop.rounds < 0) problems.Add("stop.rounds", "is negative");
+  if (plan.stop.stable_rounds < 0) problems.Add("stop.stable.rounds", "is negative");
+  if (!(plan.stop.stable_share >= 0 && plan.stop.stable_share < 1)) {
+    problems.Add("stop.stable.share", absl::StrCat("is ", plan.stop.stable_share, "; it must lie in [0, 1)"));
+  }
+  if (!(plan.stop.accuracy >= 0 && plan.stop.accuracy <= 1)) {
+    problems.Add("stop.accuracy.target", absl::StrCat("is ", plan.stop.accuracy, "; it must lie in [0, 1]"));
+  }
+  if (spec.has_accuracy() && plan.validation_sources.empty()) {
+    problems.Add("stop.accuracy.sources", "there is none; name a file with features and labels to measure on");
+  }
+  plan.settings.label_budget = plan.stop.labels;
+}
+
+}  // namespace
+
+absl::Status CheckCampaignName(const std::string& name) {
+  bool good = !name.empty() && name.size() <= kLongestName && name[0] != '-' && name[0] != '_';
+  for (const char c : name) good = good && IsNameCharacter(c);
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", name.substr(0, kLongestName),
+                   "' cannot be the name of a campaign; take small letters, digits, '-' and '_', "
+                   "beginning with a letter or digit, at most ",
+                   kLongestName, " of them"));
+}
+
+absl::StatusOr<CampaignPlan> PlanCampaign(const v1::CampaignSpec& spec) {
+  CampaignPlan plan;
+  Problems problems;
+  PlanPool(spec, plan, problems);
+  PlanNormalization(spec, plan, problems);
+  PlanClassifier(spec.classifier(), plan, problems);
+  PlanSelection(spec.selection(), plan, problems);
+  PlanLabeling(spec, plan, problems);
+  PlanStop(spec.stop(), plan, problems);
+  plan.round.seed = spec.seed() == 0 ? 1 : spec.seed();
+  FULCRUM_RETURN_IF_ERROR(problems.ToStatus());
+  FULCRUM_RETURN_IF_ERROR(ValidateRoundSpec(plan.round));
+  plan.settings.specification = SpecificationText(spec);
+  return plan;
+}
+
+std::string SpecificationText(const v1::CampaignSpec& spec) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status = google::protobuf::util::MessageToJsonString(spec, &text, options);
+  return status.ok() ? text : std::string();
+}
+
+absl::StatusOr<v1::CampaignSpec> ParseSpecificationText(const std::string& text) {
+  v1::CampaignSpec spec;
+  const auto status = google::protobuf::util::JsonStringToMessage(text, &spec);
+  if (status.ok()) return spec;
+  return absl::DataLossError(
+      absl::StrCat("the specification in the campaign's store cannot be read: ", std::string(status.message())));
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,106 @@
+#include "pipeline/campaign/campaign_pool.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "pipeline/kernel_features.h"
+#include "stages/classify/svm_predictor.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/pool.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+bool IsInside(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end();
+}
+
+/// A campaign is specified by whoever may call the server; it reads the files it was given and no others.
+absl::StatusOr<std::vector<std::string>> ResolveSources(const std::vector<std::string>& sources,
+                                                        const std::string& root) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(root, error);
+  if (error)
+    return absl::InvalidArgumentError(
+        absl::StrCat("the folder of pools '", root, "' cannot be read: ", error.message()));
+  std::vector<std::string> resolved;
+  for (const std::string& source : sources) {
+    const std::filesystem::path path = std::filesystem::weakly_canonical(folder / source, error);
+    if (error || !IsInside(path, folder)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the source '", source, "' is not inside '", folder.string(),
+                       "', the folder that this server reads pools from (serve --pools)"));
+    }
+    resolved.push_back(path.string());
+  }
+  return resolved;
+}
+
+absl::StatusOr<std::vector<ClassIndex>> ClassesOf(const std::vector<std::string>& labels,
+                                                  const std::vector<std::string>& classes) {
+  std::vector<ClassIndex> indices;
+  indices.reserve(labels.size());
+  for (const std::string& label : labels) {
+    const auto found = std::find(classes.begin(), classes.end(), label);
+    if (found == classes.end()) {
+      return absl::DataLossError(absl::StrCat("the validation set has the label '", label,
+                                              "', which is not one of the campaign's classes (",
+                                              absl::StrJoin(classes, ", "), ")"));
+    }
+    indices.push_back(static_cast<ClassIndex>(found - classes.begin()));
+  }
+  return indices;
+}
+
+ingest::PoolOptions OptionsOf(const CampaignPlan& plan, bool keep_labels) {
+  ingest::PoolOptions options;
+  options.keep_labels = keep_labels;
+  options.columns.id = plan.id_column;
+  options.columns.label = plan.label_column;
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::Load(const CampaignPlan& plan, const std::string& root) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolveSources(plan.sources, root));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, ingest::LoadPool(sources, OptionsOf(plan, false)));
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::Normalizer normalizer,
+                           ingest::Normalizer::FitInPlace(plan.normalize, pool.features));
+  std::unique_ptr<CampaignPool> loaded(new CampaignPool());
+  loaded->ids_ = std::move(pool.ids);
+  loaded->features_ = MakeFeatures(std::move(pool.features));
+  if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root, normalizer));
+  return loaded;
+}
+
+absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::string& root,
+                                          const ingest::Normalizer& normalizer) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolveSources(plan.validation_sources, root));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, ingest::LoadPool(sources, OptionsOf(plan, true)));
+  if (!pool.labels) return absl::DataLossError("the validation set has no column of labels");
+  if (pool.features.cols() != features_->dims()) {
+    return absl::DataLossError(absl::StrCat("the validation set has ", pool.features.cols(), " features and the pool ",
+                                            features_->dims(), "; they must be the same columns"));
+  }
+  pool.features.MakeDense();
+  normalizer.Apply(pool.features.dense().view());
+  FULCRUM_ASSIGN_OR_RETURN(validation_labels_, ClassesOf(*pool.labels, plan.classes));
+  validation_ = MakeFeatures(std::move(pool.features));
+  return absl::OkStatus();
+}
+
+std::optional<double> CampaignPool::Accuracy(const classify::SvmModel& model) const {
+  if (validation_ == nullptr) return std::nullopt;
+  const Matrix<double> decisions = classify::DecisionValues(model, *features_, *validation_);
+  const std::vector<ClassIndex> predicted = classify::VoteClasses(model, decisions.view());
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < predicted.size(); ++i) right += predicted[i] == validation_labels_[i] ? 1 : 0;
+  return static_cast<double>(right) / static_cast<double>(predicted.size());
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,209 @@
+#include "pipeline/campaign/campaign_round.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "fulcrum/v1/campaign_service.pb.h"
+#include "stages/classify/svm_io.h"
+#include "stages/core/status_macros.h"
+#include "storage/campaign_files.h"
+#include "storage/round_rules.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+// A batch before there is a classifier: the highest leverage on the whole pool, which needs no answers.
+constexpr char kStrategyWithoutLabels[] = "top-lev";
+
+RoundSpec WithoutLabels(RoundSpec spec) {
+  spec.strategy = kStrategyWithoutLabels;
+  return spec;
+}
+
+std::string NameOf(const CampaignPlan& plan, ClassIndex index) {
+  return index == kUnlabeled ? std::string() : plan.classes[static_cast<std::size_t>(index)];
+}
+
+storage::RoundBatch BatchOf(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result) {
+  storage::RoundBatch batch;
+  for (const select::Pick& pick : result.selection.picks) {
+    batch.items.push_back(pool.ids().TextOf(pick.row));
+    batch.predicted.push_back(NameOf(plan, pick.class_index));
+    batch.leverage.push_back(pick.leverage);
+    batch.gain.push_back(pick.gain);
+  }
+  return batch;
+}
+
+storage::RoundScores ScoresOf(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result,
+                              std::span<const ClassIndex> labels) {
+  storage::RoundScores scores;
+  for (std::size_t row = 0; row < pool.rows(); ++row) {
+    scores.items.push_back(pool.ids().TextOf(static_cast<RowIndex>(row)));
+    scores.predicted.push_back(result.predicted.empty() ? std::string() : NameOf(plan, result.predicted[row]));
+    scores.labeled.push_back(labels[row] != kUnlabeled);
+    scores.leverage.push_back(result.leverage.empty() ? 0 : result.leverage[row]);
+  }
+  return scores;
+}
+
+double SecondsOf(const RoundResult& result, std::string_view stage) {
+  for (const StageSeconds& entry : result.seconds) {
+    if (entry.stage == stage) return entry.seconds;
+  }
+  return 0;
+}
+
+}  // namespace
+
+CampaignRound::CampaignRound(const CampaignPlan& plan, const CampaignPool& pool, storage::CampaignStore& store,
+                             storage::CampaignReader& reader, EventHub& events)
+    : plan_(plan),
+      pool_(pool),
+      store_(store),
+      reader_(reader),
+      events_(events),
+      runner_(std::make_unique<RoundRunner>(plan.round, pool.features())),
+      cold_runner_(std::make_unique<RoundRunner>(WithoutLabels(plan.round), pool.features())) {}
+
+absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLabels(std::int64_t sequence) {
+  FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(sequence));
+  Labels labels;
+  labels.of_rows.assign(pool_.rows(), kUnlabeled);
+  std::vector<bool> present(plan_.classes.size(), false);
+  for (const storage::DecidedLabel& label : reader_.state().DecidedLabels()) {
+    const auto row = pool_.ids().Find(label.item);
+    const auto found = std::find(plan_.classes.begin(), plan_.classes.end(), label.value);
+    if (!row || found == plan_.classes.end()) {
+      return absl::DataLossError(
+          absl::StrCat("the log has the label '", label.value, "' for '", label.item,
+                       "', and the pool or the classes no longer have it. Did the pool's files change?"));
+    }
+    const auto index = static_cast<std::size_t>(found - plan_.classes.begin());
+    labels.of_rows[*row] = static_cast<ClassIndex>(index);
+    present[index] = true;
+    ++labels.count;
+  }
+  for (const auto& [id, item] : reader_.state().items()) {
+    const bool barred = item.status == storage::ItemStatus::kDisputed || item.status == storage::ItemStatus::kSetAside;
+    const auto row = pool_.ids().Find(id);
+    if (barred && row) labels.barred.push_back(*row);
+  }
+  std::sort(labels.barred.begin(), labels.barred.end());
+  labels.classes = static_cast<std::size_t>(std::count(present.begin(), present.end(), true));
+  return labels;
+}
+
+absl::StatusOr<RoundResult> CampaignRound::Select(std::int64_t number, const Labels& labels, std::stop_token stop) {
+  const bool trainable = labels.classes >= 2;
+  if (trainable && plan_.full_every > 0 && number % plan_.full_every == 0) {
+    runner_ = std::make_unique<RoundRunner>(plan_.round, pool_.features());
+  }
+  const RoundInput input{.class_count = plan_.classes.size(),
+                         .labels = labels.of_rows,
+                         .predictions = {},
+                         .queries_so_far = static_cast<std::size_t>(labels.count),
+                         .barred = labels.barred,
+                         .always_classify = trainable};
+  const auto progress = [&](std::string_view stage, std::size_t done, std::size_t total) {
+    v1::CampaignEvent event;
+    event.mutable_stage()->set_round(number);
+    event.mutable_stage()->set_stage(std::string(stage));
+    event.mutable_stage()->set_done(static_cast<std::int64_t>(done));
+    event.mutable_stage()->set_total(static_cast<std::int64_t>(total));
+    events_.Publish(std::move(event));
+  };
+  return (trainable ? *runner_ : *cold_runner_).Run(input, progress, std::move(stop));
+}
+
+double CampaignRound::NoteChanges(const RoundResult& result) {
+  if (result.predicted.empty()) return 1;
+  const auto rows = static_cast<double>(result.predicted.size());
+  std::size_t same = 0;
+  for (std::size_t row = 0; row < last_predicted_.size(); ++row) {
+    same += last_predicted_[row] == result.predicted[row] ? 1 : 0;
+  }
+  last_predicted_ = result.predicted;
+  const double share = 1 - static_cast<double>(same) / rows;
+  stable_rounds_ = share <= plan_.stop.stable_share ? stable_rounds_ + 1 : 0;
+  return share;
+}
+
+absl::Status CampaignRound::StoreModel(std::int64_t number, std::int64_t sequence, const RoundResult& result) {
+  if (!result.model) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, classify::SerializeSvm(*result.model, pool_.features()));
+  FULCRUM_ASSIGN_OR_RETURN(storage::RecordModelRequest record,
+                           storage::WriteModelFile(store_.folder(), number, sequence, bytes));
+  return store_.Run(storage::RecordModel, std::move(record)).status();
+}
+
+absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequence, const RoundResult& result,
+                                        double seconds) {
+  const storage::RoundBatch batch = BatchOf(plan_, pool_, result);
+  FULCRUM_ASSIGN_OR_RETURN(const Labels labels, ReadLabels(sequence));
+  storage::CommitBatchRequest request;
+  request.round = number;
+  request.based_on = sequence;
+  for (const std::string& item : batch.items) request.items.push_back({.item = item, .cost = 0});
+  FULCRUM_ASSIGN_OR_RETURN(
+      request.files,
+      storage::WriteRoundFiles(store_.folder(), number, ScoresOf(plan_, pool_, result, labels.of_rows), batch));
+  FULCRUM_RETURN_IF_ERROR(store_.Run(storage::CommitBatch, std::move(request)).status());
+  v1::CampaignEvent event;
+  event.mutable_batch()->set_round(number);
+  event.mutable_batch()->set_items(static_cast<std::int64_t>(batch.items.size()));
+  event.mutable_batch()->set_value(result.selection.certificate.value);
+  event.mutable_batch()->set_bound(result.selection.certificate.upper_bound);
+  event.mutable_batch()->set_seconds(seconds);
+  events_.Publish(std::move(event));
+  return absl::OkStatus();
+}
+
+void CampaignRound::Announce(std::int64_t number, const Labels& labels, const RoundResult& result, double changed_share,
+                             std::optional<double> accuracy) {
+  if (!result.svm) return;
+  v1::CampaignEvent event;
+  v1::ModelTrained& model = *event.mutable_model();
+  model.set_round(number);
+  model.set_labels(labels.count);
+  model.set_support_vectors(static_cast<std::int64_t>(result.svm->support_vectors));
+  model.set_warm(result.svm->warm);
+  model.set_train_seconds(SecondsOf(result, "train"));
+  model.set_changed_share(changed_share);
+  if (accuracy) model.set_accuracy(*accuracy);
+  events_.Publish(std::move(event));
+}
+
+absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, std::stop_token stop) {
+  const auto begun = std::chrono::steady_clock::now();
+  const std::int64_t sequence = store_.status()->last_sequence;
+  FULCRUM_ASSIGN_OR_RETURN(const Labels labels, ReadLabels(sequence));
+  v1::CampaignEvent started;
+  started.mutable_round_started()->set_round(number);
+  started.mutable_round_started()->set_labels(labels.count);
+  events_.Publish(std::move(started));
+
+  Outcome outcome;
+  absl::StatusOr<RoundResult> result = Select(number, labels, std::move(stop));
+  if (result.status().code() == absl::StatusCode::kOutOfRange) {
+    outcome.over = std::string(result.status().message());
+    return outcome;
+  }
+  FULCRUM_RETURN_IF_ERROR(result.status());
+  const double changed_share = NoteChanges(*result);
+  if (result->model) outcome.accuracy = pool_.Accuracy(*result->model);
+  FULCRUM_RETURN_IF_ERROR(StoreModel(number, sequence, *result));
+  Announce(number, labels, *result, changed_share, outcome.accuracy);
+  outcome.over = StoppingReason(plan_.stop, {.labels = store_.status()->totals.labels,
+                                             .rounds = number - 1,
+                                             .accuracy = outcome.accuracy,
+                                             .stable_rounds = stable_rounds_});
+  if (outcome.over) return outcome;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  FULCRUM_RETURN_IF_ERROR(CommitBatch(number, sequence, *result, seconds));
+  return outcome;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,90 @@
+// `fulcrum token`: who may call the daemon.
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/commands/command_registry.h"
+#include "pipeline/services/token_book.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr char kFooter[] = R"(Roles:
+  annotator   takes tasks and labels them, as itself
+  reader      looks at campaigns, watches and exports them
+  admin       does everything
+
+A token is shown once, on standard output; only its hash is kept. Revoking works at once, the daemon need not restart.
+
+Example:
+  fulcrum token create --data ./data --name ada --role annotator > ada.token)";
+
+struct TokenFlags {
+  std::string data = {};
+  std::string name = {};
+  std::string role = "annotator";
+};
+
+absl::StatusOr<std::unique_ptr<TokenBook>> OpenBook(const TokenFlags& flags) {
+  std::error_code error;
+  std::filesystem::create_directories(flags.data, error);
+  if (error)
+    return absl::InvalidArgumentError(absl::StrCat("--data: cannot make '", flags.data, "': ", error.message()));
+  return TokenBook::Open(flags.data);
+}
+
+absl::Status CreateToken(const TokenFlags& flags) {
+  FULCRUM_ASSIGN_OR_RETURN(const Role role, ParseRole(flags.role));
+  FULCRUM_ASSIGN_OR_RETURN(const auto book, OpenBook(flags));
+  FULCRUM_ASSIGN_OR_RETURN(const std::string token, book->Create(flags.name, role));
+  std::printf("%s\n", token.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status ListTokens(const TokenFlags& flags) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto book, OpenBook(flags));
+  for (const TokenEntry& entry : book->List()) {
+    std::printf("%-24s %-10s %s\n", entry.name.c_str(), RoleName(entry.role).c_str(), entry.made_at.c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RevokeToken(const TokenFlags& flags) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto book, OpenBook(flags));
+  return book->Revoke(flags.name);
+}
+
+}  // namespace
+
+Command TokenCommand() {
+  return {.name = "token",
+          .group = "Daemon",
+          .summary = "Make, list and revoke the tokens that callers of the daemon need",
+          .add = [](CLI::App& app) -> CommandRun {
+            const auto flags = std::make_shared<TokenFlags>();
+            const auto chosen = std::make_shared<absl::Status (*)(const TokenFlags&)>(nullptr);
+            const auto add = [&](const std::string& name, const std::string& help,
+                                 absl::Status (*run)(const TokenFlags&)) {
+              CLI::App* sub = app.add_subcommand(name, help);
+              sub->add_option("--data", flags->data, "The daemon's data folder")->type_name("DIR")->required();
+              sub->callback([chosen, run] { *chosen = run; });
+              return sub;
+            };
+            CLI::App* create = add("create", "Make a token and print it", CreateToken);
+            create->add_option("--name", flags->name, "Whose it is; annotators act under this name")->required();
+            create->add_option("--role", flags->role, "annotator, reader or admin")->capture_default_str();
+            add("list", "Show who has a token", ListTokens);
+            add("revoke", "Take somebody's token back", RevokeToken)
+                ->add_option("--name", flags->name, "Whose")
+                ->required();
+            app.require_subcommand(1);
+            app.footer(kFooter);
+            return [flags, chosen] { return (*chosen)(*flags); };
+          }};
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,163 @@
+#include "pipeline/daemon.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/server_service.h"
+#include "pipeline/services/campaign_service.h"
+#include "pipeline/services/executor.h"
+#include "pipeline/services/gatekeeper.h"
+#include "pipeline/services/labeling_service.h"
+#include "pipeline/services/task_waiters.h"
+#include "pipeline/services/token_book.h"
+#include "pipeline/version.h"
+#include "spdlog/spdlog.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kExecutorThreads = 4;
+constexpr std::size_t kMostQueuedCalls = 256;
+
+bool IsLoopback(const std::string& address) {
+  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]:") || absl::StartsWith(address, "unix:");
+}
+
+absl::Status CheckDoor(const DaemonOptions& options) {
+  if (IsLoopback(options.server.address)) return absl::OkStatus();
+  if (options.server.tls_certificate.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("refusing to listen on ", options.server.address,
+                     " without TLS: tokens and labels would travel in the clear. Give --tls-cert "
+                     "and --tls-key, or listen on 127.0.0.1"));
+  }
+  if (!options.ask_for_tokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("refusing to listen on ", options.server.address,
+                     " without tokens: anybody could label and delete. Leave --no-tokens out, or "
+                     "listen on 127.0.0.1"));
+  }
+  return absl::OkStatus();
+}
+
+/// gRPC 1.51 stops accepting for good once the process has run out of file descriptors, so there had better be many.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+struct Daemon::Parts {
+  DaemonOptions options = {};
+  int fatal_event = -1;
+  std::mutex mutex;
+  absl::Status fatal;
+
+  std::unique_ptr<TokenBook> tokens;
+  std::unique_ptr<Gatekeeper> gatekeeper;
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<TaskWaiters> waiters;
+  std::unique_ptr<CampaignBook> campaigns;
+  std::unique_ptr<GrpcServer> server;
+
+  ~Parts() {
+    // Who waits is let go, then what answers calls goes, and what they use last. The campaigns' threads notify the
+    // waiters to the end.
+    if (waiters) waiters->Stop();
+    server.reset();
+    executor.reset();
+    campaigns.reset();
+    waiters.reset();
+    if (fatal_event >= 0) close(fatal_event);
+  }
+
+  void Fail(const absl::Status& status) {
+    {
+      const std::scoped_lock lock(mutex);
+      if (fatal.ok()) fatal = status;
+    }
+    const std::uint64_t one = 1;
+    if (write(fatal_event, &one, sizeof(one)) < 0) std::abort();
+  }
+
+  /// Everybody is woken where the campaign is over, to be told.
+  std::size_t OpenTasks(const std::string& name) const {
+    const auto campaign = campaigns->Find(name);
+    if (!campaign.ok() || (*campaign)->over()) return SIZE_MAX;
+    return (*campaign)->offers_tasks() ? (*campaign)->store().status()->open_slots : 0;
+  }
+};
+
+Daemon::Daemon(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Daemon::~Daemon() = default;
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
+  FULCRUM_RETURN_IF_ERROR(CheckDoor(options));
+  RaiseFileLimit();
+  auto parts = std::make_unique<Parts>();
+  Parts& it = *parts;
+  it.options = std::move(options);
+  it.fatal_event = eventfd(0, EFD_CLOEXEC);
+  if (it.fatal_event < 0) return absl::UnavailableError(absl::StrCat("eventfd: ", std::strerror(errno)));
+  it.waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenTasks(name); });
+  FULCRUM_ASSIGN_OR_RETURN(
+      it.campaigns, CampaignBook::Open({.data_folder = it.options.data_folder,
+                                        .pool_root = it.options.pool_root,
+                                        .on_change = [&it](const std::string& name) { it.waiters->Notify(name); },
+                                        .on_fatal = [&it](const absl::Status& status) { it.Fail(status); }}));
+  for (const auto& [name, status] : it.campaigns->broken()) {
+    spdlog::error("campaign={} cannot be opened: {}", name, std::string(status.message()));
+  }
+  if (it.options.ask_for_tokens) {
+    FULCRUM_ASSIGN_OR_RETURN(it.tokens, TokenBook::Open(it.options.data_folder));
+  }
+  it.gatekeeper = std::make_unique<Gatekeeper>(it.tokens.get());
+  it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
+  std::vector<RegisteredService> services;
+  services.push_back({"fulcrum.v1.ServerService", std::make_shared<ServerService>(ProgramVersion(), LibraryVersions())});
+  services.push_back(
+      {"fulcrum.v1.LabelingService", std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters)});
+  services.push_back(
+      {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.gatekeeper, *it.executor)});
+  FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));
+  return std::unique_ptr<Daemon>(new Daemon(std::move(parts)));
+}
+
+int Daemon::port() const {
+  return parts_->server->port();
+}
+
+absl::Status Daemon::Wait(int signals) {
+  pollfd events[] = {{.fd = signals, .events = POLLIN, .revents = 0},
+                     {.fd = parts_->fatal_event, .events = POLLIN, .revents = 0}};
+  while (poll(events, 2, -1) < 0 && errno == EINTR) {
+  }
+  const std::scoped_lock lock(parts_->mutex);
+  return parts_->fatal;
+}
+
+absl::Status Daemon::Stop() {
+  parts_->waiters->Stop();
+  const absl::Status status = parts_->server->Stop(parts_->options.stop_time);
+  parts_.reset();
+  return status;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,96 @@
+#include "pipeline/serve_config.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/experiment/spec_reader.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr char kDefaultAddress[] = "127.0.0.1:7410";
+constexpr double kLongestStop = 3600;
+
+absl::StatusOr<YAML::Node> LoadYaml(const std::string& path) {
+  if (!std::filesystem::exists(path))
+    return absl::NotFoundError(absl::StrCat("there is no configuration '", path, "'"));
+  try {
+    return YAML::LoadFile(path);
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.what()));
+  }
+}
+
+bool ReadSwitch(SpecFields& fields, const std::string& name, bool fallback) {
+  return fields.Choice(name, {"false", "true"}, fallback ? 1 : 0) == 1;
+}
+
+absl::Status ReadConfig(const std::string& path, DaemonOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(const YAML::Node document, LoadYaml(path));
+  SpecProblems problems(path);
+  SpecFields fields(problems, document, "");
+  options.data_folder = fields.Text("data", "");
+  options.pool_root = fields.Text("pools", ".");
+  options.server.address = fields.Text("listen", kDefaultAddress);
+  options.ask_for_tokens = ReadSwitch(fields, "tokens", true);
+  options.server.reflection = ReadSwitch(fields, "reflection", false);
+  const double seconds = fields.Number("stop_seconds", 20, {.low = 0, .high = kLongestStop});
+  options.stop_time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  if (const YAML::Node tls = fields.Take("tls"); tls.IsDefined()) {
+    SpecFields files(problems, tls, "tls");
+    options.server.tls_certificate = files.RequiredText("cert");
+    options.server.tls_key = files.RequiredText("key");
+    options.server.tls_client_authorities = files.Text("client_ca", "");
+    files.RejectOthers();
+  }
+  fields.RejectOthers();
+  return problems.ToStatus();
+}
+
+absl::Status CheckFile(const std::string& option, const std::string& path) {
+  if (path.empty() || std::filesystem::is_regular_file(path)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(option, ": there is no file '", path, "'"));
+}
+
+}  // namespace
+
+void AddServeOptions(CLI::App& app, ServeFlags& flags) {
+  app.add_option("--config", flags.config, "YAML file with the options below")->type_name("FILE");
+  app.add_option("--data", flags.data, "Folder of campaigns and tokens; made where it is absent")->type_name("DIR");
+  app.add_option("--pools", flags.pools, "Folder that pools are read from (default: the current one)")
+      ->type_name("DIR");
+  app.add_option("--listen", flags.listen, "Address to listen on (default: 127.0.0.1:7410); others need TLS")
+      ->type_name("HOST:PORT");
+  app.add_option("--tls-cert", flags.tls_cert, "Certificate chain, PEM; read again when it changes")->type_name("FILE");
+  app.add_option("--tls-key", flags.tls_key, "Its private key, PEM")->type_name("FILE");
+  app.add_option("--tls-client-ca", flags.tls_client_ca, "Ask clients for certificates of these authorities")
+      ->type_name("FILE");
+  app.add_flag("--no-tokens", flags.no_tokens, "Let anybody on this machine do everything; on loopback only");
+  app.add_flag("--reflection", flags.reflection, "Let clients list the services");
+}
+
+absl::StatusOr<DaemonOptions> ResolveServeOptions(const ServeFlags& flags) {
+  DaemonOptions options;
+  options.server.address = kDefaultAddress;
+  if (!flags.config.empty()) FULCRUM_RETURN_IF_ERROR(ReadConfig(flags.config, options));
+  if (flags.data) options.data_folder = *flags.data;
+  if (flags.pools) options.pool_root = *flags.pools;
+  if (flags.listen) options.server.address = *flags.listen;
+  if (flags.tls_cert) options.server.tls_certificate = *flags.tls_cert;
+  if (flags.tls_key) options.server.tls_key = *flags.tls_key;
+  if (flags.tls_client_ca) options.server.tls_client_authorities = *flags.tls_client_ca;
+  if (flags.no_tokens) options.ask_for_tokens = false;
+  if (flags.reflection) options.server.reflection = true;
+  if (options.data_folder.empty())
+    return absl::InvalidArgumentError("--data (or 'data' in the configuration) must name a folder");
+  if (options.server.tls_certificate.empty() != options.server.tls_key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key belong together; one of them is missing");
+  }
+  FULCRUM_RETURN_IF_ERROR(CheckFile("--tls-cert", options.server.tls_certificate));
+  FULCRUM_RETURN_IF_ERROR(CheckFile("--tls-key", options.server.tls_key));
+  FULCRUM_RETURN_IF_ERROR(CheckFile("--tls-client-ca", options.server.tls_client_authorities));
+  return options;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,31 @@
+// How the daemon is set up: from a YAML file and the command line, which goes before it. Plain functions and values.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "CLI/App.hpp"
+#include "absl/status/statusor.h"
+#include "pipeline/daemon.h"
+
+namespace fulcrum::pipeline {
+
+/// What was given on the command line.
+struct ServeFlags {
+  std::string config = {};
+  std::optional<std::string> data = {};
+  std::optional<std::string> pools = {};
+  std::optional<std::string> listen = {};
+  std::optional<std::string> tls_cert = {};
+  std::optional<std::string> tls_key = {};
+  std::optional<std::string> tls_client_ca = {};
+  bool no_tokens = false;
+  bool reflection = false;
+};
+
+void AddServeOptions(CLI::App& app, ServeFlags& flags);
+
+/// InvalidArgument with everything that is wrong with the file, or with what is missing.
+absl::StatusOr<DaemonOptions> ResolveServeOptions(const ServeFlags& flags);
+
+}  // namespace fulcrum::pipeline

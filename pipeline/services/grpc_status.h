@@ -1,0 +1,12 @@
+// From our errors to gRPC's, in one place. The codes are the same ones.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace fulcrum::pipeline {
+
+grpc::Status ToGrpcStatus(const absl::Status& status);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,114 @@
+#include "pipeline/services/labeling_service.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/services/grpc_status.h"
+#include "pipeline/services/label_requests.h"
+#include "pipeline/services/work_stream.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestWait{60'000};
+constexpr int kMostTasks = 1000;
+
+/// Admits a call, checks it, and carries it out: `act` gets the campaign, the annotator and what to call at the end.
+template <typename Request, typename Response, typename Parts, typename Act>
+grpc::ServerUnaryReactor* Handle(const LabelingService& service, grpc::CallbackServerContext* context,
+                                 const Request& request, const Parts& parts, Response* response, Act act) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<LabelingCall> call = service.Admit(*context, request.campaign(), request.annotator());
+  absl::Status status = call.status();
+  if (status.ok()) status = CheckRequest(request.request_id(), parts.size());
+  if (!status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
+  // The campaign is held by the answer, so that it cannot go before the store has given it.
+  act(*call->campaign, call->annotator, request, [reactor, response, held = call->campaign](Response answer) {
+    *response = std::move(answer);
+    reactor->Finish(grpc::Status::OK);
+  });
+  return reactor;
+}
+
+absl::Status CheckAcquire(const v1::AcquireTasksRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckRequest(request.request_id(), 0));
+  if (request.max_tasks() >= 1 && request.max_tasks() <= kMostTasks) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'max_tasks' is ", request.max_tasks(), "; it must lie in 1 to ", kMostTasks));
+}
+
+}  // namespace
+
+absl::StatusOr<LabelingCall> LabelingService::Admit(const grpc::ServerContextBase& context, const std::string& campaign,
+                                                    const std::string& annotator) const {
+  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
+  LabelingCall call;
+  FULCRUM_ASSIGN_OR_RETURN(call.annotator, Gatekeeper::AnnotatorOf(caller, annotator));
+  FULCRUM_ASSIGN_OR_RETURN(call.campaign, campaigns_.Find(campaign));
+  return call;
+}
+
+grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerContext* context,
+                                                        const v1::AcquireTasksRequest* request,
+                                                        v1::AcquireTasksResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<LabelingCall> call = Admit(*context, request->campaign(), request->annotator());
+  absl::Status status = call.status();
+  if (status.ok()) status = CheckAcquire(*request);
+  if (!status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
+  const auto asked =
+      std::chrono::milliseconds(google::protobuf::util::TimeUtil::DurationToMilliseconds(request->wait()));
+  const auto wait = std::clamp(asked, std::chrono::milliseconds(0), kLongestWait);
+  acquirer_.Acquire({.campaign = call->campaign,
+                     .annotator = call->annotator,
+                     .request_id = request->request_id(),
+                     .most = request->max_tasks(),
+                     .until = TaskWaiters::Clock::now() + wait,
+                     .gone = [context] { return context->IsCancelled(); }},
+                    [reactor, response](absl::StatusOr<v1::AcquireTasksResponse> answer) {
+                      if (answer.ok()) *response = *std::move(answer);
+                      reactor->Finish(ToGrpcStatus(answer.status()));
+                    });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* LabelingService::RenewLeases(grpc::CallbackServerContext* context,
+                                                       const v1::RenewLeasesRequest* request,
+                                                       v1::RenewLeasesResponse* response) {
+  return Handle(*this, context, *request, request->leases(), response, pipeline::RenewLeases);
+}
+
+grpc::ServerUnaryReactor* LabelingService::SubmitLabels(grpc::CallbackServerContext* context,
+                                                        const v1::SubmitLabelsRequest* request,
+                                                        v1::SubmitLabelsResponse* response) {
+  return Handle(*this, context, *request, request->labels(), response, pipeline::SubmitLabels);
+}
+
+grpc::ServerUnaryReactor* LabelingService::SkipTasks(grpc::CallbackServerContext* context,
+                                                     const v1::SkipTasksRequest* request,
+                                                     v1::SkipTasksResponse* response) {
+  return Handle(*this, context, *request, request->skips(), response, pipeline::SkipTasks);
+}
+
+grpc::ServerUnaryReactor* LabelingService::ReleaseTasks(grpc::CallbackServerContext* context,
+                                                        const v1::ReleaseTasksRequest* request,
+                                                        v1::ReleaseTasksResponse* response) {
+  return Handle(*this, context, *request, request->leases(), response, pipeline::ReleaseTasks);
+}
+
+grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* LabelingService::Work(
+    grpc::CallbackServerContext* context) {
+  return WorkStream::Begin(*this, acquirer_, *context);
+}
+
+}  // namespace fulcrum::pipeline

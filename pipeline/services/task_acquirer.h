@@ -1,0 +1,51 @@
+// Takes tasks for a worker, and waits for some where there are none.
+//
+// Never blocks: the answer comes through a callback, on one of the store's or the waiters' threads. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "fulcrum/v1/labeling_service.pb.h"
+#include "pipeline/campaign/campaign.h"
+#include "pipeline/services/task_waiters.h"
+#include "storage/lease_rules.h"
+
+namespace fulcrum::pipeline {
+
+struct AcquireCall {
+  std::shared_ptr<Campaign> campaign = {};
+  std::string annotator = {};
+  std::string request_id = {};
+  std::int64_t most = 1;
+  TaskWaiters::Clock::time_point until = {};
+  /// Whether the worker has gone meanwhile: it then gets nothing.
+  std::function<bool()> gone = {};
+};
+
+class TaskAcquirer {
+ public:
+  using Done = std::function<void(absl::StatusOr<v1::AcquireTasksResponse>)>;
+
+  /// `waiters` must outlive it.
+  explicit TaskAcquirer(TaskWaiters& waiters) : waiters_(waiters) {}
+
+  void Acquire(AcquireCall call, Done done) { Try(std::make_shared<Attempt>(std::move(call), std::move(done)), false); }
+
+ private:
+  struct Attempt {
+    AcquireCall call = {};
+    Done done = {};
+  };
+  void Try(const std::shared_ptr<Attempt>& attempt, bool again);
+  void Receive(const std::shared_ptr<Attempt>& attempt, bool again, absl::StatusOr<storage::AcquireAnswer> answer);
+  void WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool again);
+  void Resume(const std::shared_ptr<Attempt>& attempt, Wake why);
+
+  TaskWaiters& waiters_;
+};
+
+}  // namespace fulcrum::pipeline

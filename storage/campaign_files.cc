@@ -1,0 +1,101 @@
+#include "storage/campaign_files.h"
+
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "arrow/builder.h"
+#include "arrow/table.h"
+#include "stages/core/atomic_file.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/arrow_status.h"
+#include "stages/ingest/parquet_file.h"
+#include "storage/checksum.h"
+
+namespace fulcrum::storage {
+namespace {
+
+template <typename Builder, typename Values>
+arrow::Result<std::shared_ptr<arrow::Array>> ToArray(const Values& values) {
+  Builder builder;
+  ARROW_RETURN_NOT_OK(builder.Reserve(static_cast<std::int64_t>(values.size())));
+  for (const auto& value : values) ARROW_RETURN_NOT_OK(builder.Append(value));
+  return builder.Finish();
+}
+
+arrow::Result<std::shared_ptr<arrow::Table>> ToTable(const RoundScores& scores) {
+  ARROW_ASSIGN_OR_RAISE(const auto items, ToArray<arrow::StringBuilder>(scores.items));
+  ARROW_ASSIGN_OR_RAISE(const auto predicted, ToArray<arrow::StringBuilder>(scores.predicted));
+  ARROW_ASSIGN_OR_RAISE(const auto labeled, ToArray<arrow::BooleanBuilder>(scores.labeled));
+  ARROW_ASSIGN_OR_RAISE(const auto leverage, ToArray<arrow::DoubleBuilder>(scores.leverage));
+  return arrow::Table::Make(
+      arrow::schema({arrow::field("id", arrow::utf8()), arrow::field("class", arrow::utf8()),
+                     arrow::field("labeled", arrow::boolean()), arrow::field("leverage", arrow::float64())}),
+      {items, predicted, labeled, leverage});
+}
+
+arrow::Result<std::shared_ptr<arrow::Table>> ToTable(const RoundBatch& batch) {
+  std::vector<std::int64_t> ranks;
+  for (std::size_t i = 0; i < batch.items.size(); ++i) ranks.push_back(static_cast<std::int64_t>(i) + 1);
+  ARROW_ASSIGN_OR_RAISE(const auto rank, ToArray<arrow::Int64Builder>(ranks));
+  ARROW_ASSIGN_OR_RAISE(const auto items, ToArray<arrow::StringBuilder>(batch.items));
+  ARROW_ASSIGN_OR_RAISE(const auto predicted, ToArray<arrow::StringBuilder>(batch.predicted));
+  ARROW_ASSIGN_OR_RAISE(const auto leverage, ToArray<arrow::DoubleBuilder>(batch.leverage));
+  ARROW_ASSIGN_OR_RAISE(const auto gain, ToArray<arrow::DoubleBuilder>(batch.gain));
+  return arrow::Table::Make(
+      arrow::schema({arrow::field("rank", arrow::int64()), arrow::field("id", arrow::utf8()),
+                     arrow::field("class", arrow::utf8()), arrow::field("leverage", arrow::float64()),
+                     arrow::field("gain", arrow::float64())}),
+      {rank, items, predicted, leverage, gain});
+}
+
+template <typename Columns>
+absl::StatusOr<std::string> WriteRoundFile(const CampaignFolder& folder, const std::string& name,
+                                           const Columns& columns) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto table, ingest::FromArrow(ToTable(columns), absl::StrCat("preparing ", name)));
+  FULCRUM_RETURN_IF_ERROR(
+      ingest::FromArrow(table->Validate(), absl::StrCat("preparing ", name, ", whose columns differ in length")));
+  FULCRUM_RETURN_IF_ERROR(ingest::WriteParquetFile(*table, folder.File(name)));
+  FULCRUM_RETURN_IF_ERROR(SyncFolder(folder.rounds()));
+  return name;
+}
+
+}  // namespace
+
+absl::StatusOr<RecordModelRequest> WriteModelFile(const CampaignFolder& folder, std::int64_t round,
+                                                  std::int64_t trained_on, std::string_view bytes) {
+  const std::string name = absl::StrFormat("models/%06d-%012d.model", round, trained_on);
+  FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(folder.File(name)));
+  FULCRUM_RETURN_IF_ERROR(file.Write(bytes));
+  FULCRUM_RETURN_IF_ERROR(file.Commit());
+  Checksum checksum;
+  checksum.Add({bytes.data(), bytes.size()});
+  return RecordModelRequest{.round = round, .trained_on = trained_on, .file = name, .checksum = checksum.ToText()};
+}
+
+absl::StatusOr<std::string> ReadModelFile(const CampaignFolder& folder, const StoredModel& model) {
+  const std::string path = folder.File(model.file);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("the model '", path, "' is missing; restore a backup"));
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  Checksum checksum;
+  checksum.Add(bytes.str());
+  if (checksum.ToText() == model.checksum) return bytes.str();
+  return absl::DataLossError(absl::StrCat("the model '", path, "' is damaged: its checksum is ", checksum.ToText(),
+                                          ", not ", model.checksum, "; train again or restore a backup"));
+}
+
+absl::StatusOr<std::vector<std::string>> WriteRoundFiles(const CampaignFolder& folder, std::int64_t round,
+                                                         const RoundScores& scores, const RoundBatch& batch) {
+  std::vector<std::string> names(2);
+  FULCRUM_ASSIGN_OR_RETURN(names[0],
+                           WriteRoundFile(folder, absl::StrFormat("rounds/%06d-scores.parquet", round), scores));
+  FULCRUM_ASSIGN_OR_RETURN(names[1],
+                           WriteRoundFile(folder, absl::StrFormat("rounds/%06d-batch.parquet", round), batch));
+  return names;
+}
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,45 @@
+// The files beside a campaign's database: models, and each round's scores and batch.
+//
+// A file is written whole, made durable together with its name, and only then told of in the log; one that the log does
+// not name is a leftover of something interrupted and will be replaced. Stateless; one file is handled by one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/campaign_folder.h"
+#include "storage/campaign_records.h"
+#include "storage/round_rules.h"
+
+namespace fulcrum::storage {
+
+/// Writes a model's bytes; what comes back is to be recorded with RecordModel.
+absl::StatusOr<RecordModelRequest> WriteModelFile(const CampaignFolder& folder, std::int64_t round,
+                                                  std::int64_t trained_on, std::string_view bytes);
+/// NotFound or DataLoss where the file is not what was recorded.
+absl::StatusOr<std::string> ReadModelFile(const CampaignFolder& folder, const StoredModel& model);
+
+/// Columns of equal length: what a round knew of every row it looked at.
+struct RoundScores {
+  std::vector<std::string> items = {};
+  std::vector<std::string> predicted = {};  ///< class
+  std::vector<bool> labeled = {};
+  std::vector<double> leverage = {};
+};
+
+/// The batch, best first, and why.
+struct RoundBatch {
+  std::vector<std::string> items = {};
+  std::vector<std::string> predicted = {};
+  std::vector<double> leverage = {};
+  std::vector<double> gain = {};
+};
+
+/// Writes both as Parquet; what comes back are the names for CommitBatchRequest::files.
+absl::StatusOr<std::vector<std::string>> WriteRoundFiles(const CampaignFolder& folder, std::int64_t round,
+                                                         const RoundScores& scores, const RoundBatch& batch);
+
+}  // namespace fulcrum::storage

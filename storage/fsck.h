@@ -1,0 +1,33 @@
+// Checks a campaign from the disk up, and rebuilds what is derived from its log.
+//
+// Checking needs no lock and sees one moment of a campaign that somebody else may be writing; rebuilding needs the
+// campaign for itself. Functions for one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace fulcrum::storage {
+
+struct FsckReport {
+  std::int64_t events = 0;
+  std::int64_t labels = 0;
+  std::int64_t items = 0;
+  std::int64_t rounds = 0;
+  std::int64_t models = 0;
+  std::int64_t tables_through = 0;         ///< the last event that the derived tables include
+  std::vector<std::string> problems = {};  ///< empty: all is well
+};
+
+/// Looks at: the database's pages; the schema and the triggers that protect the log; every event, by replaying it; the
+/// derived tables, against the replay; the files of rounds and models. An error is something that prevents looking.
+absl::StatusOr<FsckReport> CheckCampaign(const std::string& folder);
+
+/// Migrates the schema and writes the derived tables anew from the log. Unavailable where the campaign is open.
+absl::Status RebuildCampaign(const std::string& folder);
+
+}  // namespace fulcrum::storage

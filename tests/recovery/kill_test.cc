@@ -1,0 +1,104 @@
+// A process that works on a campaign is killed at random points, again and again; what it promised must hold.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "stages/core/random.h"
+#include "storage/campaign_store.h"
+#include "storage/fsck.h"
+#include "tests/recovery/outside_ledger.h"
+#include "tests/recovery/victim.h"
+#include "tests/support/fault_vfs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace fulcrum::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr int kKillsPerCampaign = 50;
+
+class KillTest : public ::testing::Test {
+ protected:
+  std::string Folder() const { return directory_->File("campaign"); }
+
+  void StartCampaign() {
+    directory_ = std::make_unique<TemporaryDirectory>();
+    ledger_ = {};
+    storage::CampaignSettings settings;
+    settings.lease_time = std::chrono::minutes(5);
+    settings.overlap = 2;
+    settings.most_votes = 3;
+    settings.policy = {.soft_time = std::chrono::minutes(10), .soft_share = 0.3};
+    ASSERT_TRUE(storage::CampaignStore::Create(Folder(), settings).ok());
+  }
+
+  /// Starts the victim, and kills it after `entries` from outside, or has it killed inside its `operation`-th write or
+  /// sync. What it sent until then is in the ledger.
+  void RunAndKill(int run, std::uint64_t seed, std::int64_t entries, std::int64_t operation) {
+    int channel[2];
+    ASSERT_EQ(pipe(channel), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      close(channel[0]);
+      FaultVfs vfs;
+      if (operation > 0) vfs.Arm(DiskFault::kKill, operation);
+      const std::string end = RunVictim({.folder = Folder(), .seed = seed, .run = run, .pipe = channel[1]}, ledger_);
+      std::fprintf(stderr, "the victim ended by itself: %s\n", end.c_str());
+      _exit(1);
+    }
+    close(channel[1]);
+    Entry entry;
+    for (std::int64_t count = 0; read(channel[0], &entry, sizeof(entry)) == sizeof(entry); ++count) {
+      ledger_.Add(entry);
+      if (operation == 0 && count == entries) kill(child, SIGKILL);
+    }
+    close(channel[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the victim was not killed, status " << status;
+  }
+
+  void CheckDerivedState() {
+    const auto report = storage::CheckCampaign(Folder());
+    ASSERT_TRUE(report.ok()) << report.status();
+    ASSERT_THAT(report->problems, IsEmpty());
+  }
+
+  std::unique_ptr<TemporaryDirectory> directory_;
+  OutsideLedger ledger_;
+};
+
+TEST_F(KillTest, WhatWasAnsweredSurvivesAnyKill) {
+  Random random(20261116);
+  std::size_t answers = 0;
+  std::int64_t late = 0;
+  for (int run = 0; run < FULCRUM_RECOVERY_KILLS; ++run) {
+    if (run % kKillsPerCampaign == 0) StartCampaign();
+    const std::uint64_t seed = random.Next();
+    const auto entries = static_cast<std::int64_t>(random.Below(40));
+    const std::int64_t operation = run % 2 == 0 ? 0 : 1 + static_cast<std::int64_t>(random.Below(120));
+    ASSERT_NO_FATAL_FAILURE(RunAndKill(run, seed, entries, operation));
+    ASSERT_THAT(ledger_.Check(Folder()), IsEmpty()) << "after kill " << run << ", seed " << seed;
+    ASSERT_NO_FATAL_FAILURE(CheckDerivedState()) << "after kill " << run << ", seed " << seed;
+    if (run % kKillsPerCampaign != kKillsPerCampaign - 1 && run != FULCRUM_RECOVERY_KILLS - 1) continue;
+    answers += ledger_.answers().size();
+    const auto store = storage::CampaignStore::Open(Folder());
+    ASSERT_TRUE(store.ok()) << store.status();
+    late += (*store)->status()->totals.late_labels;
+    ASSERT_TRUE((*store)->WriteDerivedTables().ok());
+    ASSERT_NO_FATAL_FAILURE(CheckDerivedState());
+  }
+  // Otherwise little was tried.
+  EXPECT_GT(answers, 5u * FULCRUM_RECOVERY_KILLS);
+  EXPECT_GT(late, FULCRUM_RECOVERY_KILLS / 20);
+  RecordProperty("answers", static_cast<int>(answers));
+}
+
+}  // namespace
+}  // namespace fulcrum::testing

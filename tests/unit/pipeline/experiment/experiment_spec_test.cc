@@ -1,0 +1,112 @@
+#include "pipeline/experiment/experiment_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace fulcrum::pipeline {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kGood[] = R"(
+name: two
+runs: 3
+rounds: 20
+strategies:
+  - alevs
+  - {name: wide, strategy: alevs, tau: 0.9}
+compare: {subject: alevs, spans: [[1, 10], [11, 20]], notes: {wide: because}}
+tasks:
+  - name: a
+    data: a.csv
+    leverage_kernel: {type: poly, c: 2, degree: 4}
+    tau: 0.75
+    paper: {wide: [1/2/7, 10/0/0]}
+  - name: b
+    generate: {problem: ringnorm, rows: 100, mean_factor: 2}
+)";
+
+TEST(ExperimentSpec, ReadsEveryField) {
+  const auto spec = ParseExperimentSpec(kGood, "x.yaml");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->runs, 3u);
+  EXPECT_EQ(spec->strategies[1].name, "wide");
+  EXPECT_EQ(spec->strategies[1].strategy, "alevs");
+  EXPECT_EQ(spec->strategies[1].tau, 0.9);
+  EXPECT_EQ(spec->comparison.spans[1].first, 11u);
+  EXPECT_EQ(spec->tasks[0].leverage_kernel.type, kernel::KernelType::kPoly);
+  EXPECT_EQ(spec->tasks[0].leverage_kernel.degree, 4);
+  EXPECT_EQ(spec->tasks[0].paper.at("wide")[0].loss, 7u);
+  ASSERT_TRUE(spec->tasks[1].generated.has_value());
+  EXPECT_EQ(spec->tasks[1].generated->problem.mean_factor, 2);
+}
+
+TEST(ExperimentSpec, ReportsEveryProblemAtOnceWithLineAndPath) {
+  const auto spec = ParseExperimentSpec(R"(
+name: bad
+runs: many
+rouns: 5
+strategies: [best]
+tasks:
+  - name: a
+    data: a.csv
+    tau: 1.5
+    generate: {problem: threenorm}
+  - data: b.csv
+    leverage_kernel: {type: rbf, sigma: -1}
+    starts: s.csv
+)",
+                                        "bad.yaml");
+  ASSERT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument);
+  const std::string message(spec.status().message());
+  EXPECT_THAT(message, HasSubstr("bad.yaml has 9 problems"));
+  EXPECT_THAT(message, HasSubstr("line 3: runs: is 'many'; it must be a whole number"));
+  EXPECT_THAT(message, HasSubstr("line 4: rouns: is no field of an experiment; did you mean 'rounds'?"));
+  EXPECT_THAT(message, HasSubstr("strategies[0]: there is no strategy 'best'"));
+  EXPECT_THAT(message, HasSubstr("line 9: tasks[0].tau: is '1.5'; it must be a number above 0 and at most 1"));
+  EXPECT_THAT(message, HasSubstr("tasks[0].generate.problem: is 'threenorm'; it must be ringnorm or twonorm"));
+  EXPECT_THAT(message, HasSubstr("tasks[0].data: exactly one of"));
+  EXPECT_THAT(message, HasSubstr("tasks[1].name: is missing"));
+  EXPECT_THAT(message, HasSubstr("tasks[1].leverage_kernel.sigma: is '-1'"));
+  EXPECT_THAT(message, HasSubstr("tasks[1].starts: needs train_splits"));
+}
+
+TEST(ExperimentSpec, SubjectPaperCountsAndNamesMustFit) {
+  const auto message = [](const std::string& more) {
+    const auto spec = ParseExperimentSpec("name: n\nstrategies: [alevs, random]\n" + more, "x");
+    return std::string(spec.status().message());
+  };
+  EXPECT_THAT(message("tasks: [{name: a, data: a}]\ncompare: {subject: quire}"), HasSubstr("none of the strategies"));
+  EXPECT_THAT(message("tasks: [{name: a, data: a, paper: {random: [1/2/3, 4/5/6]}}]\ncompare: {subject: alevs}"),
+              HasSubstr("tasks[0].paper.random: must be a list of 1 counts"));
+  EXPECT_THAT(message("tasks: [{name: a, data: a, paper: {random: [1/2]}}]\ncompare: {subject: alevs}"),
+              HasSubstr("tasks[0].paper.random[0]: must be win/tie/loss"));
+  EXPECT_THAT(message("tasks: [{name: a, data: a}, {name: a, data: b}]"), HasSubstr("the name 'a' comes twice"));
+  EXPECT_THAT(message("tasks: 7"), HasSubstr("tasks: is '7'; it must be a list"));
+  EXPECT_THAT(message("tasks: [{name: a, data: a}]"), Not(HasSubstr("problem")));
+}
+
+TEST(ExperimentSpec, WhatIsNoYamlSaysWhere) {
+  const auto spec = ParseExperimentSpec("name: [1, 2\ntasks: }", "broken.yaml");
+  EXPECT_THAT(std::string(spec.status().message()), HasSubstr("broken.yaml is no YAML: "));
+  EXPECT_THAT(std::string(spec.status().message()), HasSubstr("line 2"));
+}
+
+TEST(ExperimentSpec, TheShippedOnesAreGood) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(FULCRUM_SOURCE_DIR) + "/experiments")) {
+    const auto spec = LoadExperimentSpec(entry.path().string());
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    ++count;
+  }
+  EXPECT_EQ(count, 5u);
+  EXPECT_EQ(LoadExperimentSpec(std::string(FULCRUM_SOURCE_DIR) + "/experiments/paper_sequential.yaml")->tasks.size(),
+            8u);
+  EXPECT_EQ(LoadExperimentSpec(std::string(FULCRUM_SOURCE_DIR) + "/experiments/paper_batch.yaml")->tasks.size(), 6u);
+}
+
+}  // namespace
+}  // namespace fulcrum::pipeline

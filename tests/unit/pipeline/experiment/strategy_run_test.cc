@@ -1,0 +1,185 @@
+// The lean rounds of an experiment against the flow graph's, and the table of inner products against features.
+
+#include "pipeline/experiment/strategy_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "pipeline/experiment/metrics.h"
+#include "pipeline/experiment/run_data.h"
+#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_trainer.h"
+#include "stages/kernel/kernel_block.h"
+#include "tests/support/matrices.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kRows = 240;
+
+/// Two clouds; every third row is of class 1.
+TaskData Clouds() {
+  TaskData data;
+  data.features = testing::RandomMatrix(kRows, 5, 3);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    data.labels.push_back(row % 3 == 0 ? 1 : 0);
+    if (row % 3 == 0) data.features(row, 0) += 1.6;
+  }
+  data.class_names = {"a", "b"};
+  data.positive = 1;
+  return data;
+}
+
+Split EvenAndOdd() {
+  Split split;
+  for (RowIndex row = 0; row < kRows; ++row) (row % 2 == 0 ? split.train : split.test).push_back(row);
+  split.start = {0, 2, 4, 6};
+  return split;
+}
+
+RoundSpec SpecOf(const std::string& strategy, std::size_t batch) {
+  RoundSpec spec;
+  spec.strategy = strategy;
+  spec.batch = batch;
+  spec.seed = 5;
+  spec.svm.seed = 5;
+  // Warm and cold trainings agree to the tolerance; the curves of this test must not see it.
+  spec.svm.tolerance = 1e-9;
+  return spec;
+}
+
+/// The halves, normalised by the tests' own code: the statistics of the training half for both.
+struct Halves {
+  Matrix<double> train;
+  Matrix<double> test;
+};
+
+Halves ReferenceHalves(const TaskData& data, const Split& split) {
+  const auto rows_of = [&](const RowList& rows) {
+    Matrix<double> half(rows.size(), data.features.cols());
+    for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(data.features.row(rows[i]), half.row(i).begin());
+    return half;
+  };
+  Halves halves{rows_of(split.train), rows_of(split.test)};
+  for (std::size_t col = 0; col < data.features.cols(); ++col) {
+    double mean = 0, squares = 0;
+    const auto count = static_cast<double>(split.train.size());
+    for (std::size_t i = 0; i < split.train.size(); ++i) mean += halves.train(i, col) / count;
+    for (std::size_t i = 0; i < split.train.size(); ++i) squares += std::pow(halves.train(i, col) - mean, 2);
+    for (Matrix<double>* half : {&halves.train, &halves.test}) {
+      for (std::size_t i = 0; i < half->rows(); ++i) {
+        (*half)(i, col) = ((*half)(i, col) - mean) / std::sqrt(squares / (count - 1));
+      }
+    }
+  }
+  for (Matrix<double>* half : {&halves.train, &halves.test}) {
+    for (std::size_t i = 0; i < half->rows(); ++i) {
+      double squares = 0;
+      for (const double value : half->row(i)) squares += value * value;
+      for (double& value : half->row(i)) value /= std::sqrt(squares);
+    }
+  }
+  return halves;
+}
+
+/// The curve by a RoundRunner, and a cold training on plain features and a test from scratch each round.
+std::vector<CurvePoint> ReferenceCurve(const RoundSpec& spec, std::size_t rounds, const TaskData& data,
+                                       const Split& split, const kernel::Features& pool) {
+  Halves halves = ReferenceHalves(data, split);
+  const kernel::DenseFeatures train(std::move(halves.train)), test(std::move(halves.test));
+  std::vector<ClassIndex> labels(train.rows(), kUnlabeled), truth;
+  for (const RowIndex row : split.test) truth.push_back(data.labels[row]);
+  const auto label = [&](std::size_t i) { labels[i] = data.labels[split.train[i]]; };
+  for (const RowIndex row : split.start) {
+    label(static_cast<std::size_t>(std::ranges::lower_bound(split.train, row) - split.train.begin()));
+  }
+  RoundRunner runner(spec, pool);
+  std::vector<CurvePoint> points;
+  std::size_t queries = 0, positives = 0;
+  for (std::size_t round = 0; round <= rounds; ++round) {
+    classify::SvmTrainer trainer(spec.svm, train);
+    const auto model = trainer.Train(labels, 2);
+    const auto predicted = classify::VoteClasses(*model, classify::DecisionValues(*model, train, test).view());
+    points.push_back({.round = round,
+                      .labels = 4 + queries,
+                      .accuracy = Accuracy(predicted, truth),
+                      .f1 = F1Score(predicted, truth, data.positive),
+                      .queried_positive_share = static_cast<double>(positives) / static_cast<double>(queries)});
+    const auto result = runner.Run({.class_count = 2, .labels = labels, .predictions = {}, .queries_so_far = queries});
+    if (!result.ok()) break;
+    for (const select::Pick& pick : result->selection.picks) {
+      label(pick.row);
+      ++queries;
+      positives += labels[pick.row] == data.positive ? 1 : 0;
+    }
+  }
+  return points;
+}
+
+class StrategyRunTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(StrategyRunTest, GivesTheCurveOfTheFlowGraphsRounds) {
+  const TaskData data = Clouds();
+  const Split split = EvenAndOdd();
+  const auto run = RunData::Make(data, split);
+  ASSERT_TRUE(run.ok()) << run.status();
+  for (const std::size_t batch : {1, 4}) {
+    const RoundSpec spec = SpecOf(GetParam(), batch);
+    const auto curve = RunStrategy(spec, 12, *run);
+    ASSERT_TRUE(curve.ok()) << curve.status();
+    const std::vector<CurvePoint> expected = ReferenceCurve(spec, 12, data, split, run->pool());
+    ASSERT_EQ(curve->points.size(), expected.size());
+    for (std::size_t round = 0; round < expected.size(); ++round) {
+      EXPECT_EQ(curve->points[round].labels, expected[round].labels);
+      EXPECT_EQ(curve->points[round].accuracy, expected[round].accuracy) << "batch " << batch << ", round " << round;
+      EXPECT_EQ(curve->points[round].f1, expected[round].f1);
+      if (round > 0) {
+        EXPECT_EQ(curve->points[round].queried_positive_share, expected[round].queried_positive_share);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllStrategies, StrategyRunTest,
+                         ::testing::Values("alevs", "dbalevs", "hybrid", "uncertainty", "most-confident", "quire",
+                                           "ted", "lev-on-all", "top-lev", "nearopt", "random"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(RunData, TheTableHasTheKernelOfTheFeatures) {
+  const TaskData data = Clouds();
+  const Split split = EvenAndOdd();
+  const auto table = RunData::Make(data, split);
+  const auto plain = RunData::Make(data, split, /*most_table_bytes=*/0);
+  ASSERT_TRUE(table.ok() && plain.ok());
+  const Halves halves = ReferenceHalves(data, split);
+  const kernel::KernelFunction rbf;
+  const Matrix<double> expected = testing::NaiveKernel(rbf, halves.test.view(), halves.train.view());
+  const RowList test{120, 130, 239}, train{3, 0, 119};
+  for (const RunData* run : {&*table, &*plain}) {
+    Matrix<double> block(3, 3);
+    kernel::ComputeKernelBlock(rbf, run->everything(), test, train, block.view());
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (std::size_t j = 0; j < 3; ++j) EXPECT_NEAR(block(i, j), expected(test[i] - 120, train[j]), 1e-12);
+    }
+  }
+}
+
+TEST(StrategyRun, EndsWhereThePoolDoes) {
+  const auto run = RunData::Make(Clouds(), EvenAndOdd());
+  const auto curve = RunStrategy(SpecOf("random", 50), 10, *run);
+  ASSERT_TRUE(curve.ok()) << curve.status();
+  ASSERT_EQ(curve->points.size(), 4u);
+  EXPECT_EQ(curve->points.back().labels, 120u);
+  const auto full = RunFullData(SpecOf("random", 1).svm, *run);
+  ASSERT_TRUE(full.ok());
+  EXPECT_EQ(full->points[0].accuracy, curve->points.back().accuracy) << "all labels are all labels";
+}
+
+}  // namespace
+}  // namespace fulcrum::pipeline
