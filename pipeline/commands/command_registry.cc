@@ -4,6 +4,8 @@ namespace fulcrum::pipeline {
 
 const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
+      CampaignCommand(),
+      WorkCommand(),
       SelectCommand(),
       GenerateCommand(),
       ImportCommand(),

@@ -10,6 +10,8 @@ namespace fulcrum::pipeline {
 /// In the order they are listed.
 const std::vector<Command>& Commands();
 
+Command CampaignCommand();
+Command WorkCommand();
 Command SelectCommand();
 Command GenerateCommand();
 Command ExperimentCommand();
