@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <map>
 #include <set>
 
