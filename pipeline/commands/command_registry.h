@@ -21,5 +21,8 @@ Command ExportCommand();
 Command BackupCommand();
 Command RestoreCommand();
 Command FsckCommand();
+Command ConvertCommand();
+Command ImportCommand();
+Command InspectCommand();
 
 }  // namespace fulcrum::pipeline

@@ -82,6 +82,12 @@ absl::StatusOr<std::shared_ptr<arrow::io::InputStream>> Decompressed(std::shared
 
 }  // namespace
 
+std::optional<arrow::Compression::type> CompressionOfPath(absl::string_view path) {
+  const std::optional<Compression> compression = CompressionOf(path);
+  if (!compression) return std::nullopt;
+  return compression->type;
+}
+
 absl::string_view WithoutCompressionEnding(absl::string_view path) {
   if (const auto compression = CompressionOf(path)) path.remove_suffix(compression->ending.size());
   return path;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "stages/select/ranks.h"
 #include "tests/support/matrices.h"
@@ -33,38 +34,62 @@ double CountedRank(const std::vector<double>& values, std::size_t index) {
   return below / static_cast<double>(values.size() - 1);
 }
 
-double Variance(const SmallPool& pool, const Candidates& candidates, RowIndex row) {
-  const Matrix<double> all = testing::NaiveKernel(candidates.classifier_kernel, pool.features(), pool.features());
-  const RowList labeled = LabeledRows(candidates.labels);
-  Matrix<double> among(labeled.size(), labeled.size());
-  for (std::size_t i = 0; i < labeled.size(); ++i) {
-    for (std::size_t j = 0; j < labeled.size(); ++j) among(i, j) = all(labeled[i], labeled[j]) + (i == j ? 0.1 : 0);
+/// (K_ll + 0.1 I)^-1 and the kernel it is made from.
+struct Regression {
+  Regression(const SmallPool& pool, const Candidates& candidates)
+      : all(testing::NaiveKernel(candidates.classifier_kernel, pool.features(), pool.features())),
+        labeled(LabeledRows(candidates.labels)) {
+    Matrix<double> among(labeled.size(), labeled.size());
+    for (std::size_t i = 0; i < labeled.size(); ++i) {
+      for (std::size_t j = 0; j < labeled.size(); ++j) among(i, j) = all(labeled[i], labeled[j]) + (i == j ? 0.1 : 0);
+    }
+    inverse = DenseInverse(among.view());
   }
-  const Matrix<double> inverse = DenseInverse(among.view());
-  double variance = all(row, row);
-  for (std::size_t i = 0; i < labeled.size(); ++i) {
-    for (std::size_t j = 0; j < labeled.size(); ++j)
-      variance -= all(row, labeled[i]) * inverse(i, j) * all(row, labeled[j]);
-  }
-  return variance;
-}
 
-/// s by row, straight from issue and METHOD; zero for the labeled.
+  double Variance(RowIndex row) const {
+    double variance = all(row, row);
+    for (std::size_t i = 0; i < labeled.size(); ++i) {
+      for (std::size_t j = 0; j < labeled.size(); ++j)
+        variance -= all(row, labeled[i]) * inverse(i, j) * all(row, labeled[j]);
+    }
+    return variance;
+  }
+  /// Of two classes: above zero for class 0, both weighed alike.
+  double Leaning(const Candidates& candidates, RowIndex row) const {
+    double count[2] = {0, 0};
+    for (const RowIndex other : labeled) count[candidates.labels[other]] += 1;
+    double sum = 0;
+    for (std::size_t i = 0; i < labeled.size(); ++i) {
+      for (std::size_t j = 0; j < labeled.size(); ++j) {
+        const ClassIndex label = candidates.labels[labeled[j]];
+        sum += all(row, labeled[i]) * inverse(i, j) * (label == 0 ? 1 : -1) / count[label];
+      }
+    }
+    return sum;
+  }
+
+  Matrix<double> all;
+  RowList labeled;
+  Matrix<double> inverse;
+};
+
+/// s by row, straight from the header; zero for the labeled.
 std::vector<double> ReferenceScores(const SmallPool& pool, const Candidates& candidates) {
   const RowList rows = UnlabeledRows(candidates.labels);
+  const Regression regression(pool, candidates);
   std::vector<double> leverage(rows.size()), coverage, doubt;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Group& group = pool.group(static_cast<std::size_t>(candidates.predicted[rows[i]]));
     const auto position = static_cast<std::size_t>(std::ranges::find(group.rows, rows[i]) - group.rows.begin());
     leverage[i] = group.leverage[position] * static_cast<double>(group.rows.size()) / static_cast<double>(group.rank);
-    coverage.push_back(Variance(pool, candidates, rows[i]));
+    coverage.push_back(regression.Variance(rows[i]));
     doubt.push_back(1 - candidates.confidence[rows[i]]);
   }
-  const double weight = 1 / (1 + static_cast<double>(candidates.queries_so_far) / 15);
+  const double weight = 1 / (1 + std::pow(static_cast<double>(candidates.queries_so_far) / 30, 2));
   std::vector<double> scores(candidates.labels.size(), 0.0);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    scores[rows[i]] =
-        weight * (CountedRank(leverage, i) + CountedRank(coverage, i)) / 2 + (1 - weight) * CountedRank(doubt, i);
+    scores[rows[i]] = weight * (0.75 * CountedRank(leverage, i) + 0.25 * CountedRank(coverage, i)) +
+                      (1 - weight) * CountedRank(doubt, i);
   }
   return scores;
 }
@@ -72,7 +97,7 @@ std::vector<double> ReferenceScores(const SmallPool& pool, const Candidates& can
 TEST(HybridTest, TakesTheLargestMixedScore) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const SmallPool pool({.rows = 50, .seed = seed});
-    for (const std::size_t queries : {0, 15, 1000}) {
+    for (const std::size_t queries : {0, 30, 1000}) {
       Candidates candidates = pool.candidates(1);
       candidates.queries_so_far = queries;
       const std::vector<double> scores = ReferenceScores(pool, candidates);
@@ -82,6 +107,36 @@ TEST(HybridTest, TakesTheLargestMixedScore) {
       EXPECT_NEAR(selection->picks[0].gain, *std::ranges::max_element(scores), 1e-12);
     }
   }
+}
+
+TEST(HybridTest, AClassThatLagsBehindIsAskedForFirst) {
+  std::size_t restricted = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SmallPool pool({.rows = 50, .seed = seed});
+    // Two labels more for class 0; the rows stay where their predictions put them.
+    for (const RowIndex row : {10, 20}) pool.labels()[row] = 0;
+    const Candidates candidates = pool.candidates(1);
+    const Regression regression(pool, candidates);
+    std::vector<double> scores = ReferenceScores(pool, candidates);
+    const auto best_of_all = std::ranges::max_element(scores) - scores.begin();
+    for (const RowIndex row : UnlabeledRows(candidates.labels)) {
+      if (regression.Leaning(candidates, row) > 0) scores[row] = -1;
+    }
+    const auto expected = std::ranges::max_element(scores) - scores.begin();
+    const auto selection = MakeHybrid()->Select(candidates);
+    ASSERT_TRUE(selection.ok()) << selection.status();
+    EXPECT_EQ(selection->picks[0].row, static_cast<RowIndex>(expected));
+    restricted += expected != best_of_all ? 1 : 0;
+  }
+  EXPECT_GT(restricted, 0u) << "the rule never mattered";
+}
+
+TEST(HybridTest, AClassWithoutLabelsDoesNotStopIt) {
+  SmallPool pool({.rows = 40, .classes = 3, .seed = 4});
+  for (const RowIndex row : {4, 5}) pool.labels()[row] = 1;
+  const auto selection = MakeHybrid()->Select(pool.candidates(1));
+  ASSERT_TRUE(selection.ok()) << selection.status();
+  EXPECT_EQ(selection->picks.size(), 1u);
 }
 
 TEST(HybridTest, LateItIsUncertainty) {
