@@ -25,7 +25,7 @@ struct Decision {
 /// Answers that are not sent yet: so many, and as long as they are no older.
 struct HoldBack {
   std::size_t count = 0;
-  std::chrono::milliseconds age = std::chrono::milliseconds::max();
+  std::chrono::milliseconds age = std::chrono::hours(24 * 365);
 };
 
 class Annotator {

@@ -127,19 +127,20 @@ stop: 7
 seed: -1
 name: again
 )");
-  EXPECT_THAT(absl::StrSplit(error, '\n'),
-              ElementsAre("c.yaml has 10 problems:",  //
-                          "  line 1: name: is a list; it must be a text",
-                          "  line 2: pool.sorces: there is no such field; did you mean 'sources'?",
-                          "  line 3: classes: is 'a'; it must be a list, such as [a, b]",
-                          "  line 5: selection.batch: is '2.5'; it must be a whole number from -2147483648 to 2147483647",
-                          "  line 6: selection.tau: is 'much'; it must be a number",
-                          "  line 7: selection.kernel.type: is 'rfb'; it must be one of rbf, linear, poly, cosine; "
-                          "did you mean 'rbf'?",
-                          "  line 8: labeling.lease_time: is '90'; it must be a duration such as 90s, 10m, 2h or 1h30m",
-                          "  line 9: stop: is '7'; it must be a map of 'name: value' fields",
-                          "  line 10: seed: is '-1'; it must be a whole number from 0 to 18446744073709551615",
-                          "  line 11: name: is given a second time, first in line 1; remove one of them"));
+  EXPECT_THAT(
+      absl::StrSplit(error, '\n'),
+      ElementsAre("c.yaml has 10 problems:",  //
+                  "  line 1: name: is a list; it must be a text",
+                  "  line 2: pool.sorces: there is no such field; did you mean 'sources'?",
+                  "  line 3: classes: is 'a'; it must be a list, such as [a, b]",
+                  "  line 5: selection.batch: is '2.5'; it must be a whole number from -2147483648 to 2147483647",
+                  "  line 6: selection.tau: is 'much'; it must be a number",
+                  "  line 7: selection.kernel.type: is 'rfb'; it must be one of rbf, linear, poly, cosine; "
+                  "did you mean 'rbf'?",
+                  "  line 8: labeling.lease_time: is '90'; it must be a duration such as 90s, 10m, 2h or 1h30m",
+                  "  line 9: stop: is '7'; it must be a map of 'name: value' fields",
+                  "  line 10: seed: is '-1'; it must be a whole number from 0 to 18446744073709551615",
+                  "  line 11: name: is given a second time, first in line 1; remove one of them"));
 }
 
 TEST(SpecYamlTest, UnknownFieldWithoutANearOneListsThoseThereAre) {
