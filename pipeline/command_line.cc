@@ -43,12 +43,16 @@ void PrintError(const std::string& who, absl::string_view message) {
 }
 
 const CLI::App& DeepestParsed(const CLI::App& program) {
-  const auto parsed = program.get_subcommands();
-  return parsed.empty() ? program : *parsed.front();
+  const CLI::App* deepest = &program;
+  for (auto parsed = deepest->get_subcommands(); !parsed.empty(); parsed = deepest->get_subcommands()) {
+    deepest = parsed.front();
+  }
+  return *deepest;
 }
 
-std::string FullName(const CLI::App& program, const CLI::App& app) {
-  return &app == &program ? program.get_name() : absl::StrCat(program.get_name(), " ", app.get_name());
+// "fulcrum campaign list"
+std::string FullName(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : absl::StrCat(FullName(*app.get_parent()), " ", app.get_name());
 }
 
 std::vector<std::string> KnownNames(const CLI::App& app) {
@@ -67,9 +71,8 @@ std::string UnexpectedWords(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
   if (words.empty()) return "";
   const std::string word = words.front().substr(0, words.front().find('='));
-  const std::string kind = absl::StartsWith(word, "-")   ? "option"
-                           : app.get_parent() == nullptr ? "command"
-                                                         : "argument";
+  const bool takes_commands = !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+  const std::string kind = absl::StartsWith(word, "-") ? "option" : takes_commands ? "command" : "argument";
   const std::string nearest = NearestName(word, KnownNames(app));
   return absl::StrCat("unknown ", kind, " '", word, "'",
                       nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?"));
@@ -77,7 +80,7 @@ std::string UnexpectedWords(const CLI::App& app) {
 
 int ReportUsageError(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App& app = DeepestParsed(program);
-  const std::string name = FullName(program, app);
+  const std::string name = FullName(app);
   std::string message = UnexpectedWords(program);
   if (!message.empty()) message = UnexpectedWords(app).empty() ? message : UnexpectedWords(app);
   PrintError(name, message.empty() ? error.what() : message);
@@ -100,9 +103,10 @@ int RunChosen(const CLI::App& program, const std::vector<AddedCommand>& commands
   for (const AddedCommand& command : commands) {
     if (!command.app->parsed()) continue;
     const absl::Status status = RunGuarded(command.run);
-    if (!status.ok()) PrintError(FullName(program, *command.app), status.message());
+    const std::string name = FullName(DeepestParsed(*command.app));
+    if (!status.ok()) PrintError(name, status.message());
     if (absl::IsInvalidArgument(status)) {
-      std::fprintf(stderr, "Run '%s --help' to see what there is.\n", FullName(program, *command.app).c_str());
+      std::fprintf(stderr, "Run '%s --help' to see what there is.\n", name.c_str());
     }
     return ExitCodeFor(status);
   }

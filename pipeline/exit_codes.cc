@@ -17,7 +17,11 @@ int ExitCodeFor(const absl::Status& status) {
       return kExitNothingLeft;
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
       return kExitTryAgain;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return kExitNotAllowed;
     default:
       return kExitInternal;
   }
@@ -29,7 +33,8 @@ const char* ExitCodeHelp() {
          "   2  usage: an option is unknown, missing or out of its range\n"
          "  65  bad data: a file is missing, damaged or does not fit the others\n"
          "  70  internal error: please report it\n"
-         "  75  try again: out of memory or disk space\n"
+         "  75  try again: out of memory or disk space, or the server is away\n"
+         "  77  not allowed: the token is missing, wrong, or may not do this\n"
          "  99  nothing left to select";
 }
 

@@ -10,10 +10,12 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitBadData = 65;
 inline constexpr int kExitInternal = 70;
 inline constexpr int kExitTryAgain = 75;
+inline constexpr int kExitNotAllowed = 77;
 inline constexpr int kExitNothingLeft = 99;
 
 /// InvalidArgument is a wrong option; DataLoss, NotFound, FailedPrecondition and AlreadyExists are wrong
-/// data; OutOfRange is nothing left to select; ResourceExhausted and Unavailable may pass; all else is ours.
+/// data; OutOfRange is nothing left to select; ResourceExhausted, Unavailable and DeadlineExceeded may pass;
+/// Unauthenticated and PermissionDenied want another token; all else is ours.
 int ExitCodeFor(const absl::Status& status);
 
 /// The codes for people, a line each, as the help texts show them.

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/experiment/spec_reader.h"
+#include "pipeline/spec_reader.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

@@ -4,8 +4,13 @@ namespace fulcrum::pipeline {
 
 const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
+      CampaignCommand(),
+      WorkCommand(),
       SelectCommand(),
       GenerateCommand(),
+      ImportCommand(),
+      InspectCommand(),
+      ConvertCommand(),
       ExperimentCommand(),
       ServeCommand(),
       TokenCommand(),

@@ -10,6 +10,8 @@ namespace fulcrum::pipeline {
 /// In the order they are listed.
 const std::vector<Command>& Commands();
 
+Command CampaignCommand();
+Command WorkCommand();
 Command SelectCommand();
 Command GenerateCommand();
 Command ExperimentCommand();
@@ -19,5 +21,8 @@ Command ExportCommand();
 Command BackupCommand();
 Command RestoreCommand();
 Command FsckCommand();
+Command ConvertCommand();
+Command ImportCommand();
+Command InspectCommand();
 
 }  // namespace fulcrum::pipeline

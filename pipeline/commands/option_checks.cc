@@ -1,9 +1,13 @@
 #include "pipeline/commands/option_checks.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace fulcrum::pipeline {
@@ -17,6 +21,25 @@ CLI::Validator WholeNumber() {
   };
   // Without a name the help text would show it a second time.
   return CLI::Validator(check, "");
+}
+
+absl::StatusOr<std::int64_t> ParseByteSize(absl::string_view text) {
+  constexpr absl::string_view kUnits = "KMGT";
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  absl::string_view unit = text.substr(digits);
+  int shift = 0;
+  if (!unit.empty() &&
+      kUnits.find(absl::ascii_toupper(static_cast<unsigned char>(unit[0]))) != absl::string_view::npos) {
+    shift = 10 * static_cast<int>(kUnits.find(absl::ascii_toupper(static_cast<unsigned char>(unit[0]))) + 1);
+    unit.remove_prefix(1);
+  }
+  std::int64_t count = 0;
+  const bool understood = absl::SimpleAtoi(text.substr(0, digits), &count) &&
+                          (unit.empty() || absl::EqualsIgnoreCase(unit, "iB") || absl::EqualsIgnoreCase(unit, "B"));
+  if (!understood || count <= 0 || count > (std::int64_t{1} << 62 >> shift)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a size; write it like 512MiB or 2GiB"));
+  }
+  return count << shift;
 }
 
 }  // namespace fulcrum::pipeline

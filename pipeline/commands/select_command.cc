@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_registry.h"
+#include "pipeline/commands/select_arrow_tables.h"
 #include "pipeline/commands/select_inputs.h"
 #include "pipeline/commands/select_options.h"
 #include "pipeline/commands/select_report.h"
@@ -79,11 +80,15 @@ absl::StatusOr<RoundResult> RunRound(const SelectOptions& options, const SelectI
       input, [&](std::string_view stage, std::size_t done, std::size_t total) { progress.Update(stage, done, total); });
 }
 
-std::string TextFor(const NamedPath& output, const SelectOptions& options, const SelectInputs& inputs,
-                    const RoundResult& result, const std::vector<std::string>& notes, const StageClock& clock) {
-  if (output.option == "--scores") return ScoresTable(inputs, result);
+absl::StatusOr<std::string> BytesFor(const NamedPath& output, const SelectOptions& options, const SelectInputs& inputs,
+                                     const RoundResult& result, const std::vector<std::string>& notes,
+                                     const StageClock& clock) {
   if (output.option == "--report") return ReportText(options, inputs, result, notes, clock);
-  return BatchTable(inputs, result);
+  const bool scores = output.option == "--scores";
+  if (const auto format = TypedFormatOf(output.path)) {
+    return scores ? ScoresBytes(inputs, result, *format) : BatchBytes(inputs, result, *format);
+  }
+  return scores ? ScoresTable(inputs, result) : BatchTable(inputs, result);
 }
 
 absl::Status WriteOutputs(const SelectOptions& options, const SelectInputs& inputs, const RoundResult& result,
@@ -91,7 +96,8 @@ absl::Status WriteOutputs(const SelectOptions& options, const SelectInputs& inpu
   std::vector<std::unique_ptr<TextSink>> sinks;
   for (const NamedPath& output : OutputPaths(options)) {
     FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<TextSink> sink, OpenTextSink(output.path));
-    FULCRUM_RETURN_IF_ERROR(sink->Write(TextFor(output, options, inputs, result, notes, clock)));
+    FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, BytesFor(output, options, inputs, result, notes, clock));
+    FULCRUM_RETURN_IF_ERROR(sink->Write(bytes));
     FULCRUM_RETURN_IF_ERROR(sink->Finish());
     sinks.push_back(std::move(sink));
   }

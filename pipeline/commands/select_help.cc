@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pipeline/commands/column_flags.h"
 #include "pipeline/commands/option_checks.h"
 #include "pipeline/commands/select_options.h"
 #include "pipeline/exit_codes.h"
@@ -13,13 +14,16 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] = R"(Input files (CSV, also .csv.gz and .csv.zst, or Parquet):
-  POOL         a header; 'id' (optional, otherwise rows are known by their number from 0), 'label'
-               (optional, not used here), all other columns are features: finite numbers
+constexpr char kFooter[] =
+    R"(Input files (.csv, .parquet, .arrow and other Arrow IPC, .svm; text also with .gz or .zst):
+  POOL         'id' (optional, otherwise rows are known by their number from 0), 'label' (optional, not used
+               here), all other columns are features: finite numbers, lists of them, or sparse pairs. One file,
+               a folder, a glob in quotes, or the folder of an imported pool
   LABELS       id,label: what people have said so far, at least one row for each of two classes
   PREDICTIONS  id,label: the class of every unlabeled row, from a model of your own
 
-Output files (CSV, .csv.gz by name; they appear when all of them are whole, or not at all):
+Output files (CSV, .csv.gz by name, or .parquet, .arrow, .arrows; they appear when all of them are whole, or
+not at all):
   --out        rank,id,class,leverage,gain: the rows to label, best first. 'class' is the predicted one,
                'gain' is what the strategy ranked by.
   --scores     id,class,labeled,leverage: every row of the pool in its order; 'labeled' is 1 or 0, the
@@ -45,7 +49,9 @@ Example:
 
 void AddInputs(CLI::App& app, SelectOptions& options) {
   const char* group = "Input";
-  app.add_option("--pool", options.pool, "All examples, labeled and not")->type_name("FILE")->group(group);
+  app.add_option("--pool", options.pool, "All examples, labeled and not: a file, a folder, a glob, an imported pool")
+      ->type_name("PATH")
+      ->group(group);
   app.add_option("--labels", options.labels, "Labels so far (id,label)")->type_name("FILE")->group(group);
   app.add_option("--predictions", options.predictions, "Classes from your own model (id,label), instead of our SVM's")
       ->type_name("FILE")
@@ -166,6 +172,7 @@ void AddRunning(CLI::App& app, SelectOptions& options) {
 
 void AddSelectOptions(CLI::App& app, SelectOptions& options) {
   AddInputs(app, options);
+  AddColumnFlags(app, options.columns);
   AddSelection(app, options);
   AddLeverage(app, options);
   AddClassifier(app, options);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pipeline/kernel_features.h"
+#include "pipeline/pool_source.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/label_file.h"
 #include "stages/ingest/normalize.h"
@@ -157,7 +158,7 @@ absl::StatusOr<SelectInputs> LoadSelectInputs(const SelectOptions& options, Prog
   progress.Update("read", 0, 0);
   const auto on_rows = [&](std::size_t rows) { progress.Update("read", rows, 0); };
   FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, clock.Measure("read", [&] {
-    return ingest::LoadPool(options.pool, {.keep_labels = false, .on_progress = on_rows});
+    return LoadAnyPool(options.pool, {.keep_labels = false, .on_progress = on_rows, .columns = options.columns});
   }));
   FULCRUM_ASSIGN_OR_RETURN(const LabelFiles files,
                            clock.Measure("read", [&] { return LoadLabelFiles(options, pool.ids); }));

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/round.h"
 #include "stages/ingest/class_names.h"
+#include "stages/ingest/column_roles.h"
 
 namespace fulcrum::pipeline {
 
@@ -17,6 +18,7 @@ struct SelectOptions {
   std::string labels;
   std::string predictions;
   std::string normalize = "zscore,unit";
+  ingest::ColumnOptions columns = {};  ///< of the pool
 
   std::string strategy;  ///< empty: DefaultStrategy()
   std::uint64_t batch = 10;

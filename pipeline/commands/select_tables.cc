@@ -7,15 +7,15 @@
 namespace fulcrum::pipeline {
 namespace {
 
-ClassIndex ClassOf(const SelectInputs& inputs, const RoundResult& result, RowIndex row) {
-  return result.predicted.empty() ? inputs.labels[row] : result.predicted[row];
-}
-
 void AppendClass(const SelectInputs& inputs, ClassIndex index, std::string& text) {
   if (index != kUnlabeled) ingest::AppendCsvField(inputs.classes.NameOf(index), text);
 }
 
 }  // namespace
+
+ClassIndex ClassOf(const SelectInputs& inputs, const RoundResult& result, RowIndex row) {
+  return result.predicted.empty() ? inputs.labels[row] : result.predicted[row];
+}
 
 std::string BatchTable(const SelectInputs& inputs, const RoundResult& result) {
   std::string text = "rank,id,class,leverage,gain\n";

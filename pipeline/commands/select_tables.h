@@ -8,6 +8,9 @@
 
 namespace fulcrum::pipeline {
 
+/// The predicted class of a row, or its label where nothing was predicted; kUnlabeled where neither is known.
+ClassIndex ClassOf(const SelectInputs& inputs, const RoundResult& result, RowIndex row);
+
 /// rank,id,class,leverage,gain
 std::string BatchTable(const SelectInputs& inputs, const RoundResult& result);
 

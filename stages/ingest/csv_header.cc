@@ -60,8 +60,8 @@ absl::Status CheckNames(const std::vector<std::string>& names, const std::string
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const std::string& path) {
-  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(path));
+absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const std::string& path, std::int64_t max_memory_bytes) {
+  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(path, max_memory_bytes));
   for (;;) {
     FULCRUM_ASSIGN_OR_RETURN(std::optional<std::string> line, lines.Next());
     if (!line) {
@@ -78,8 +78,9 @@ absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const std::string& path) 
 }
 
 absl::StatusOr<std::vector<std::uint64_t>> LinesOfRecords(const std::string& path,
-                                                          std::span<const std::uint64_t> records) {
-  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(path));
+                                                          std::span<const std::uint64_t> records,
+                                                          std::int64_t max_memory_bytes) {
+  FULCRUM_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(path, max_memory_bytes));
   absl::flat_hash_map<std::uint64_t, std::uint64_t> line_of_record;
   for (std::uint64_t record : records) line_of_record[record] = 0;
   std::size_t found = 0;

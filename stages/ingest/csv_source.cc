@@ -33,7 +33,8 @@ struct RaggedRecord {
 
 class CsvSource final : public TableSource {
  public:
-  CsvSource(std::string path, std::vector<std::string> raw_names) : path_(std::move(path)) {
+  CsvSource(std::string path, std::vector<std::string> raw_names, std::int64_t max_memory_bytes)
+      : path_(std::move(path)), max_memory_bytes_(max_memory_bytes) {
     for (const std::string& name : raw_names) all_names_.emplace_back(absl::StripAsciiWhitespace(name));
     raw_names_ = std::move(raw_names);
   }
@@ -59,6 +60,7 @@ class CsvSource final : public TableSource {
   std::vector<std::string> PlacesOfRecords(std::span<const std::uint64_t> records) const;
 
   std::string path_;
+  std::int64_t max_memory_bytes_;
   std::vector<std::string> raw_names_;  // as Arrow knows them
   std::vector<std::string> all_names_;
   std::vector<std::string> names_;
@@ -99,7 +101,7 @@ absl::Status CsvSource::Open(const TableRequest& request) {
   if (!reader.ok()) {
     // Arrow takes a header without a line end for no header; to us it is a table without rows.
     const std::uint64_t first_data_record[] = {1};
-    if (ragged_.empty() && absl::IsOutOfRange(LinesOfRecords(path_, first_data_record).status())) {
+    if (ragged_.empty() && absl::IsOutOfRange(LinesOfRecords(path_, first_data_record, max_memory_bytes_).status())) {
       return absl::OkStatus();
     }
     return ReadError(reader.status());
@@ -143,7 +145,7 @@ absl::Status CsvSource::ReadError(const arrow::Status& status) const {
 }
 
 std::vector<std::string> CsvSource::PlacesOfRecords(std::span<const std::uint64_t> records) const {
-  const auto lines = LinesOfRecords(path_, records);
+  const auto lines = LinesOfRecords(path_, records, max_memory_bytes_);
   std::vector<std::string> places;
   for (std::size_t i = 0; i < records.size(); ++i) {
     // The file was readable a moment ago; should it be gone now, the count without blank lines still helps.
@@ -168,8 +170,8 @@ std::vector<std::string> CsvSource::PlacesOfRows(std::span<const std::uint64_t> 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TableSource>> OpenCsv(const std::string& path, const TableRequest& request) {
-  FULCRUM_ASSIGN_OR_RETURN(std::vector<std::string> names, ReadCsvHeader(path));
-  auto source = std::make_unique<CsvSource>(path, std::move(names));
+  FULCRUM_ASSIGN_OR_RETURN(std::vector<std::string> names, ReadCsvHeader(path, request.limits.max_memory_bytes));
+  auto source = std::make_unique<CsvSource>(path, std::move(names), request.limits.max_memory_bytes);
   FULCRUM_RETURN_IF_ERROR(source->Open(request));
   return source;
 }

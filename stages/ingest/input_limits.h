@@ -19,6 +19,8 @@ struct InputLimits {
   std::int64_t max_text_bytes = std::int64_t{16} << 20;
   /// What a reader may allocate at a time, the rows it gives included; what other readers hold counts too.
   std::int64_t max_memory_bytes = std::int64_t{16} << 30;
+  /// What a batch of rows should have, where the format leaves a choice.
+  std::int64_t batch_bytes = std::int64_t{16} << 20;
 };
 
 /// A pool that refuses to hold more than `limit` bytes at a time. Buffers point back to the pool they came from, so it

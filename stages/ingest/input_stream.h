@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "arrow/io/type_fwd.h"
+#include "arrow/util/type_fwd.h"
 #include "stages/ingest/input_limits.h"
 
 namespace fulcrum::ingest {
@@ -32,6 +34,9 @@ struct FileStamp {
 
 /// NotFound where there is no such file.
 absl::StatusOr<FileStamp> StampOf(const std::string& path);
+
+/// What the ending of a path says about its compression.
+std::optional<arrow::Compression::type> CompressionOfPath(absl::string_view path);
 
 /// The path without the ending that names its compression: "a.csv.gz" is "a.csv".
 absl::string_view WithoutCompressionEnding(absl::string_view path);

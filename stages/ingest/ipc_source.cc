@@ -1,5 +1,6 @@
 #include "stages/ingest/ipc_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "arrow/ipc/reader.h"
 #include "arrow/record_batch.h"
 #include "arrow/type.h"
+#include "arrow/util/byte_size.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/input_stream.h"
@@ -20,6 +22,7 @@ namespace {
 
 constexpr char kFileMagic[] = "ARROW1";
 constexpr std::int64_t kFileMagicBytes = 6;
+constexpr std::int64_t kFewestRowsPerPiece = 16;
 
 /// Batches of either kind, one after the other.
 class IpcBatches {
@@ -90,12 +93,14 @@ class IpcSource final : public TableSource {
   std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
 
   absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() override {
-    std::shared_ptr<arrow::RecordBatch> batch;
-    if (names_.empty()) return batch;
-    const std::string doing = absl::StrCat(doing_, ", batch ", batches_read_);
-    FULCRUM_RETURN_IF_ERROR(WithoutExceptions(doing, [&] { return ReadOrThrow(doing, batch); }));
-    ++batches_read_;
-    return batch;
+    while (pending_ == nullptr && !names_.empty()) {
+      const std::string doing = absl::StrCat(doing_, ", batch ", batches_read_);
+      FULCRUM_RETURN_IF_ERROR(WithoutExceptions(doing, [&] { return ReadOrThrow(doing, pending_); }));
+      if (pending_ == nullptr) break;
+      ++batches_read_;
+      if (pending_->num_rows() == 0) pending_ = nullptr;
+    }
+    return TakePiece();
   }
 
   std::vector<std::string> PlacesOfRows(std::span<const std::uint64_t> rows) const override {
@@ -105,6 +110,20 @@ class IpcSource final : public TableSource {
   }
 
  private:
+  /// A batch of a file may be the whole file; those who work on it in parallel want pieces.
+  std::shared_ptr<arrow::RecordBatch> TakePiece() {
+    if (pending_ == nullptr) return nullptr;
+    if (piece_rows_ == 0) {
+      const std::int64_t a_row = arrow::util::TotalBufferSize(*pending_) / pending_->num_rows() + 1;
+      piece_rows_ = std::max(limits_.batch_bytes / a_row, kFewestRowsPerPiece);
+    }
+    const std::shared_ptr<arrow::RecordBatch> piece = pending_->Slice(0, piece_rows_);
+    const bool whole = piece->num_rows() == pending_->num_rows();
+    pending_ = whole ? nullptr : pending_->Slice(piece_rows_);
+    if (whole) piece_rows_ = 0;
+    return piece;
+  }
+
   absl::Status ReadOrThrow(const std::string& doing, std::shared_ptr<arrow::RecordBatch>& batch) {
     FULCRUM_ASSIGN_OR_RETURN(batch, FromArrow(batches_->Next(), doing));
     if (batch == nullptr) return absl::OkStatus();
@@ -156,6 +175,8 @@ class IpcSource final : public TableSource {
   std::shared_ptr<arrow::Schema> schema_ = arrow::schema(arrow::FieldVector{});
   std::unique_ptr<IpcBatches> batches_;
   int batches_read_ = 0;
+  std::shared_ptr<arrow::RecordBatch> pending_;  // what of the last batch has not been given out yet
+  std::int64_t piece_rows_ = 0;                  // of the pieces of that batch
 };
 
 }  // namespace

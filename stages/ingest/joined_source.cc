@@ -48,6 +48,7 @@ class JoinedSource final : public TableSource {
   const std::vector<std::string>& all_column_names() const override { return all_names_; }
   const std::vector<std::string>& column_names() const override { return names_; }
   std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
+  const std::string& current_file() const override { return files_[position_].path; }
 
   absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() override {
     for (;;) {

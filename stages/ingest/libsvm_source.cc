@@ -101,6 +101,7 @@ class LibsvmSource final : public TableSource {
         all_names_(FullSchema()->field_names()) {}
 
   absl::Status Open(const TableRequest& request) {
+    max_memory_bytes_ = request.limits.max_memory_bytes;
     for (int column = 0; column < FullSchema()->num_fields(); ++column) {
       const std::string& name = all_names_[static_cast<std::size_t>(column)];
       const bool wanted = request.columns.empty() ||
@@ -109,7 +110,7 @@ class LibsvmSource final : public TableSource {
       chosen_.push_back(column);
       names_.push_back(name);
     }
-    FULCRUM_ASSIGN_OR_RETURN(stream_, OpenInput(path_, request.limits.max_memory_bytes));
+    FULCRUM_ASSIGN_OR_RETURN(stream_, OpenInput(path_, max_memory_bytes_));
     return absl::OkStatus();
   }
 
@@ -184,7 +185,7 @@ class LibsvmSource final : public TableSource {
 
   // Blank lines and comments are lines but not rows.
   std::string PlaceOfRow(std::uint64_t row) const {
-    auto lines = LineReader::Open(path_);
+    auto lines = LineReader::Open(path_, max_memory_bytes_);
     std::uint64_t number = 0;
     for (std::uint64_t seen = 0; lines.ok();) {
       const auto line = lines->Next();
@@ -197,6 +198,7 @@ class LibsvmSource final : public TableSource {
 
   std::string path_;
   std::string doing_;
+  std::int64_t max_memory_bytes_ = 0;
   std::vector<std::string> all_names_;
   std::vector<int> chosen_;
   std::vector<std::string> names_;

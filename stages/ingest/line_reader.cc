@@ -25,8 +25,8 @@ std::optional<std::string> EndOfStream(std::string line) {
 LineReader::LineReader(std::shared_ptr<arrow::io::InputStream> stream, std::string doing)
     : stream_(std::move(stream)), doing_(std::move(doing)) {}
 
-absl::StatusOr<LineReader> LineReader::Open(const std::string& path) {
-  FULCRUM_ASSIGN_OR_RETURN(auto stream, OpenInput(path));
+absl::StatusOr<LineReader> LineReader::Open(const std::string& path, std::int64_t max_memory_bytes) {
+  FULCRUM_ASSIGN_OR_RETURN(auto stream, OpenInput(path, max_memory_bytes));
   return LineReader(std::move(stream), absl::StrCat("cannot read '", path, "'"));
 }
 

@@ -10,7 +10,6 @@
 namespace fulcrum::ingest {
 namespace {
 
-constexpr std::int64_t kBatchBytes = std::int64_t{16} << 20;
 constexpr std::int64_t kMostRowsPerBatch = 65536;
 constexpr std::int64_t kFewestRowsPerBatch = 16;
 
@@ -40,7 +39,7 @@ absl::StatusOr<ParquetLayout> ParquetLayout::Read(const parquet::FileMetaData& m
     layout.row_group_ends_.push_back(rows);
     if (count > 0) widest_row = std::max(widest_row, bytes / count);
   }
-  layout.rows_per_batch_ = std::clamp(kBatchBytes / widest_row, kFewestRowsPerBatch, kMostRowsPerBatch);
+  layout.rows_per_batch_ = std::clamp(limits.batch_bytes / widest_row, kFewestRowsPerBatch, kMostRowsPerBatch);
   return layout;
 }
 

@@ -23,7 +23,7 @@ absl::StatusOr<Pool> LoadPool(const std::vector<std::string>& sources, const Poo
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TableSource> source,
                            OpenSources(sources, options.columns, options.limits));
   FULCRUM_ASSIGN_OR_RETURN(ColumnRoles roles, AssignRoles(*source->schema(), options.columns, source->path()));
-  PoolBuilder builder(*source, std::move(roles), options.keep_labels);
+  PoolBuilder builder(*source, std::move(roles), options);
   for (;;) {
     FULCRUM_ASSIGN_OR_RETURN(const auto batch, source->Next());
     if (batch == nullptr) return builder.Finish();

@@ -1,5 +1,6 @@
 #include "stages/ingest/pool_builder.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -19,9 +20,23 @@ constexpr BadCellRequest kShownBadCells = {.most = ProblemList::kMostShown, .one
 
 }  // namespace
 
-PoolBuilder::PoolBuilder(const TableSource& source, ColumnRoles roles, bool keep_labels)
-    : source_(source), roles_(std::move(roles)) {
-  if (!keep_labels) roles_.label = -1;
+PoolBuilder::PoolBuilder(const TableSource& source, ColumnRoles roles, const PoolOptions& options)
+    : source_(source), roles_(std::move(roles)), max_memory_bytes_(options.limits.max_memory_bytes) {
+  if (!options.keep_labels) roles_.label = -1;
+}
+
+// A few bytes of a file can claim billions of rows.
+absl::Status PoolBuilder::CheckMemory(const arrow::RecordBatch& batch) const {
+  const std::size_t rows = rows_ + static_cast<std::size_t>(batch.num_rows());
+  const std::size_t text = (roles_.id >= 0 ? sizeof(std::string) : 0) + (roles_.label >= 0 ? sizeof(std::string) : 0);
+  const std::size_t elements = roles_.sparse() ? sparse_.nonzeros() * (sizeof(double) + sizeof(std::int32_t)) : 0;
+  const std::size_t a_row = std::max<std::size_t>(roles_.width(), 1) * sizeof(double) + text;
+  if (rows <=
+      (static_cast<std::size_t>(max_memory_bytes_) - std::min<std::size_t>(elements, max_memory_bytes_)) / a_row) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(source_.path(), ": ", rows, " rows and more do not fit the ",
+                                                   max_memory_bytes_ >> 20, " MiB that a pool may take in memory"));
 }
 
 absl::Status PoolBuilder::Append(const arrow::RecordBatch& batch) {
@@ -38,9 +53,14 @@ absl::Status PoolBuilder::Append(const arrow::RecordBatch& batch) {
 absl::Status PoolBuilder::AppendFeatures(const arrow::RecordBatch& batch) {
   std::vector<BadCell> bad;
   if (roles_.sparse()) {
+    FULCRUM_RETURN_IF_ERROR(CheckMemory(batch));
     bad = DecodeSparse(batch, roles_.parts[0], sparse_, kShownBadCells);
   } else {
     SettleWidths(batch, roles_);
+    if (roles_.width() == 0) {
+      return absl::DataLossError(absl::StrCat(source_.path(), ": its lists are empty; nothing can be told apart"));
+    }
+    FULCRUM_RETURN_IF_ERROR(CheckMemory(batch));
     Matrix<double> block(static_cast<std::size_t>(batch.num_rows()), roles_.width());
     bad = DecodeFeatures<double>(batch, roles_.parts, block.view(), kShownBadCells);
     blocks_.push_back(std::move(block));
@@ -54,7 +74,7 @@ absl::StatusOr<Pool> PoolBuilder::Finish() {
   }
   FULCRUM_RETURN_IF_ERROR(CheckIdsAreThere());
   Pool pool;
-  pool.ids = roles_.id >= 0 ? RowIds(std::move(ids_)) : RowIds(rows_);
+  pool.ids = roles_.id >= 0 ? RowIds(ids_) : RowIds(rows_);
   FULCRUM_RETURN_IF_ERROR(CheckIdsAreUnique(pool.ids));
   pool.feature_names = roles_.FeatureNames();
   pool.features = JoinBlocks();

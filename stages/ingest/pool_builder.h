@@ -19,7 +19,7 @@ namespace fulcrum::ingest {
 class PoolBuilder {
  public:
   /// Keeps a reference to the source, for the places of what is wrong.
-  PoolBuilder(const TableSource& source, ColumnRoles roles, bool keep_labels);
+  PoolBuilder(const TableSource& source, ColumnRoles roles, const PoolOptions& options);
 
   absl::Status Append(const arrow::RecordBatch& batch);
   std::size_t rows() const { return rows_; }
@@ -27,6 +27,7 @@ class PoolBuilder {
   absl::StatusOr<Pool> Finish();
 
  private:
+  absl::Status CheckMemory(const arrow::RecordBatch& batch) const;
   absl::Status AppendFeatures(const arrow::RecordBatch& batch);
   absl::Status AppendText(const arrow::RecordBatch& batch, int column, std::vector<std::string>& text) const;
   absl::Status BadCellsError(const std::vector<BadCell>& bad) const;
@@ -36,6 +37,7 @@ class PoolBuilder {
 
   const TableSource& source_;
   ColumnRoles roles_;
+  std::int64_t max_memory_bytes_;
   std::vector<Matrix<double>> blocks_;
   SparseMatrix sparse_;
   std::vector<std::string> ids_;

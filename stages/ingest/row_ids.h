@@ -1,16 +1,20 @@
 // The ids a user knows the rows of a pool by.
 //
-// Either given, as text exactly as in the file, or the row numbers from 0. Immutable and thread-safe after
-// construction.
+// Either given, as text exactly as in the file, or the row numbers from 0. Given ids may lie in a file that is mapped
+// into memory: nothing is read before somebody looks for an id, and then an index of 8 bytes a row is made, once.
+// Immutable and thread-safe after construction.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "arrow/type_fwd.h"
 #include "stages/core/rows.h"
 
 namespace fulcrum::ingest {
@@ -21,12 +25,14 @@ class RowIds {
   /// Row numbers.
   explicit RowIds(std::size_t rows) : rows_(rows) {}
   /// Given ids. Where one comes twice, FindRepeated says which and Find gives the first.
-  explicit RowIds(std::vector<std::string> ids);
+  explicit RowIds(const std::vector<std::string>& ids);
+  /// Given ids in arrow::StringArrays, one after the other.
+  explicit RowIds(std::vector<std::shared_ptr<arrow::Array>> ids);
   RowIds(RowIds&&) = default;
   RowIds& operator=(RowIds&&) = default;
 
   std::size_t size() const { return rows_; }
-  bool are_row_numbers() const { return ids_.empty(); }
+  bool are_row_numbers() const { return chunks_.empty(); }
   std::string TextOf(RowIndex row) const;
   std::optional<RowIndex> Find(absl::string_view id) const;
 
@@ -38,10 +44,19 @@ class RowIds {
   std::vector<Repeated> FindRepeated(std::size_t most) const;
 
  private:
+  /// Entries have a hash in their upper half and a row in their lower one, ascending.
+  struct Index {
+    std::once_flag made;
+    std::vector<std::uint64_t> entries;
+  };
+
+  absl::string_view ViewOf(RowIndex row) const;
+  const std::vector<std::uint64_t>& Entries() const;
+
   std::size_t rows_ = 0;
-  std::vector<std::string> ids_;
-  // Keys view ids_, whose strings do not move when the vector is moved.
-  absl::flat_hash_map<absl::string_view, RowIndex> row_of_id_;
+  std::vector<std::shared_ptr<arrow::Array>> chunks_;
+  std::vector<std::size_t> chunk_begins_;  // first row of each
+  std::unique_ptr<Index> index_ = std::make_unique<Index>();
 };
 
 }  // namespace fulcrum::ingest

@@ -37,6 +37,8 @@ class TableSource {
   virtual std::shared_ptr<arrow::Schema> schema() const = 0;
   /// The next rows, or null after the last. Every value in them has been checked to be what its type promises.
   virtual absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
+  /// The file that the last batch came from: a batch never has rows of two.
+  virtual const std::string& current_file() const { return path(); }
   /// Where data rows (counted from 0 over all batches) are in the file, as a person looks for them:
   /// "line 12". May read the file again: for messages only.
   virtual std::vector<std::string> PlacesOfRows(std::span<const std::uint64_t> rows) const = 0;

@@ -17,6 +17,10 @@ TEST(ExitCodes, AreThoseThatTheHelpNames) {
   EXPECT_EQ(ExitCodeFor(absl::FailedPreconditionError("")), 65);
   EXPECT_EQ(ExitCodeFor(absl::InternalError("")), 70);
   EXPECT_EQ(ExitCodeFor(absl::ResourceExhaustedError("")), 75);
+  EXPECT_EQ(ExitCodeFor(absl::UnavailableError("")), 75);
+  EXPECT_EQ(ExitCodeFor(absl::DeadlineExceededError("")), 75);
+  EXPECT_EQ(ExitCodeFor(absl::PermissionDeniedError("")), 77);
+  EXPECT_EQ(ExitCodeFor(absl::UnauthenticatedError("")), 77);
   EXPECT_EQ(ExitCodeFor(absl::OutOfRangeError("")), 99);
 }
 

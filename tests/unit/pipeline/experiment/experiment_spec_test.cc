@@ -64,7 +64,7 @@ tasks:
   const std::string message(spec.status().message());
   EXPECT_THAT(message, HasSubstr("bad.yaml has 9 problems"));
   EXPECT_THAT(message, HasSubstr("line 3: runs: is 'many'; it must be a whole number"));
-  EXPECT_THAT(message, HasSubstr("line 4: rouns: is no field of an experiment; did you mean 'rounds'?"));
+  EXPECT_THAT(message, HasSubstr("line 4: rouns: there is no such field; did you mean 'rounds'?"));
   EXPECT_THAT(message, HasSubstr("strategies[0]: there is no strategy 'best'"));
   EXPECT_THAT(message, HasSubstr("line 9: tasks[0].tau: is '1.5'; it must be a number above 0 and at most 1"));
   EXPECT_THAT(message, HasSubstr("tasks[0].generate.problem: is 'threenorm'; it must be ringnorm or twonorm"));

@@ -30,6 +30,12 @@ class SpecProblems {
   std::vector<std::string> problems_;
 };
 
+/// What a person sees in the file: "'text'", "a list", "a map" or "nothing".
+std::string DescribeNode(const YAML::Node& node);
+
+/// What is wrong with a name that is none of `known`, with the one that was perhaps meant.
+std::string DescribeUnknownField(const std::string& name, const std::vector<std::string>& known);
+
 /// The smallest and largest value a field may have.
 struct NumberRange {
   double low = 0;

@@ -1,4 +1,4 @@
-#include "pipeline/experiment/spec_reader.h"
+#include "pipeline/spec_reader.h"
 
 #include <cmath>
 
@@ -11,12 +11,6 @@
 namespace fulcrum::pipeline {
 namespace {
 
-std::string Shown(const YAML::Node& node) {
-  if (node.IsScalar()) return absl::StrCat("'", node.Scalar(), "'");
-  if (node.IsSequence()) return "a list";
-  return node.IsMap() ? "a map" : "nothing";
-}
-
 std::string DescribeRange(const NumberRange& range) {
   const std::string from = absl::StrFormat("%s %g", range.above_low ? "above" : "at least", range.low);
   return std::isfinite(range.high) ? absl::StrFormat("%s and at most %g", from, range.high) : from;
@@ -27,6 +21,18 @@ bool IsInside(double value, const NumberRange& range) {
 }
 
 }  // namespace
+
+std::string DescribeNode(const YAML::Node& node) {
+  if (node.IsScalar()) return absl::StrCat("'", node.Scalar(), "'");
+  if (node.IsSequence()) return "a list";
+  return node.IsMap() ? "a map" : "nothing";
+}
+
+std::string DescribeUnknownField(const std::string& name, const std::vector<std::string>& known) {
+  const std::string nearest = NearestName(name, known);
+  return nearest.empty() ? absl::StrCat("there is no such field; the fields here are ", absl::StrJoin(known, ", "))
+                         : absl::StrCat("there is no such field; did you mean '", nearest, "'?");
+}
 
 void SpecProblems::Add(const YAML::Node& at, const std::string& path, const std::string& what) {
   const int line = at.IsDefined() ? at.Mark().line + 1 : 0;
@@ -43,7 +49,7 @@ absl::Status SpecProblems::ToStatus() const {
 SpecFields::SpecFields(SpecProblems& problems, const YAML::Node& node, std::string path)
     : problems_(problems), node_(node), path_(std::move(path)) {
   if (node_.IsMap()) return;
-  problems_.Add(node_, path_, absl::StrCat("is ", Shown(node_), "; it must be a map of 'name: value' fields"));
+  problems_.Add(node_, path_, absl::StrCat("is ", DescribeNode(node_), "; it must be a map of 'name: value' fields"));
   node_ = YAML::Node(YAML::NodeType::Map);
 }
 
@@ -63,7 +69,7 @@ std::string SpecFields::Text(const std::string& name, const std::string& fallbac
   const YAML::Node field = Take(name);
   if (!field.IsDefined()) return fallback;
   if (field.IsScalar()) return field.Scalar();
-  Problem(name, absl::StrCat("is ", Shown(field), "; it must be a text"));
+  Problem(name, absl::StrCat("is ", DescribeNode(field), "; it must be a text"));
   return fallback;
 }
 
@@ -83,7 +89,7 @@ std::optional<double> SpecFields::OptionalNumber(const std::string& name, const 
   if (!field.IsDefined()) return std::nullopt;
   const std::optional<double> value = field.IsScalar() ? ingest::ParseNumber(field.Scalar()) : std::nullopt;
   if (value && IsInside(*value, range)) return value;
-  Problem(name, absl::StrCat("is ", Shown(field), "; it must be a number ", DescribeRange(range)));
+  Problem(name, absl::StrCat("is ", DescribeNode(field), "; it must be a number ", DescribeRange(range)));
   return std::nullopt;
 }
 
@@ -97,7 +103,8 @@ std::size_t SpecFields::Count(const std::string& name, std::size_t fallback, std
   const std::optional<double> value = field.IsScalar() ? ingest::ParseNumber(field.Scalar()) : std::nullopt;
   const NumberRange range{static_cast<double>(low), static_cast<double>(high)};
   if (value && IsInside(*value, range) && std::floor(*value) == *value) return static_cast<std::size_t>(*value);
-  Problem(name, absl::StrCat("is ", Shown(field), "; it must be a whole number at least ", low, " and at most ", high));
+  Problem(name, absl::StrCat("is ", DescribeNode(field), "; it must be a whole number at least ", low, " and at most ",
+                             high));
   return fallback;
 }
 
@@ -115,7 +122,7 @@ void SpecFields::ForEach(const std::string& name,
   const YAML::Node field = Take(name);
   if (!field.IsDefined()) return;
   if (!field.IsSequence()) {
-    Problem(name, absl::StrCat("is ", Shown(field), "; it must be a list"));
+    Problem(name, absl::StrCat("is ", DescribeNode(field), "; it must be a list"));
     return;
   }
   for (std::size_t i = 0; i < field.size(); ++i) visit(field[i], absl::StrCat(PathOf(name), "[", i, "]"));
@@ -127,7 +134,7 @@ void SpecFields::ForEachNamed(
   const YAML::Node field = Take(name);
   if (!field.IsDefined()) return;
   if (!field.IsMap()) {
-    Problem(name, absl::StrCat("is ", Shown(field), "; it must be a map of 'name: value' fields"));
+    Problem(name, absl::StrCat("is ", DescribeNode(field), "; it must be a map of 'name: value' fields"));
     return;
   }
   for (const auto& entry : field) {
@@ -141,10 +148,7 @@ void SpecFields::RejectOthers() {
   for (const auto& entry : node_) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
     if (known_.contains(key)) continue;
-    const std::string nearest = NearestName(key, known);
-    const std::string advice = nearest.empty() ? absl::StrCat("; the fields here are ", absl::StrJoin(known, ", "))
-                                               : absl::StrCat("; did you mean '", nearest, "'?");
-    problems_.Add(entry.first, PathOf(key), absl::StrCat("is no field of an experiment", advice));
+    problems_.Add(entry.first, PathOf(key), DescribeUnknownField(key, known));
   }
 }
 

@@ -1,0 +1,53 @@
+// The calls of fulcrum.v1.CampaignService, with this project's status. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace fulcrum::v1 {
+class Campaign;
+class CampaignEvent;
+class CampaignSpec;
+class DeleteCampaignResponse;
+class ExportedLabel;
+class ImportLabelsRequest;
+class ImportLabelsResponse;
+class ListCampaignsResponse;
+}  // namespace fulcrum::v1
+
+namespace fulcrum::pipeline {
+
+class ServerConnection;
+
+class CampaignCalls {
+ public:
+  explicit CampaignCalls(std::shared_ptr<const ServerConnection> connection);
+  ~CampaignCalls();
+
+  absl::StatusOr<v1::Campaign> Create(const v1::CampaignSpec& spec);
+  absl::StatusOr<v1::Campaign> Get(const std::string& name);
+  /// All pages in one.
+  absl::StatusOr<v1::ListCampaignsResponse> ListAll();
+  absl::StatusOr<v1::Campaign> Start(const std::string& name);
+  absl::StatusOr<v1::Campaign> Pause(const std::string& name);
+  absl::StatusOr<v1::Campaign> Resume(const std::string& name);
+  absl::StatusOr<v1::Campaign> Stop(const std::string& name);
+  absl::StatusOr<v1::DeleteCampaignResponse> Delete(const std::string& name);
+  absl::StatusOr<v1::ImportLabelsResponse> ImportLabels(const v1::ImportLabelsRequest& request);
+
+  /// Calls `visit` for every label until the stream ends; an error of `visit` ends it too and is given back.
+  absl::Status ExportLabels(const std::string& name,
+                            const std::function<absl::Status(const v1::ExportedLabel&)>& visit);
+  /// Calls `visit` for every event until the stream ends or `visit` says false.
+  absl::Status Watch(const std::string& name, const std::function<bool(const v1::CampaignEvent&)>& visit);
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,128 @@
+#include "pipeline/client/campaign_text.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/client/printable_text.h"
+#include "pipeline/client/text_table.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+std::string Percent(double share) {
+  return absl::StrFormat("%.2f%%", 100 * share);
+}
+
+std::string AccuracyText(const v1::Campaign& campaign) {
+  return campaign.has_accuracy() ? Percent(campaign.accuracy()) : "-";
+}
+
+std::string RoundText(const v1::Campaign& campaign) {
+  return absl::StrCat(campaign.round(), " (", campaign.round_settled(), " of ", campaign.round_items(), " settled)");
+}
+
+std::string StateLine(const v1::Campaign& campaign) {
+  const std::string reason = PrintableLine(campaign.state_reason());
+  return reason.empty() ? StateName(campaign) : absl::StrCat(StateName(campaign), ": ", reason);
+}
+
+std::string Describe(const v1::StageProgress& stage) {
+  return absl::StrCat("round ", stage.round(), ": ", PrintableLine(stage.stage()), " ", stage.done(), " of ",
+                      stage.total());
+}
+
+std::string Describe(const v1::BatchCommitted& batch) {
+  const std::string bound =
+      batch.bound() > 0 ? absl::StrFormat(", at least %.1f%% of the best there is", 100 * batch.value() / batch.bound())
+                        : "";
+  return absl::StrFormat("round %d: %d examples selected in %.2f s%s", batch.round(), batch.items(), batch.seconds(),
+                         bound);
+}
+
+std::string Describe(const v1::LabelsAccepted& labels) {
+  return absl::StrCat("labels: ", labels.labels(), " in all, ", labels.round_settled(), " of ", labels.round_items(),
+                      " of this round settled");
+}
+
+std::string Describe(const v1::ModelTrained& model) {
+  return absl::StrFormat(
+      "round %d: trained %s from %d labels in %.2f s, %d support vectors, %s%s of the predictions "
+      "changed",
+      model.round(), model.warm() ? "warm" : "cold", model.labels(), model.train_seconds(), model.support_vectors(),
+      model.has_accuracy() ? absl::StrCat("accuracy ", Percent(model.accuracy()), ", ") : "",
+      Percent(model.changed_share()));
+}
+
+std::string Describe(const v1::Campaign& campaign) {
+  return absl::StrCat(PrintableLine(campaign.name()), " is ", StateLine(campaign), " (round ", campaign.round(), ", ",
+                      campaign.labels(), " labels)");
+}
+
+std::string Describe(const v1::CampaignEvent& event) {
+  switch (event.event_case()) {
+    case v1::CampaignEvent::kCampaign:
+      return Describe(event.campaign());
+    case v1::CampaignEvent::kRoundStarted:
+      return absl::StrCat("round ", event.round_started().round(), " started from ", event.round_started().labels(),
+                          " labels");
+    case v1::CampaignEvent::kStage:
+      return Describe(event.stage());
+    case v1::CampaignEvent::kBatch:
+      return Describe(event.batch());
+    case v1::CampaignEvent::kLabels:
+      return Describe(event.labels());
+    case v1::CampaignEvent::kModel:
+      return Describe(event.model());
+    case v1::CampaignEvent::EVENT_NOT_SET:
+      break;
+  }
+  return "something that this version does not know";
+}
+
+}  // namespace
+
+std::string StateName(const v1::Campaign& campaign) {
+  const std::string name = v1::CampaignState_Name(campaign.state());
+  return absl::AsciiStrToLower(absl::StripPrefix(name, "CAMPAIGN_STATE_"));
+}
+
+std::string CampaignTable(const v1::ListCampaignsResponse& campaigns) {
+  if (campaigns.campaigns().empty()) return "There are no campaigns; 'fulcrum campaign create FILE' makes one.\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "STATE", "ROUND", "LABELS", "LEASED", "OPEN", "POOL", "ACCURACY"}};
+  for (const v1::Campaign& campaign : campaigns.campaigns()) {
+    rows.push_back({PrintableLine(campaign.name()), StateName(campaign), absl::StrCat(campaign.round()),
+                    absl::StrCat(campaign.labels()), absl::StrCat(campaign.live_leases()),
+                    absl::StrCat(campaign.open_tasks()), absl::StrCat(campaign.pool_rows()), AccuracyText(campaign)});
+  }
+  return TextTable(rows);
+}
+
+std::string CampaignDetails(const v1::Campaign& campaign) {
+  std::vector<std::string> classes;
+  for (const std::string& name : campaign.spec().classes()) classes.push_back(PrintableLine(name));
+  const std::pair<const char*, std::string> facts[] = {
+      {"name", PrintableLine(campaign.name())},
+      {"state", StateLine(campaign)},
+      {"classes", absl::StrJoin(classes, ", ")},
+      {"pool", absl::StrCat(campaign.pool_rows(), " examples")},
+      {"round", RoundText(campaign)},
+      {"labels", absl::StrCat(campaign.labels(), " given, ", campaign.imported_labels(), " imported")},
+      {"tasks", absl::StrCat(campaign.open_tasks(), " open, ", campaign.live_leases(), " with workers")},
+      {"accuracy", AccuracyText(campaign)},
+  };
+  std::string text;
+  for (const auto& [name, value] : facts) absl::StrAppendFormat(&text, "%-9s %s\n", name, value);
+  return text;
+}
+
+std::string EventLine(const v1::CampaignEvent& event) {
+  const absl::Time time = absl::FromUnixSeconds(event.time().seconds());
+  return absl::StrCat(absl::FormatTime("%H:%M:%S", time, absl::LocalTimeZone()), " ", Describe(event));
+}
+
+}  // namespace fulcrum::pipeline

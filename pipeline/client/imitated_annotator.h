@@ -1,0 +1,53 @@
+// An annotator that knows the answers from a file and imitates people: sometimes wrong, slow, unsure, or gone.
+//
+// What it answers about an example depends on the seed, the annotator's name and the example's alone, so a task that
+// comes a second time, to this worker or to a restarted one, gets the same answer. Whether it skips or crashes depends
+// on the lease, so that a restarted worker does not crash over the same task for ever. Not thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "pipeline/client/annotator.h"
+#include "pipeline/client/retry.h"
+
+namespace fulcrum::pipeline {
+
+/// The right answers: label by item id.
+using Oracle = absl::flat_hash_map<std::string, std::string>;
+
+/// From a label file (id,label), or a pool with a label column.
+absl::StatusOr<Oracle> LoadOracle(const std::string& path);
+
+struct ImitationOptions {
+  double accuracy = 1;    ///< share of right answers; wrong ones are uniform over the other classes
+  double skip_rate = 0;   ///< share of tasks skipped as unsure
+  double crash_rate = 0;  ///< share of tasks over which the worker dies
+  std::chrono::milliseconds delay{0};
+  std::uint64_t seed = 1;
+  std::string annotator = {};  ///< two annotators err about different examples
+};
+
+class ImitatedAnnotator final : public Annotator {
+ public:
+  ImitatedAnnotator(Oracle oracle, ImitationOptions options, Timing timing);
+
+  /// FailedPrecondition where the file has an answer that is none of the classes. Skips what the file does not have.
+  absl::StatusOr<Decision> Decide(const WorkTask& task, const KeepAlive& keep_alive) override;
+  HoldBack hold_back() const override;
+
+ private:
+  /// False when it should quit.
+  bool Think(const KeepAlive& keep_alive) const;
+  absl::StatusOr<Decision> Answer(const WorkTask& task, const std::string& right) const;
+
+  const Oracle oracle_;
+  const ImitationOptions options_;
+  const std::uint64_t seed_;
+  const Timing timing_;
+};
+
+}  // namespace fulcrum::pipeline

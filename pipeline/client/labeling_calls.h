@@ -1,0 +1,92 @@
+// The calls of fulcrum.v1.LabelingService as a worker makes them, without gRPC's types.
+//
+// One campaign and one annotator. Each method is one attempt: whoever calls repeats it with the same request id and
+// content. Not thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace fulcrum::pipeline {
+
+class ServerConnection;
+class StopFlag;
+
+/// Names a lease.
+struct LeaseName {
+  std::int64_t lease_id = 0;
+  std::int64_t epoch = 0;
+
+  friend bool operator==(const LeaseName&, const LeaseName&) = default;
+};
+
+/// An example that this worker has reserved.
+struct WorkTask {
+  LeaseName lease = {};
+  std::string item_id = {};
+  std::int64_t round = 0;
+  absl::Time expires_at = absl::InfiniteFuture();  ///< by the server's clock
+  std::string payload = {};
+  std::vector<std::string> classes = {};
+  std::string question = {};
+};
+
+struct TaskBatch {
+  std::vector<WorkTask> tasks = {};
+  bool campaign_over = false;
+};
+
+struct LabelAnswer {
+  LeaseName lease = {};
+  std::string item_id = {};
+  std::string value = {};
+};
+
+struct SubmitResult {
+  absl::Status status = {};
+  bool late = false;
+};
+
+enum class SkipReason { kUnsure = 1, kBadItem = 2, kNotNow = 3 };
+
+struct SkipAnswer {
+  LeaseName lease = {};
+  SkipReason reason = SkipReason::kUnsure;
+};
+
+struct RenewResult {
+  absl::Status status = {};  ///< Aborted: the lease has ended
+  absl::Time expires_at = absl::InfiniteFuture();
+};
+
+class LabelingCalls {
+ public:
+  virtual ~LabelingCalls() = default;
+
+  /// Waits up to `wait` where there is nothing to do. Cancelled where the command should end meanwhile.
+  virtual absl::StatusOr<TaskBatch> Acquire(const std::string& request_id, int most,
+                                            std::chrono::milliseconds wait) = 0;
+  // The others give a result for each element, in order. An error of the whole call is also given where an element
+  // could not be handled for a reason that may pass.
+  virtual absl::StatusOr<std::vector<RenewResult>> Renew(const std::string& request_id,
+                                                         const std::vector<LeaseName>& leases) = 0;
+  virtual absl::StatusOr<std::vector<SubmitResult>> Submit(const std::string& request_id,
+                                                           const std::vector<LabelAnswer>& labels) = 0;
+  virtual absl::StatusOr<std::vector<absl::Status>> Skip(const std::string& request_id,
+                                                         const std::vector<SkipAnswer>& skips) = 0;
+  virtual absl::StatusOr<std::vector<absl::Status>> Release(const std::string& request_id,
+                                                            const std::vector<LeaseName>& leases) = 0;
+};
+
+/// Over gRPC. `stop` breaks off Acquire, and must outlive the calls; the others are short and are left to end.
+std::unique_ptr<LabelingCalls> MakeLabelingCalls(std::shared_ptr<const ServerConnection> connection,
+                                                 std::string campaign, std::string annotator, const StopFlag& stop);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,90 @@
+#include "pipeline/client/server_connection.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "pipeline/client/access_token.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+absl::StatusOr<std::string> ReadPem(const std::string& option, const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream stream(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(stream), {});
+  if (stream && absl::StrContains(text, "-----BEGIN ")) return text;
+  return absl::InvalidArgumentError(absl::StrCat(option, ": '", path, "' ",
+                                                 stream ? "is no PEM file" : "cannot be read",
+                                                 "; name a file in PEM format, which begins with '-----BEGIN'"));
+}
+
+bool IsLocal(const std::string& server) {
+  return absl::StartsWith(server, "127.") || absl::StartsWith(server, "localhost:") ||
+         absl::StartsWith(server, "[::1]:") || absl::StartsWith(server, "unix:");
+}
+
+absl::Status CheckOptions(const ConnectionOptions& options, bool has_token) {
+  if (options.server.empty() || !absl::StrContains(options.server, ':')) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--server is '", options.server, "'; it must be HOST:PORT, such as 127.0.0.1:7410"));
+  }
+  if (options.tls_cert.empty() != options.tls_key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key belong together; give both or none");
+  }
+  if (options.tls_ca.empty() && !options.tls_cert.empty()) {
+    return absl::InvalidArgumentError("--tls-cert needs --tls-ca, to know the server by");
+  }
+  if (has_token && options.tls_ca.empty() && !IsLocal(options.server)) {
+    return absl::InvalidArgumentError(absl::StrCat("the token would travel to ", options.server,
+                                                   " unencrypted, for everybody on the way to read; give --tls-ca"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const ConnectionOptions& options) {
+  if (options.tls_ca.empty()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions ssl;
+  FULCRUM_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem("--tls-ca", options.tls_ca));
+  FULCRUM_ASSIGN_OR_RETURN(ssl.pem_cert_chain, ReadPem("--tls-cert", options.tls_cert));
+  FULCRUM_ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem("--tls-key", options.tls_key));
+  return grpc::SslCredentials(ssl);
+}
+
+grpc::ChannelArguments MakeArguments(const ConnectionOptions& options) {
+  grpc::ChannelArguments arguments;
+  // gRPC's own pauses grow to two minutes; a daemon that was restarted should be found again at once.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2'000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  if (IsLocal(options.server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+}  // namespace
+
+ServerConnection::ServerConnection(std::string server, std::string token, std::shared_ptr<grpc::Channel> channel)
+    : server_(std::move(server)), token_(std::move(token)), channel_(std::move(channel)) {}
+
+absl::StatusOr<std::shared_ptr<const ServerConnection>> ServerConnection::Open(const ConnectionOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(std::string token, LoadAccessToken(options.token_file));
+  FULCRUM_RETURN_IF_ERROR(CheckOptions(options, !token.empty()));
+  FULCRUM_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options));
+  auto channel = grpc::CreateCustomChannel(options.server, credentials, MakeArguments(options));
+  return std::shared_ptr<const ServerConnection>(
+      new ServerConnection(options.server, std::move(token), std::move(channel)));
+}
+
+void ServerConnection::Prepare(std::chrono::milliseconds deadline, grpc::ClientContext& context) const {
+  if (!token_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+  if (deadline.count() > 0) context.set_deadline(std::chrono::system_clock::now() + deadline);
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,50 @@
+// The words after `fulcrum campaign`. A new one is one file and one line in campaign_command.cc.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "pipeline/client/server_connection.h"
+#include "pipeline/commands/command.h"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace fulcrum::v1 {
+class Campaign;
+}  // namespace fulcrum::v1
+
+namespace fulcrum::pipeline {
+
+/// What all of them take.
+struct CampaignOptions {
+  ConnectionOptions connection = {};
+  std::string name = {};  ///< of the campaign
+  bool json = false;
+};
+
+void AddCampaignName(CLI::App& app, CampaignOptions& options);
+/// --json, and those of the connection.
+void AddCampaignOptions(CLI::App& app, CampaignOptions& options);
+
+/// To standard output: the text, or the message as JSON where that was asked for.
+absl::Status PrintAnswer(const CampaignOptions& options, std::string_view text,
+                         const google::protobuf::Message& message);
+/// The same of one campaign.
+absl::Status PrintCampaign(const CampaignOptions& options, const v1::Campaign& campaign);
+
+Command CampaignCreateCommand();
+Command CampaignListCommand();
+Command CampaignGetCommand();
+Command CampaignStartCommand();
+Command CampaignPauseCommand();
+Command CampaignResumeCommand();
+Command CampaignStopCommand();
+Command CampaignDeleteCommand();
+Command CampaignWatchCommand();
+Command CampaignExportCommand();
+Command CampaignImportLabelsCommand();
+
+}  // namespace fulcrum::pipeline

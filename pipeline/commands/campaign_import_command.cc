@@ -1,0 +1,94 @@
+// `fulcrum campaign import-labels NAME FILE`: labels from elsewhere.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/client/campaign_calls.h"
+#include "pipeline/client/request_ids.h"
+#include "pipeline/client/retry.h"
+#include "pipeline/client/stop_flag.h"
+#include "pipeline/client/wall_timing.h"
+#include "pipeline/commands/campaign_commands.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/known_labels.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kMostBytes = 3 * 1024 * 1024;  // below the server's 4 MiB a message
+constexpr RetryPolicy kRetry{.give_up_after = std::chrono::seconds(30)};
+
+struct ImportOptions {
+  CampaignOptions campaign = {};
+  std::string file = {};
+  std::string source = {};
+};
+
+/// As few requests as there can be; each is taken whole or not at all.
+std::vector<v1::ImportLabelsRequest> MakeRequests(const ImportOptions& options,
+                                                  const std::vector<ingest::KnownLabel>& labels) {
+  RequestIds ids;
+  std::vector<v1::ImportLabelsRequest> requests;
+  std::size_t bytes = kMostBytes;
+  for (const ingest::KnownLabel& label : labels) {
+    if (bytes >= kMostBytes) {
+      bytes = 0;
+      v1::ImportLabelsRequest& request = requests.emplace_back();
+      request.set_name(options.campaign.name);
+      request.set_source(options.source.empty() ? std::filesystem::path(options.file).filename().string()
+                                                : options.source);
+      request.set_request_id(ids.Next());
+    }
+    v1::ImportLabelsRequest::Entry& entry = *requests.back().add_labels();
+    entry.set_item_id(label.id);
+    entry.set_value(label.label);
+    bytes += label.id.size() + label.label.size() + 16;
+  }
+  return requests;
+}
+
+absl::Status Import(const ImportOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<ingest::KnownLabel> labels, ingest::LoadKnownLabels(options.file));
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
+  CampaignCalls calls(connection);
+  const StopFlag stop;
+  Retrier retrier(kRetry, WallTiming(stop), /*seed=*/0);
+  v1::ImportLabelsResponse all;
+  for (const v1::ImportLabelsRequest& request : MakeRequests(options, labels)) {
+    const absl::Status status = retrier.Call([&]() -> absl::Status {
+      FULCRUM_ASSIGN_OR_RETURN(const v1::ImportLabelsResponse response, calls.ImportLabels(request));
+      all.set_imported(all.imported() + response.imported());
+      return absl::OkStatus();
+    });
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(status.message(), " (", all.imported(), " of ", labels.size(),
+                                                      " labels were imported before)"));
+    }
+  }
+  return PrintAnswer(options.campaign, absl::StrCat(all.imported(), " labels imported\n"), all);
+}
+
+CommandRun AddImport(CLI::App& app) {
+  auto options = std::make_shared<ImportOptions>();
+  AddCampaignName(app, options->campaign);
+  app.add_option("file", options->file, "Table with the columns id and label")->type_name("")->required();
+  app.add_option("--source", options->source, "Where they come from, kept with them; the file's name unless given")
+      ->type_name("TEXT");
+  AddCampaignOptions(app, options->campaign);
+  app.footer(
+      "Imported labels decide their examples, whatever workers said. A large file is sent in parts of some ten\n"
+      "thousand labels, each taken whole or not at all.");
+  return [options] { return Import(*options); };
+}
+
+}  // namespace
+
+Command CampaignImportLabelsCommand() {
+  return {"import-labels", "Labels", "Give a campaign labels from elsewhere", AddImport};
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,108 @@
+// `fulcrum campaign watch NAME`: a picture that is redrawn on a terminal, a line an event elsewhere.
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/client/campaign_calls.h"
+#include "pipeline/client/campaign_text.h"
+#include "pipeline/client/campaign_watch.h"
+#include "pipeline/client/json_text.h"
+#include "pipeline/client/stop_flag.h"
+#include "pipeline/client/wall_timing.h"
+#include "pipeline/client/watch_screen.h"
+#include "pipeline/commands/campaign_commands.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kRedrawPause{100};
+constexpr std::size_t kUsualColumns = 80;
+
+std::size_t TerminalColumns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsualColumns;
+}
+
+void Print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+/// Redraws its picture over the last one, not more often than an eye can follow.
+class LivePicture {
+ public:
+  void Follow(const v1::CampaignEvent& event) {
+    screen_.Follow(event);
+    if (event.has_campaign() || Clock::now() - drawn_at_ > kRedrawPause) Redraw();
+  }
+
+  void Redraw() {
+    const std::string picture = screen_.Draw(TerminalColumns());
+    // Up to the first line of the last picture, and away with it.
+    Print(absl::StrCat(lines_ > 0 ? absl::StrCat("\x1b[", lines_, "A\r\x1b[J") : "", picture));
+    lines_ = std::count(picture.begin(), picture.end(), '\n');
+    drawn_at_ = Clock::now();
+  }
+
+ private:
+  WatchScreen screen_;
+  long lines_ = 0;
+  Clock::time_point drawn_at_{};
+};
+
+void PrintEvent(const v1::CampaignEvent& event, bool json) {
+  if (!json) return Print(EventLine(event) + "\n");
+  const auto text = JsonText(event, /*one_line=*/true);
+  Print(text.ok() ? *text : absl::StrCat(text.status().message(), "\n"));
+}
+
+absl::Status Watch(const CampaignOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.connection));
+  CampaignCalls calls(connection);
+  // Asked once without patience: a wrong name or address is told at once.
+  FULCRUM_RETURN_IF_ERROR(calls.Get(options.name).status());
+  const StopFlag stop;
+  const bool live = isatty(STDOUT_FILENO) == 1 && !options.json;
+  LivePicture picture;
+  const absl::Status status =
+      WatchToTheEnd(calls, options.name, RetryPolicy{}, WallTiming(stop), [&](const v1::CampaignEvent& event) {
+        if (live) {
+          picture.Follow(event);
+        } else {
+          PrintEvent(event, options.json);
+        }
+      });
+  if (live) picture.Redraw();
+  return status;
+}
+
+CommandRun AddWatch(CLI::App& app) {
+  auto options = std::make_shared<CampaignOptions>();
+  AddCampaignName(app, *options);
+  AddCampaignOptions(app, *options);
+  app.footer(
+      "On a terminal it draws the round and the learning curve (accuracy where the campaign measures it, else the\n"
+      "share of predictions that each round changed); elsewhere, or with --json, it prints a line an event.\n"
+      "Ends with exit code 0 when the campaign is done, and with 65 and the reason when it failed. A server that goes\n"
+      "away is waited for, up to five minutes.");
+  return [options] { return Watch(*options); };
+}
+
+}  // namespace
+
+Command CampaignWatchCommand() {
+  return {"watch", "Look", "Follow a campaign live, until it is done", AddWatch};
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,139 @@
+// `fulcrum import`: files of any format into a pool folder that opens at once.
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/commands/column_flags.h"
+#include "pipeline/commands/command_registry.h"
+#include "pipeline/commands/option_checks.h"
+#include "pipeline/pool_import.h"
+#include "pipeline/progress.h"
+#include "stages/core/status_macros.h"
+#include "tbb/global_control.h"
+#include "tbb/info.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr char kFooter[] =
+    R"(Sources: files, folders, globs in quotes ('data/*.parquet'), hive-partitioned folders (year=2025/...), by
+path or URI; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also
+with .gz or .zst. Several are read as one table. Features are numbers in columns of their own, a column of
+lists of one length, or a sparse pair of lists named 'indices' and 'values'.
+
+The folder holds Arrow IPC files, to be mapped into memory; their statistics; and 'rejected.parquet': rows with a
+missing, infinite or NaN feature, a list of the wrong length, no id, or an id that another row has, each
+with its reason. It appears when it is whole; an import that fails or is killed leaves the pool as it was,
+and can be run again.
+
+Importing again adds what is new, by id: the same row twice is left out, an id with other content rejected.
+
+Example:
+  fulcrum import 'embeddings/*.parquet' --id doc --payload text --out pool
+  fulcrum select --pool pool --labels labels.csv
+)";
+
+struct ImportCommandOptions {
+  ImportOptions import;
+  std::string memory = "2GiB";
+  std::string max_row_group = "4GiB";
+  std::string max_text = "16MiB";
+  int threads = 0;
+  bool quiet = false;
+};
+
+absl::StatusOr<std::int64_t> SizeOption(absl::string_view option, const std::string& text) {
+  auto size = ParseByteSize(text);
+  if (size.ok()) return size;
+  return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
+}
+
+absl::Status Complete(ImportCommandOptions& options) {
+  if (!(options.import.max_rejected_share >= 0 && options.import.max_rejected_share <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max-rejected is ", options.import.max_rejected_share, "; it must be between 0 and 1"));
+  }
+  if (options.import.limits.max_columns < 1) return absl::InvalidArgumentError("--max-columns must be at least 1");
+  if (options.threads < 0) return absl::InvalidArgumentError("--threads must be at least 1");
+  if (options.threads == 0) options.threads = tbb::info::default_concurrency();
+  FULCRUM_ASSIGN_OR_RETURN(options.import.memory_bytes, SizeOption("--memory", options.memory));
+  FULCRUM_ASSIGN_OR_RETURN(options.import.limits.max_row_group_bytes,
+                           SizeOption("--max-row-group", options.max_row_group));
+  FULCRUM_ASSIGN_OR_RETURN(options.import.limits.max_text_bytes, SizeOption("--max-text", options.max_text));
+  return absl::OkStatus();
+}
+
+void PrintResult(const ImportResult& result, const std::string& folder) {
+  const auto& counts = result.counts;
+  std::printf("%s: %lld rows x %lld features; %lld added, %lld there already, %lld rejected\n", folder.c_str(),
+              static_cast<long long>(result.manifest.rows()), static_cast<long long>(result.manifest.features),
+              static_cast<long long>(counts.added), static_cast<long long>(counts.there_already),
+              static_cast<long long>(counts.rejected));
+  if (counts.rejected > 0 && !result.manifest.rejected_files.empty()) {
+    std::printf("rejected rows, with reasons: %s/%s\n", folder.c_str(), result.manifest.rejected_files.back().c_str());
+  }
+}
+
+absl::Status Import(ImportCommandOptions options) {
+  FULCRUM_RETURN_IF_ERROR(Complete(options));
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
+                                    static_cast<std::size_t>(options.threads));
+  Progress progress("fulcrum import", ChooseProgressStyle(options.quiet, /*verbose=*/false));
+  options.import.on_progress = [&](std::size_t rows) { progress.Update("rows", rows, 0); };
+  FULCRUM_ASSIGN_OR_RETURN(const ImportResult result, ImportPool(options.import));
+  progress.Clear();
+  if (!options.quiet) PrintResult(result, options.import.folder);
+  return absl::OkStatus();
+}
+
+void AddLimits(CLI::App& app, ImportCommandOptions& options) {
+  const char* group = "Limits";
+  app.add_option("--memory", options.memory, "What the import may use")
+      ->capture_default_str()
+      ->type_name("SIZE")
+      ->group(group);
+  app.add_option("--max-rejected", options.import.max_rejected_share,
+                 "Fail when a larger share of the rows is rejected, 0 to 1")
+      ->capture_default_str()
+      ->type_name("SHARE")
+      ->group(group);
+  app.add_option("--max-columns", options.import.limits.max_columns, "Refuse files with more columns")
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--max-row-group", options.max_row_group, "Refuse files with larger row groups")
+      ->capture_default_str()
+      ->type_name("SIZE")
+      ->group(group);
+  app.add_option("--max-text", options.max_text, "Reject rows with a longer id, label or payload")
+      ->capture_default_str()
+      ->type_name("SIZE")
+      ->group(group);
+}
+
+CommandRun AddImport(CLI::App& app) {
+  auto options = std::make_shared<ImportCommandOptions>();
+  app.add_option("source", options->import.sources, "Files, folders, globs or URIs")->type_name("SOURCE")->required();
+  app.add_option("--out", options->import.folder, "The pool's folder; one that is a pool already grows")
+      ->type_name("FOLDER")
+      ->required();
+  AddColumnFlags(app, options->import.columns);
+  AddLimits(app, *options);
+  app.add_option("--threads", options->threads, "Threads; all cores unless given")->type_name("N");
+  app.add_flag("--wait-for-disk", options->import.wait_for_disk,
+               "Wait until all is on the disk: safe from a loss of power too, not only from a kill");
+  app.add_flag("--quiet", options->quiet, "Say nothing unless something is wrong");
+  app.footer(kFooter);
+  return [options] { return Import(*options); };
+}
+
+}  // namespace
+
+Command ImportCommand() {
+  return {"import", "Data", "Turn files of any format into a pool that opens at once", AddImport};
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,41 @@
+// From files to a pool folder: read, check, write, in order and in bounded memory.
+//
+//   batches of the sources -> blocks (in parallel) -> the pool's files
+//
+// The flow is a bounded oneTBB graph: the reader decodes columns in parallel, blocks are made in parallel, and what
+// waits between them is a fixed number of batches.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/ingest/column_roles.h"
+#include "stages/ingest/input_limits.h"
+#include "storage/pool/pool_manifest.h"
+#include "storage/pool/pool_writer.h"
+
+namespace fulcrum::pipeline {
+
+struct ImportOptions {
+  std::vector<std::string> sources = {};
+  std::string folder = {};
+  ingest::ColumnOptions columns = {};
+  ingest::InputLimits limits = {};
+  std::int64_t memory_bytes = std::int64_t{2} << 30;  ///< what the import may use, about
+  double max_rejected_share = 0.01;
+  bool wait_for_disk = false;  ///< so that not even a loss of power can harm what an OK has said
+  /// Told how many rows are in the pool's files so far.
+  std::function<void(std::size_t rows)> on_progress = {};
+};
+
+struct ImportResult {
+  storage::PoolWriter::Counts counts = {};
+  storage::PoolManifest manifest = {};
+};
+
+/// Imports, or adds to the pool that is there. An error leaves the pool as it was.
+absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,150 @@
+#include "storage/pool/mapped_pool.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "arrow/array.h"
+#include "arrow/io/file.h"
+#include "arrow/ipc/reader.h"
+#include "arrow/record_batch.h"
+#include "arrow/type.h"
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/arrow_status.h"
+#include "stages/ingest/text_column.h"
+#include "storage/pool/block_features.h"
+#include "storage/pool/checksum.h"
+#include "storage/pool/part_writer.h"
+
+namespace fulcrum::storage {
+namespace {
+
+void CopyDense(MatrixView<const float> from, MutableMatrixView to) {
+  constexpr std::size_t kRowsPerTask = 1024;
+  ParallelForBlocks(from.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    for (std::size_t row = first; row < first + count; ++row) {
+      const std::span<const float> values = from.row(row);
+      std::copy(values.begin(), values.end(), to.row(row).begin());
+    }
+  });
+}
+
+void AppendSparse(const arrow::RecordBatch& batch, const PoolShape& shape, SparseMatrix& to) {
+  const PoolColumns columns = ColumnsOf(shape);
+  const auto& indices = static_cast<const arrow::ListArray&>(*batch.column(columns.features));
+  const auto& values = static_cast<const arrow::ListArray&>(*batch.column(columns.values));
+  const std::int32_t* index = static_cast<const arrow::Int32Array&>(*indices.values()).raw_values();
+  const float* value = static_cast<const arrow::FloatArray&>(*values.values()).raw_values();
+  for (std::int64_t row = 0; row < batch.num_rows(); ++row) {
+    to.columns.insert(to.columns.end(), index + indices.value_offset(row), index + indices.value_offset(row + 1));
+    to.values.insert(to.values.end(), value + values.value_offset(row), value + values.value_offset(row + 1));
+    to.offsets.push_back(to.values.size());
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<MappedPool> MappedPool::Open(const std::string& folder) {
+  MappedPool pool;
+  pool.folder_ = folder;
+  FULCRUM_ASSIGN_OR_RETURN(pool.manifest_, ReadManifest(folder));
+  if (pool.manifest_.parts.empty()) return absl::DataLossError(absl::StrCat(folder, ": the pool has no files"));
+  for (const PoolPart& part : pool.manifest_.parts) FULCRUM_RETURN_IF_ERROR(pool.OpenPart(part));
+  return pool;
+}
+
+absl::Status MappedPool::OpenPart(const PoolPart& part) {
+  const std::string path = absl::StrCat(folder_, "/", part.file);
+  const std::string doing = absl::StrCat("cannot open '", path, "'");
+  FULCRUM_ASSIGN_OR_RETURN(
+      const auto file, ingest::FromArrow(arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ), doing));
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t bytes, ingest::FromArrow(file->GetSize(), doing));
+  if (bytes != part.bytes) {
+    return absl::DataLossError(absl::StrCat(doing, ": it has ", bytes, " bytes and the pool's manifest says ",
+                                            part.bytes, "; restore it, or import the pool again"));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const auto reader, ingest::FromArrow(arrow::ipc::RecordBatchFileReader::Open(file), doing));
+  FULCRUM_ASSIGN_OR_RETURN(const PoolShape shape, ShapeOf(*reader->schema()));
+  if (!readers_.empty() && shape != shape_) return absl::DataLossError(absl::StrCat(doing, ": its columns differ"));
+  if (static_cast<std::size_t>(reader->num_record_batches()) != part.blocks.size()) {
+    return absl::DataLossError(absl::StrCat(doing, ": it has ", reader->num_record_batches(),
+                                            " blocks and the pool's manifest says ", part.blocks.size()));
+  }
+  shape_ = shape;
+  for (std::size_t i = 0; i < part.blocks.size(); ++i) {
+    places_.push_back({readers_.size(), static_cast<int>(i)});
+    first_rows_.push_back(first_rows_.back() + part.blocks[i].rows);
+  }
+  readers_.push_back(reader);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> MappedPool::Block(std::size_t block) const {
+  const auto [part, index] = places_[block];
+  const std::string doing = absl::StrCat("cannot read '", folder_, "/", manifest_.parts[part].file, "', block ", index);
+  FULCRUM_ASSIGN_OR_RETURN(const auto batch, ingest::FromArrow(readers_[part]->ReadRecordBatch(index), doing));
+  // Cheap: lengths and offsets' ends, not the values.
+  FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(batch->Validate(), doing));
+  if (batch->num_rows() == first_rows_[block + 1] - first_rows_[block]) return batch;
+  return absl::DataLossError(absl::StrCat(doing, ": it has ", batch->num_rows(), " rows and the pool's manifest says ",
+                                          first_rows_[block + 1] - first_rows_[block]));
+}
+
+absl::StatusOr<FeatureStatistics> MappedPool::Statistics() const {
+  FULCRUM_ASSIGN_OR_RETURN(const auto batch, ReadBatchFile(absl::StrCat(folder_, "/", manifest_.statistics_file)));
+  return FeatureStatistics::FromBatch(*batch, rows());
+}
+
+absl::Status MappedPool::CheckBlock(std::size_t block, const arrow::RecordBatch& batch) const {
+  const auto [part, index] = places_[block];
+  const std::string name = absl::StrCat("'", folder_, "/", manifest_.parts[part].file, "', block ", index);
+  FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(batch.ValidateFull(), absl::StrCat("cannot read ", name)));
+  const PoolBlockRecord& record = manifest_.parts[part].blocks[static_cast<std::size_t>(index)];
+  if (ChecksumOf(batch) == record.checksum) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(name,
+                                          ": its checksum does not fit, it has changed on the disk; restore it, or "
+                                          "import the pool again"));
+}
+
+absl::Status MappedPool::Verify() const {
+  std::vector<absl::Status> outcomes(blocks());
+  ParallelForBlocks(blocks(), 1, [&](std::size_t block, std::size_t) {
+    const auto batch = Block(block);
+    outcomes[block] = batch.ok() ? CheckBlock(block, **batch) : batch.status();
+  });
+  for (const absl::Status& outcome : outcomes) FULCRUM_RETURN_IF_ERROR(outcome);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels) const {
+  ingest::Pool pool;
+  FULCRUM_ASSIGN_OR_RETURN(const FeatureStatistics statistics, Statistics());
+  if (!shape_.sparse) pool.feature_names = statistics.names();
+  const PoolColumns columns = ColumnsOf(shape_);
+  SparseMatrix sparse;
+  sparse.cols = static_cast<std::size_t>(manifest_.features);
+  Matrix<double> dense;
+  if (!shape_.sparse)
+    dense = Matrix<double>(static_cast<std::size_t>(rows()), static_cast<std::size_t>(shape_.features));
+  arrow::ArrayVector ids;
+  if (keep_labels && columns.label >= 0) pool.labels.emplace();
+  for (std::size_t block = 0; block < blocks(); ++block) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));
+    FULCRUM_RETURN_IF_ERROR(CheckBlock(block, *batch));
+    if (shape_.sparse) {
+      AppendSparse(*batch, shape_, sparse);
+    } else {
+      CopyDense(DenseRows(*batch, shape_), dense.view().Rows(static_cast<std::size_t>(first_rows_[block]),
+                                                             static_cast<std::size_t>(batch->num_rows())));
+    }
+    if (columns.id >= 0) ids.push_back(batch->column(columns.id));
+    if (pool.labels) {
+      FULCRUM_RETURN_IF_ERROR(ingest::AppendTextColumn(*batch->column(columns.label), *pool.labels));
+    }
+  }
+  pool.features = shape_.sparse ? ingest::PoolFeatures(std::move(sparse)) : ingest::PoolFeatures(std::move(dense));
+  pool.ids = columns.id >= 0 ? ingest::RowIds(std::move(ids)) : ingest::RowIds(static_cast<std::size_t>(rows()));
+  return pool;
+}
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,62 @@
+// An imported pool, mapped into memory.
+//
+// Opening reads the manifest and the files' indices, never the rows, so that a pool of any size opens at once; the
+// kernel reads what is touched. Immutable and thread-safe after Open. Batches point into the mapping and keep it alive.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "arrow/ipc/type_fwd.h"
+#include "arrow/type_fwd.h"
+#include "stages/ingest/pool.h"
+#include "storage/pool/feature_statistics.h"
+#include "storage/pool/pool_manifest.h"
+#include "storage/pool/pool_schema.h"
+
+namespace fulcrum::storage {
+
+class MappedPool {
+ public:
+  /// NotFound for a folder that is no pool; DataLoss for one whose files are not what its manifest says.
+  static absl::StatusOr<MappedPool> Open(const std::string& folder);
+
+  const std::string& folder() const { return folder_; }
+  const PoolManifest& manifest() const { return manifest_; }
+  const PoolShape& shape() const { return shape_; }
+  std::int64_t rows() const { return first_rows_.back(); }
+  std::size_t blocks() const { return places_.size(); }
+  /// Rows before this block.
+  std::int64_t FirstRowOf(std::size_t block) const { return first_rows_[block]; }
+
+  /// A block's rows, without a copy. DataLoss where it is damaged so much that Arrow cannot read it.
+  absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Block(std::size_t block) const;
+  absl::StatusOr<FeatureStatistics> Statistics() const;
+  /// Reads everything and compares the checksums: DataLoss with the first block that has changed.
+  absl::Status Verify() const;
+
+  /// Everything in memory, as the numerical stages want it. Ids are left where they are until one is looked for.
+  absl::StatusOr<ingest::Pool> Load(bool keep_labels) const;
+
+ private:
+  struct Place {
+    std::size_t part = 0;
+    int batch = 0;
+  };
+
+  absl::Status OpenPart(const PoolPart& part);
+  absl::Status CheckBlock(std::size_t block, const arrow::RecordBatch& batch) const;
+
+  std::string folder_;
+  PoolManifest manifest_;
+  PoolShape shape_;
+  std::vector<std::shared_ptr<arrow::ipc::RecordBatchFileReader>> readers_;  // by part
+  std::vector<Place> places_;                                                // by block
+  std::vector<std::int64_t> first_rows_ = {0};                               // by block, and one more
+};
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,46 @@
+// The columns of an imported pool's files.
+//
+//   id        text; absent where rows are known by their numbers
+//   features  lists of float32, all of one length; or, of a sparse pool, `indices` and `values`
+//   label     text, null where nobody has said it
+//   cost      float64, null where it is not known
+//   payload   bytes, as the source had them: what a person needs to see
+//
+// A plain value.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "arrow/type_fwd.h"
+
+namespace fulcrum::storage {
+
+struct PoolShape {
+  std::int32_t features = 0;  ///< of a row; 0 for sparse ones
+  bool sparse = false;
+  bool has_id = false;
+  bool has_label = false;
+  bool has_cost = false;
+  bool has_payload = false;
+
+  bool operator==(const PoolShape&) const = default;
+};
+
+/// Indices of the columns; -1 for those that are not there.
+struct PoolColumns {
+  int id = -1;
+  int features = -1;  ///< the indices of a sparse pool
+  int values = -1;    ///< of a sparse pool
+  int label = -1;
+  int cost = -1;
+  int payload = -1;
+};
+
+std::shared_ptr<arrow::Schema> SchemaOf(const PoolShape& shape);
+PoolColumns ColumnsOf(const PoolShape& shape);
+/// DataLoss for a schema that is none of a pool.
+absl::StatusOr<PoolShape> ShapeOf(const arrow::Schema& schema);
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,235 @@
+#include "storage/pool/pool_writer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "arrow/array.h"
+#include "arrow/record_batch.h"
+#include "stages/core/status_macros.h"
+#include "storage/pool/mapped_pool.h"
+
+namespace fulcrum::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string WithoutTrailingSlash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+absl::Status FolderError(absl::string_view doing, const std::string& path, const std::error_code& error) {
+  return absl::UnavailableError(absl::StrCat("cannot ", doing, " '", path, "': ", error.message()));
+}
+
+std::string Numbered(absl::string_view stem, std::size_t number, absl::string_view ending) {
+  return absl::StrCat(stem, absl::StrFormat("-%05d", number), ending);
+}
+
+}  // namespace
+
+PoolWriter::PoolWriter(std::string folder, PoolShape shape, std::vector<std::string> feature_names,
+                       Durability durability)
+    : folder_(WithoutTrailingSlash(std::move(folder))),
+      shape_(shape),
+      feature_names_(std::move(feature_names)),
+      durability_(durability) {}
+
+absl::StatusOr<std::unique_ptr<PoolWriter>> PoolWriter::Open(const std::string& folder, const PoolShape& shape,
+                                                             std::vector<std::string> feature_names,
+                                                             Durability durability) {
+  std::unique_ptr<PoolWriter> writer(new PoolWriter(folder, shape, std::move(feature_names), durability));
+  writer->is_new_ = !IsPoolFolder(writer->folder_);
+  FULCRUM_RETURN_IF_ERROR(writer->is_new_ ? writer->Begin() : writer->Continue());
+  FULCRUM_RETURN_IF_ERROR(writer->OpenFiles());
+  return writer;
+}
+
+PoolWriter::~PoolWriter() {
+  if (committed_ || lock_ == nullptr) return;
+  part_.reset();
+  rejected_.reset();
+  std::error_code ignored;
+  if (is_new_) fs::remove_all(work_folder_, ignored);
+  if (!is_new_) RemoveLeftovers();
+}
+
+absl::Status PoolWriter::Begin() {
+  std::error_code error;
+  if (fs::exists(folder_, error) && !fs::is_empty(folder_, error)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "'", folder_, "' exists and is not an imported pool; name a folder that does not exist yet, or remove it"));
+  }
+  work_folder_ = absl::StrCat(folder_, ".importing");
+  fs::create_directories(work_folder_, error);
+  if (error) return FolderError("make the folder", work_folder_, error);
+  FULCRUM_ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(work_folder_));
+  lock_ = std::make_unique<FolderLock>(std::move(lock));
+  // Left by an import that died; the lock says that nobody works on it.
+  for (const auto& entry : fs::directory_iterator(work_folder_, error)) fs::remove_all(entry.path(), error);
+  manifest_.features = shape_.features;
+  manifest_.sparse = shape_.sparse;
+  manifest_.has_ids = shape_.has_id;
+  return absl::OkStatus();
+}
+
+absl::Status PoolWriter::Continue() {
+  work_folder_ = folder_;
+  FULCRUM_ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(folder_));
+  lock_ = std::make_unique<FolderLock>(std::move(lock));
+  FULCRUM_ASSIGN_OR_RETURN(const MappedPool pool, MappedPool::Open(folder_));
+  manifest_ = pool.manifest();
+  RemoveLeftovers();
+  if (!shape_.has_id || !pool.shape().has_id) {
+    return absl::FailedPreconditionError(absl::StrCat("'", folder_,
+                                                      "' is a pool already, and without an id column nobody can tell "
+                                                      "which rows are new; name the column with --id, or import into "
+                                                      "another folder"));
+  }
+  if (shape_ != pool.shape()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the rows do not fit the pool '", folder_, "': it has ", pool.shape().features,
+                     pool.shape().sparse ? " (sparse)" : "", " features and the rows have ", shape_.features,
+                     shape_.sparse ? " (sparse)" : "",
+                     ", or the id, label, cost and payload columns are not the same ones; import into another folder"));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(statistics_, pool.Statistics());
+  if (!statistics_.names().empty() && statistics_.names() != feature_names_) {
+    return absl::FailedPreconditionError(absl::StrCat("the features have other names, or another order, than those of ",
+                                                      "the pool '", folder_, "'; import into another folder"));
+  }
+  return KnowRowsOfThePool();
+}
+
+absl::Status PoolWriter::KnowRowsOfThePool() {
+  FULCRUM_ASSIGN_OR_RETURN(const MappedPool pool, MappedPool::Open(folder_));
+  FULCRUM_RETURN_IF_ERROR(pool.Verify());
+  for (std::size_t i = 0; i < pool.blocks(); ++i) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto batch, pool.Block(i));
+    PoolBlock block;
+    FingerprintRows(*batch, shape_, block);
+    for (std::size_t row = 0; row < block.id_fingerprints.size(); ++row) {
+      known_.Add(block.id_fingerprints[row], block.content_fingerprints[row]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PoolWriter::OpenFiles() {
+  const std::size_t number = manifest_.parts.size();
+  FULCRUM_ASSIGN_OR_RETURN(
+      part_, PartWriter::Create(work_folder_, Numbered("part", number, ".arrow"), SchemaOf(shape_), durability_));
+  const std::string rejected = number == 0 ? "rejected.parquet" : Numbered("rejected", number, ".parquet");
+  rejected_ = std::make_unique<RejectedRows>(absl::StrCat(work_folder_, "/", rejected), durability_);
+  return absl::OkStatus();
+}
+
+absl::Status PoolWriter::DropKnownRows(BuiltBlock& built) {
+  if (!shape_.has_id) return absl::OkStatus();
+  const PoolBlock& block = built.block;
+  std::vector<std::uint32_t> fresh;
+  const auto& ids = static_cast<const arrow::StringArray&>(*block.batch->column(ColumnsOf(shape_).id));
+  for (std::uint32_t row = 0; row < block.id_fingerprints.size(); ++row) {
+    switch (known_.Add(block.id_fingerprints[row], block.content_fingerprints[row])) {
+      case KnownRows::Verdict::kNew:
+        fresh.push_back(row);
+        break;
+      case KnownRows::Verdict::kSame:
+        ++counts_.there_already;
+        break;
+      case KnownRows::Verdict::kOther:
+        built.rejected.push_back({block.source_rows[row], ids.GetString(row).substr(0, 200), "id",
+                                  "a row with this id and other content is in the pool already"});
+    }
+  }
+  if (fresh.size() == block.source_rows.size()) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(built.block, KeepRows(block, fresh));
+  return absl::OkStatus();
+}
+
+absl::Status PoolWriter::AppendBlock(const PoolBlock& block) {
+  if (block.batch->num_rows() == 0) return absl::OkStatus();
+  counts_.added += block.batch->num_rows();
+  statistics_.Merge(block.statistics);
+  return part_->Append(block);
+}
+
+absl::Status PoolWriter::Commit(double max_rejected_share) {
+  FULCRUM_RETURN_IF_ERROR(rejected_->Finish());
+  if (counts_.rejected > 0 &&
+      static_cast<double>(counts_.rejected) > max_rejected_share * static_cast<double>(counts_.read)) {
+    return RejectAll();
+  }
+  if (is_new_ && counts_.added == 0) {
+    return absl::DataLossError("there is not a single row to import; a pool needs at least one");
+  }
+  if (counts_.added > 0 || counts_.rejected > 0) {
+    FULCRUM_RETURN_IF_ERROR(FinishFiles());
+    FULCRUM_RETURN_IF_ERROR(Publish());
+  }
+  return absl::OkStatus();
+}
+
+// The reasons must outlive the pool that did not come to be.
+absl::Status PoolWriter::RejectAll() {
+  const std::string kept = absl::StrCat(folder_, ".rejected.parquet");
+  const bool moved = std::rename(rejected_->path().c_str(), kept.c_str()) == 0;
+  return absl::DataLossError(absl::StrCat(
+      counts_.rejected, " of ", counts_.read, " rows cannot be taken, which is more than --max-rejected allows:\n  ",
+      absl::StrJoin(rejected_->examples(), "\n  "), counts_.rejected > 5 ? "\n  ..." : "",
+      "\n  what to do: correct them", moved ? absl::StrCat(" (all of them, with reasons, are in '", kept, "')") : "",
+      ", or allow more with --max-rejected; the pool is as it was before"));
+}
+
+absl::Status PoolWriter::FinishFiles() {
+  FULCRUM_ASSIGN_OR_RETURN(PoolPart part, part_->Finish());
+  const std::size_t number = manifest_.parts.size();
+  manifest_.statistics_file = Numbered("statistics", number, ".arrow");
+  manifest_.features = static_cast<std::int64_t>(statistics_.features());
+  manifest_.parts.push_back(std::move(part));
+  if (rejected_->count() > 0) {
+    manifest_.rejected += rejected_->count();
+    manifest_.rejected_files.push_back(fs::path(rejected_->path()).filename().string());
+  }
+  return WriteBatchFile(absl::StrCat(work_folder_, "/", manifest_.statistics_file),
+                        *statistics_.ToBatch(feature_names_), durability_);
+}
+
+absl::Status PoolWriter::Publish() {
+  FULCRUM_RETURN_IF_ERROR(WriteManifest(work_folder_, manifest_, durability_));
+  committed_ = true;
+  if (!is_new_) return absl::OkStatus();
+  std::error_code error;
+  // An empty folder of that name may be there; a rename takes its place.
+  fs::rename(work_folder_, folder_, error);
+  if (error) {
+    committed_ = false;
+    return FolderError("put in its place", folder_, error);
+  }
+  const std::string parent = fs::absolute(folder_).parent_path().string();
+  return SyncPath(parent, durability_);
+}
+
+void PoolWriter::RemoveLeftovers() const {
+  auto saved = ReadManifest(folder_);
+  if (!saved.ok()) return;
+  std::vector<std::string> named = saved->rejected_files;
+  named.insert(named.end(), {saved->statistics_file, kPoolManifestName});
+  for (const PoolPart& part : saved->parts) named.push_back(part.file);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = absl::StartsWith(name, "part-") || absl::StartsWith(name, "statistics-") ||
+                      absl::StartsWith(name, "rejected") || name == absl::StrCat(kPoolManifestName, ".new");
+    if (ours && std::find(named.begin(), named.end(), name) == named.end()) fs::remove(entry.path(), ignored);
+  }
+}
+
+}  // namespace fulcrum::storage

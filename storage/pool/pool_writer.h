@@ -1,0 +1,98 @@
+// Writes rows into a pool folder: all of them or none.
+//
+// A new pool grows in "FOLDER.importing" and is renamed when it is whole. An existing one gets files that its manifest
+// does not name yet; replacing the manifest is what adds them. A process that dies leaves things that no reader looks
+// at and the next import clears away. One writer a folder, by a lock. Not thread-safe.
+//
+// A pool can be made again from its sources and its checksums tell when it has to be, so an import may leave it to the
+// kernel when the bytes reach the disk (Durability::kAgainstKill): waiting for a disk can take longer than all the
+// rest.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stages/core/status_macros.h"
+#include "storage/pool/durable_file.h"
+#include "storage/pool/feature_statistics.h"
+#include "storage/pool/known_rows.h"
+#include "storage/pool/part_writer.h"
+#include "storage/pool/pool_block.h"
+#include "storage/pool/pool_manifest.h"
+#include "storage/pool/rejected_rows.h"
+
+namespace fulcrum::storage {
+
+class PoolWriter {
+ public:
+  struct Counts {
+    std::int64_t read = 0;
+    std::int64_t added = 0;
+    std::int64_t there_already = 0;  ///< the same id with the same content
+    std::int64_t rejected = 0;
+  };
+
+  /// Begins a pool, or goes on with the one that is there. FailedPrecondition where rows of this shape do not fit it,
+  /// or where it has no ids and so nobody can tell what is new; Unavailable where another process writes to it.
+  static absl::StatusOr<std::unique_ptr<PoolWriter>> Open(const std::string& folder, const PoolShape& shape,
+                                                          std::vector<std::string> feature_names,
+                                                          Durability durability = Durability::kAgainstPowerLoss);
+  /// Without Commit, nothing of it is left.
+  ~PoolWriter();
+
+  /// The rows of one batch of a source. `place_of_row` says where a row of it was: std::string(uint64 row in the
+  /// batch).
+  template <typename PlaceOfRow>
+  absl::Status Append(BuiltBlock built, const PlaceOfRow& place_of_row) {
+    counts_.read += static_cast<std::int64_t>(built.block.source_rows.size() + built.rejected.size());
+    FULCRUM_RETURN_IF_ERROR(DropKnownRows(built));
+    for (RejectedRow& row : built.rejected) {
+      std::string place = place_of_row(row.row);
+      FULCRUM_RETURN_IF_ERROR(rejected_->Add(std::move(row), std::move(place)));
+    }
+    counts_.rejected = rejected_->count();
+    return AppendBlock(built.block);
+  }
+
+  /// Makes the rows part of the pool: OK means that they are. DataLoss where more than this share of the
+  /// rows was rejected: they stay in "FOLDER.rejected.parquet", the pool is as before.
+  absl::Status Commit(double max_rejected_share);
+
+  const Counts& counts() const { return counts_; }
+  /// Of the pool with the new rows.
+  const PoolManifest& manifest() const { return manifest_; }
+
+ private:
+  PoolWriter(std::string folder, PoolShape shape, std::vector<std::string> feature_names, Durability durability);
+  absl::Status Begin();
+  absl::Status Continue();
+  absl::Status KnowRowsOfThePool();
+  absl::Status OpenFiles();
+  absl::Status DropKnownRows(BuiltBlock& built);
+  absl::Status AppendBlock(const PoolBlock& block);
+  absl::Status RejectAll();
+  absl::Status FinishFiles();
+  absl::Status Publish();
+  void RemoveLeftovers() const;
+
+  std::string folder_;
+  std::string work_folder_;  // where files are written: beside a new pool, inside an old one
+  PoolShape shape_;
+  std::vector<std::string> feature_names_;
+  Durability durability_;
+  std::unique_ptr<FolderLock> lock_;
+  PoolManifest manifest_;
+  FeatureStatistics statistics_;
+  KnownRows known_;
+  std::unique_ptr<PartWriter> part_;
+  std::unique_ptr<RejectedRows> rejected_;
+  Counts counts_;
+  bool is_new_ = true;
+  bool committed_ = false;
+};
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,114 @@
+// Who may do what, and what a stranger gets.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "pipeline/services/token_book.h"
+#include "tests/daemon/daemon_fixture.h"
+
+namespace fulcrum::testing {
+namespace {
+
+using pipeline::Role;
+using pipeline::TokenBook;
+using ::testing::HasSubstr;
+
+class AccessTest : public DaemonTest {
+ protected:
+  void SetUp() override {
+    DaemonTest::SetUp();
+    std::filesystem::create_directories(folder_.File("data"));
+    auto book = TokenBook::Open(folder_.File("data"));
+    ASSERT_TRUE(book.ok()) << book.status();
+    book_ = *std::move(book);
+    admin_ = *book_->Create("root", Role::kAdmin);
+    ada_ = *book_->Create("ada", Role::kAnnotator);
+    reader_ = *book_->Create("rita", Role::kReader);
+    pipeline::DaemonOptions options = Options();
+    options.ask_for_tokens = true;
+    StartDaemon(options);
+    DaemonClient admin = Client(admin_);
+    ASSERT_TRUE(admin.Create(CloudSpec("clouds", 4)).ok());
+    ASSERT_TRUE(admin.Start("clouds").ok());
+  }
+
+  static v1::AcquireTasksRequest Wanted(const std::string& annotator) {
+    v1::AcquireTasksRequest request;
+    request.set_campaign("clouds");
+    request.set_annotator(annotator);
+    request.set_request_id("a1");
+    request.set_max_tasks(1);
+    request.mutable_wait()->set_seconds(10);
+    return request;
+  }
+  grpc::StatusCode AcquireAs(const std::string& token, const std::string& annotator) const {
+    DaemonClient client = Client(token);
+    v1::AcquireTasksResponse tasks;
+    return client.Acquire(Wanted(annotator), &tasks).error_code();
+  }
+
+  std::unique_ptr<TokenBook> book_;
+  std::string admin_, ada_, reader_;
+};
+
+TEST_F(AccessTest, StrangersAreTurnedAway) {
+  for (const std::string token : {"", "fulcrum_forged", "x"}) {
+    DaemonClient stranger = Client(token);
+    EXPECT_EQ(stranger.Create(CloudSpec("other", 2)).error_code(), grpc::StatusCode::UNAUTHENTICATED) << token;
+    EXPECT_EQ(AcquireAs(token, "ada"), grpc::StatusCode::UNAUTHENTICATED) << token;
+  }
+}
+
+TEST_F(AccessTest, RolesEndWhereTheyEnd) {
+  DaemonClient annotator = Client(ada_), reader = Client(reader_);
+  EXPECT_EQ(annotator.Stop("clouds").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(annotator.Create(CloudSpec("other", 2)).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(reader.Delete("clouds").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(reader.Get("clouds").name(), "clouds");
+  EXPECT_EQ(AcquireAs(reader_, "rita"), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST_F(AccessTest, AnAnnotatorActsOnlyAsItself) {
+  EXPECT_EQ(AcquireAs(ada_, "bob"), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(AcquireAs(ada_, ""), grpc::StatusCode::OK);
+}
+
+TEST_F(AccessTest, ARevokedTokenOpensNothingAnyMore) {
+  EXPECT_EQ(AcquireAs(ada_, "ada"), grpc::StatusCode::OK);
+  ASSERT_TRUE(book_->Revoke("ada").ok());
+  EXPECT_EQ(AcquireAs(ada_, "ada"), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(AccessTest, TokensAreNotInTheFile) {
+  for (const char* name : {"data/tokens.db", "data/tokens.db-wal"}) {
+    std::string content;
+    if (FILE* file = std::fopen(folder_.File(name).c_str(), "rb")) {
+      char buffer[4096];
+      for (std::size_t count; (count = std::fread(buffer, 1, sizeof(buffer), file)) > 0;) content.append(buffer, count);
+      std::fclose(file);
+    }
+    EXPECT_EQ(content.find(admin_), std::string::npos) << name;
+  }
+}
+
+TEST_F(AccessTest, AMessageThatIsTooLargeIsRefusedAndTheServerGoesOn) {
+  DaemonClient admin = Client(admin_);
+  v1::CampaignSpec spec = CloudSpec("large", 2);
+  spec.set_question(std::string(5 << 20, 'x'));
+  EXPECT_EQ(admin.Create(spec).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(admin.Get("clouds").name(), "clouds");
+}
+
+TEST(DaemonDoor, StaysShutToTheNetworkWithoutTlsAndTokens) {
+  pipeline::DaemonOptions options;
+  options.data_folder = "/nonexistent";
+  options.server.address = "0.0.0.0:0";
+  const auto open = pipeline::Daemon::Start(options);
+  EXPECT_EQ(open.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(open.status().message()), HasSubstr("without TLS"));
+}
+
+}  // namespace
+}  // namespace fulcrum::testing

@@ -1,0 +1,185 @@
+// Campaigns from creation to their end, over gRPC.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "tests/daemon/daemon_fixture.h"
+
+namespace fulcrum::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+using CampaignLifeTest = DaemonTest;
+
+TEST_F(CampaignLifeTest, RunsItsRoundsAndEnds) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(CloudSpec("clouds", 4)).ok());
+  EXPECT_EQ(client.Get("clouds").state(), v1::CAMPAIGN_STATE_CREATED);
+  ASSERT_TRUE(client.Start("clouds").ok());
+  const std::set<std::int64_t> acknowledged = WorkUntilOver(client, "clouds", "ada");
+  EXPECT_THAT(acknowledged, SizeIs(24));
+  const v1::Campaign campaign = client.Get("clouds");
+  EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_DONE);
+  EXPECT_THAT(campaign.state_reason(), HasSubstr("4 rounds were answered"));
+  EXPECT_EQ(campaign.labels(), 24);
+  const Batches batches = client.ExportedBatches("clouds");
+  ASSERT_THAT(batches, SizeIs(4));
+  std::set<std::string> all;
+  for (const auto& [round, items] : batches) {
+    EXPECT_THAT(items, SizeIs(6)) << "round " << round;
+    all.insert(items.begin(), items.end());
+  }
+  EXPECT_THAT(all, SizeIs(24)) << "an example was asked for twice";
+}
+
+TEST_F(CampaignLifeTest, ARestartInTheMiddleChangesNoBatch) {
+  StartDaemon();
+  DaemonClient client = Client();
+  for (const char* name : {"whole", "broken"}) {
+    ASSERT_TRUE(client.Create(CloudSpec(name, 4)).ok());
+    ASSERT_TRUE(client.Start(name).ok());
+  }
+  WorkUntilOver(client, "whole", "ada");
+  WorkUntilOver(client, "broken", "ada", 14);
+  StopDaemon();
+  StartDaemon();
+  DaemonClient again = Client();
+  EXPECT_EQ(again.Get("whole").state(), v1::CAMPAIGN_STATE_DONE);
+  WorkUntilOver(again, "broken", "ada");
+  EXPECT_EQ(again.ExportedBatches("broken"), again.ExportedBatches("whole"));
+}
+
+TEST_F(CampaignLifeTest, SeveralWorkersGetDifferentTasksAndTheSameBatches) {
+  StartDaemon();
+  DaemonClient client = Client();
+  for (const char* name : {"alone", "together"}) {
+    ASSERT_TRUE(client.Create(CloudSpec(name, 4)).ok());
+    ASSERT_TRUE(client.Start(name).ok());
+  }
+  WorkUntilOver(client, "alone", "ada");
+  std::vector<std::future<std::set<std::int64_t>>> workers;
+  for (int i = 0; i < 5; ++i) {
+    workers.push_back(std::async(std::launch::async, [this, i] {
+      DaemonClient own = Client();
+      return WorkUntilOver(own, "together", "worker-" + std::to_string(i));
+    }));
+  }
+  std::set<std::int64_t> acknowledged;
+  for (auto& worker : workers) acknowledged.merge(worker.get());
+  EXPECT_THAT(acknowledged, SizeIs(24));
+  EXPECT_EQ(client.ExportedBatches("together"), client.ExportedBatches("alone"));
+}
+
+TEST_F(CampaignLifeTest, PausedCampaignsOfferNothingAndTakeLabels) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(CloudSpec("clouds", 4)).ok());
+  ASSERT_TRUE(client.Start("clouds").ok());
+  WorkUntilOver(client, "clouds", "ada", 2);
+  v1::AcquireTasksRequest acquire;
+  acquire.set_campaign("clouds");
+  acquire.set_annotator("ada");
+  acquire.set_request_id("before");
+  acquire.set_max_tasks(1);
+  v1::AcquireTasksResponse tasks;
+  ASSERT_TRUE(client.Acquire(acquire, &tasks).ok());
+  ASSERT_EQ(tasks.tasks_size(), 1);
+
+  ASSERT_TRUE(client.Pause("clouds").ok());
+  acquire.set_request_id("during");
+  v1::AcquireTasksResponse none;
+  ASSERT_TRUE(client.Acquire(acquire, &none).ok());
+  EXPECT_EQ(none.tasks_size(), 0);
+  EXPECT_FALSE(none.campaign_over());
+
+  v1::SubmitLabelsRequest submit;
+  submit.set_campaign("clouds");
+  submit.set_annotator("ada");
+  submit.set_request_id("label");
+  v1::Label& label = *submit.add_labels();
+  label.mutable_lease()->set_lease_id(tasks.tasks(0).lease_id());
+  label.mutable_lease()->set_epoch(tasks.tasks(0).epoch());
+  label.set_item_id(tasks.tasks(0).item_id());
+  label.set_value("pos");
+  v1::SubmitLabelsResponse results;
+  ASSERT_TRUE(client.Submit(submit, &results).ok());
+  EXPECT_EQ(results.results(0).status().code(), 0);
+  EXPECT_EQ(client.Get("clouds").state(), v1::CAMPAIGN_STATE_PAUSED);
+  ASSERT_TRUE(client.Resume("clouds").ok());
+  WorkUntilOver(client, "clouds", "ada");
+  EXPECT_EQ(client.Get("clouds").state(), v1::CAMPAIGN_STATE_DONE);
+}
+
+TEST_F(CampaignLifeTest, WatchTellsWhatHappensUntilTheEnd) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(CloudSpec("clouds", 2)).ok());
+  grpc::ClientContext context;
+  client.Prepare(context);
+  v1::CampaignRequest request;
+  request.set_name("clouds");
+  const auto stream = client.campaigns().WatchCampaign(&context, request);
+  v1::CampaignEvent event;
+  ASSERT_TRUE(stream->Read(&event));
+  EXPECT_EQ(event.campaign().state(), v1::CAMPAIGN_STATE_CREATED);
+  ASSERT_TRUE(client.Start("clouds").ok());
+  std::thread worker([this] {
+    DaemonClient own = Client();
+    WorkUntilOver(own, "clouds", "ada");
+  });
+  std::map<int, int> seen;
+  while (stream->Read(&event)) ++seen[event.event_case()];
+  worker.join();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(seen[v1::CampaignEvent::kBatch], 2);
+  EXPECT_EQ(seen[v1::CampaignEvent::kModel], 2) << "one for the second batch, one at the end";
+  EXPECT_GE(seen[v1::CampaignEvent::kLabels], 2);
+  EXPECT_EQ(event.campaign().state(), v1::CAMPAIGN_STATE_DONE);
+}
+
+TEST_F(CampaignLifeTest, DeletingMovesItToTheTrash) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(CloudSpec("clouds", 2)).ok());
+  ASSERT_TRUE(client.Start("clouds").ok());
+  EXPECT_EQ(client.Delete("clouds").error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  ASSERT_TRUE(client.Stop("clouds").ok());
+  ASSERT_TRUE(client.Delete("clouds").ok());
+  EXPECT_EQ(client.Start("clouds").error_code(), grpc::StatusCode::NOT_FOUND);
+  ASSERT_TRUE(client.Create(CloudSpec("clouds", 2)).ok()) << "the name is free again";
+}
+
+TEST_F(CampaignLifeTest, BadSpecificationsAreRefusedWithAllThatIsWrong) {
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::CampaignSpec spec = CloudSpec("Not/A/Name", 2);
+  spec.mutable_classes()->RemoveLast();
+  spec.mutable_selection()->set_tau(2);
+  spec.mutable_selection()->set_strategy("guess");
+  const grpc::Status status = client.Create(spec);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("name: "), HasSubstr("classes: "), HasSubstr("selection.tau: "),
+                                            HasSubstr("selection.strategy: ")));
+}
+
+TEST_F(CampaignLifeTest, PoolsOutsideTheFolderOfPoolsAreNotRead) {
+  StartDaemon();
+  DaemonClient client = Client();
+  for (const char* source : {"../pools/../data/campaigns", "/etc/passwd", "../../etc/passwd"}) {
+    v1::CampaignSpec spec = CloudSpec("clouds", 2);
+    spec.mutable_pool()->set_sources(0, source);
+    const grpc::Status status = client.Create(spec);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << source;
+    EXPECT_THAT(status.error_message(), HasSubstr("is not inside"));
+  }
+}
+
+}  // namespace
+}  // namespace fulcrum::testing

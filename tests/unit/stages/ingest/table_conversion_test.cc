@@ -1,0 +1,88 @@
+#include "stages/ingest/table_conversion.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "arrow/table.h"
+#include "stages/ingest/pool.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/unit/stages/ingest/arrow_tables.h"
+
+namespace fulcrum::ingest {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class TableConversionTest : public ::testing::Test {
+ protected:
+  std::string Convert(const std::string& from, const std::string& to) {
+    const auto rows = ConvertTable({folder_.File(from)}, folder_.File(to));
+    EXPECT_TRUE(rows.ok()) << from << " to " << to << ": " << rows.status();
+    return folder_.File(to);
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(folder_.File(name), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  testing::TemporaryDirectory folder_;
+};
+
+TEST_F(TableConversionTest, EveryFormatComesBackToTheSameText) {
+  const std::string text = "id,label,f0,f1\na,yes,1.5,3\n\"b,c\",no,-2e-300,4\nd,no,0.1,5\n";
+  folder_.Write("in.csv", text);
+  std::string last = "in.csv";
+  for (const char* next : {"a.parquet", "b.arrow", "c.arrows", "d.csv.gz", "e.feather", "f.arrows.zst", "g.csv"}) {
+    Convert(last, next);
+    last = next;
+  }
+  EXPECT_EQ(Read("g.csv"), text);
+}
+
+TEST_F(TableConversionTest, TextBecomesWhatItReadsAs) {
+  folder_.Write("in.csv", "id,whole,number,text\n1,1,1,1\n2,,2.5,x\n");
+  Convert("in.csv", "out.parquet");
+  const auto pool = LoadPool(folder_.File("out.parquet"), {.columns = {.features = {"number"}}});
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_EQ(pool->features.dense()(1, 0), 2.5);
+  Convert("out.parquet", "again.csv");
+  EXPECT_EQ(Read("again.csv"), "id,whole,number,text\n1,1,1,1\n2,,2.5,x\n");
+}
+
+TEST_F(TableConversionTest, SparseRowsStaySparseAndBecomeDenseForCsv) {
+  folder_.Write("in.svm", "1 1:0.5 4:2\n-1 2:3\n");
+  Convert("in.svm", "a.parquet");
+  Convert("a.parquet", "b.arrow");
+  Convert("b.arrow", "c.svm.gz");
+  Convert("c.svm.gz", "d.libsvm");
+  EXPECT_EQ(Read("d.libsvm"), "1 1:0.5 4:2\n-1 2:3\n");
+  Convert("b.arrow", "e.csv");
+  EXPECT_EQ(Read("e.csv"), "label,f[0],f[1],f[2],f[3]\n1,0.5,0,0,2\n-1,0,3,0,0\n");
+  Convert("e.csv", "f.svm");
+  EXPECT_EQ(Read("f.svm"), "1 1:0.5 4:2\n-1 2:3\n");
+}
+
+TEST_F(TableConversionTest, ListsBecomeColumns) {
+  WriteParquetTo(folder_.File("in.parquet"),
+                 *TableOf({{"id", Integers({7, 8})}, {"e", FloatLists({{1, 2.5}, {3, 4}})}}));
+  Convert("in.parquet", "out.csv");
+  EXPECT_EQ(Read("out.csv"), "id,e[0],e[1]\n7,1,2.5\n8,3,4\n");
+  WriteParquetTo(folder_.File("bad.parquet"), *TableOf({{"e", FloatLists({{1, 2}, {3}})}}));
+  const auto failed = ConvertTable({folder_.File("bad.parquet")}, folder_.File("bad.csv"));
+  EXPECT_THAT(std::string(failed.status().message()), HasSubstr("lists of 2 and of 1 values"));
+  EXPECT_EQ(Read("bad.csv"), "");
+}
+
+TEST_F(TableConversionTest, EndingsThatMeanNothing) {
+  folder_.Write("in.csv", "a\n1\n");
+  EXPECT_EQ(ConvertTable({folder_.File("in.csv")}, folder_.File("out.doc")).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ConvertTable({folder_.File("in.csv")}, folder_.File("out.parquet.gz")).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace fulcrum::ingest
