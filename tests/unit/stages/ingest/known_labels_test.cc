@@ -39,7 +39,7 @@ TEST_F(KnownLabelsTest, LabelFile) {
 
 TEST_F(KnownLabelsTest, RowsOfAPoolWithoutIdsAreNamedByTheirNumbers) {
   EXPECT_THAT(Load("p.csv", "label,f0\n1,0.5\n,0.25\n-1,0.75\n"), ElementsAre("0=1", "2=-1"));
-  EXPECT_THAT(Load("p.libsvm", "+1 1:0.5\n-1 2:1\n"), ElementsAre("0=+1", "1=-1"));
+  EXPECT_THAT(Load("p.libsvm", "+1 1:0.5\n-1 2:1\n"), ElementsAre("0=1", "1=-1"));
 }
 
 TEST_F(KnownLabelsTest, TheSameLabelTwiceIsOneAndTwoLabelsAreAnError) {
