@@ -19,7 +19,8 @@ constexpr std::size_t kBatchesInFlight = 6;
 // A batch is in memory as the reader gives it and as a block, and the reader holds one more.
 constexpr std::int64_t kShareOfABatch = 64;
 constexpr std::int64_t kSmallestBatchBytes = 64 << 10;
-constexpr std::int64_t kLargestBatchBytes = std::int64_t{8} << 20;
+// Larger ones leave the cache between being decoded, looked at and written.
+constexpr std::int64_t kLargestBatchBytes = std::int64_t{4} << 20;
 
 /// Rows on their way, and where they came from.
 struct Rows {

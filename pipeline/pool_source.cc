@@ -26,4 +26,8 @@ absl::StatusOr<ingest::Pool> LoadAnyPool(const std::string& path, const ingest::
   return pool.Load(options.keep_labels);
 }
 
+absl::StatusOr<ingest::Pool> LoadAnyPool(const std::vector<std::string>& sources, const ingest::PoolOptions& options) {
+  return sources.size() == 1 ? LoadAnyPool(sources[0], options) : ingest::LoadPool(sources, options);
+}
+
 }  // namespace fulcrum::pipeline

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pipeline/kernel_features.h"
+#include "pipeline/pool_source.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/pool.h"
@@ -68,7 +69,7 @@ ingest::PoolOptions OptionsOf(const CampaignPlan& plan, bool keep_labels) {
 
 absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::Load(const CampaignPlan& plan, const std::string& root) {
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolveSources(plan.sources, root));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, ingest::LoadPool(sources, OptionsOf(plan, false)));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources, OptionsOf(plan, false)));
   FULCRUM_ASSIGN_OR_RETURN(const ingest::Normalizer normalizer,
                            ingest::Normalizer::FitInPlace(plan.normalize, pool.features));
   std::unique_ptr<CampaignPool> loaded(new CampaignPool());
@@ -81,7 +82,7 @@ absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::Load(const CampaignP
 absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::string& root,
                                           const ingest::Normalizer& normalizer) {
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolveSources(plan.validation_sources, root));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, ingest::LoadPool(sources, OptionsOf(plan, true)));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources, OptionsOf(plan, true)));
   if (!pool.labels) return absl::DataLossError("the validation set has no column of labels");
   if (pool.features.cols() != features_->dims()) {
     return absl::DataLossError(absl::StrCat("the validation set has ", pool.features.cols(), " features and the pool ",

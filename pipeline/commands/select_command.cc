@@ -73,6 +73,8 @@ absl::StatusOr<RoundResult> RunRound(const SelectOptions& options, const SelectI
   input.class_count = inputs.classes.size();
   input.labels = inputs.labels;
   if (inputs.predictions) input.predictions = *inputs.predictions;
+  // Which labels were asked for and which were there from the start is not in the files; schedules need no more.
+  input.queries_so_far = inputs.labeled;
   RoundRunner runner(std::move(spec), *inputs.features);
   return runner.Run(
       input, [&](std::string_view stage, std::size_t done, std::size_t total) { progress.Update(stage, done, total); });
@@ -129,7 +131,10 @@ absl::Status Select(const SelectOptions& options) {
 CommandRun AddSelect(CLI::App& app) {
   auto options = std::make_shared<SelectOptions>();
   AddSelectOptions(app, *options);
-  return [options] { return Select(*options); };
+  return [options] {
+    if (options->strategy.empty()) options->strategy = DefaultStrategy(*options);
+    return Select(*options);
+  };
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ void AddInputs(CLI::App& app, SelectOptions& options) {
 void AddSelection(CLI::App& app, SelectOptions& options) {
   const char* group = "Selection";
   app.add_option("--strategy", options.strategy, "How to choose; 'list' tells what there is and when to use it")
-      ->capture_default_str()
+      ->default_str("hybrid; dbalevs with --predictions")
       ->type_name("NAME")
       ->group(group);
   app.add_option("--batch", options.batch, "How many rows to select, at least 1")

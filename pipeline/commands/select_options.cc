@@ -81,6 +81,10 @@ std::vector<double> BalancedWeights(std::size_t classes, std::span<const ClassIn
 
 }  // namespace
 
+std::string DefaultStrategy(const SelectOptions& options) {
+  return options.predictions.empty() ? "hybrid" : "dbalevs";
+}
+
 absl::Status ValidateSelectOptions(const SelectOptions& options) {
   FULCRUM_RETURN_IF_ERROR(CheckFilesAreNamed(options));
   FULCRUM_RETURN_IF_ERROR(CheckNumbers(options));

@@ -20,7 +20,7 @@ struct SelectOptions {
   std::string normalize = "zscore,unit";
   ingest::ColumnOptions columns = {};  ///< of the pool
 
-  std::string strategy = "dbalevs";
+  std::string strategy;  ///< empty: DefaultStrategy()
   std::uint64_t batch = 10;
   double alpha = 0.5;
   std::string leverage_scale = "none";
@@ -52,6 +52,9 @@ struct SelectOptions {
 
 /// Adds the options, with their help texts; the values go to `options`, which must outlive the parsing.
 void AddSelectOptions(CLI::App& app, SelectOptions& options);
+
+/// What is used where --strategy is not given: hybrid, or dbalevs where predictions come without probabilities.
+std::string DefaultStrategy(const SelectOptions& options);
 
 /// Everything that can be checked without a file: InvalidArgument names the option, its value and the range.
 absl::Status ValidateSelectOptions(const SelectOptions& options);

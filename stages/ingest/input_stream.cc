@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "arrow/filesystem/filesystem.h"
+#include "arrow/filesystem/localfs.h"
 #include "arrow/io/compressed.h"
 #include "arrow/io/interfaces.h"
 #include "arrow/util/compression.h"
@@ -32,11 +33,6 @@ std::optional<Compression> CompressionOf(absl::string_view path) {
   return std::nullopt;
 }
 
-// Arrow takes URIs and absolute paths only.
-std::string AbsoluteOrUri(const std::string& path) {
-  return absl::StrContains(path, "://") ? path : std::filesystem::absolute(path).string();
-}
-
 absl::Status CheckIsFile(const arrow::fs::FileInfo& info, const std::string& path) {
   if (info.type() == arrow::fs::FileType::NotFound) {
     return absl::NotFoundError(absl::StrCat("there is no file '", path, "'; check the path"));
@@ -57,11 +53,16 @@ struct Location {
 absl::StatusOr<Location> Locate(const std::string& path, std::int64_t max_memory_bytes) {
   Location location;
   location.doing = absl::StrCat("cannot open '", path, "'");
-  FULCRUM_ASSIGN_OR_RETURN(
-      location.file_system,
-      FromArrow(arrow::fs::FileSystemFromUriOrPath(AbsoluteOrUri(path),
-                                                   arrow::io::IOContext(CappedPool(max_memory_bytes)), &location.path),
-                location.doing));
+  const arrow::io::IOContext context(CappedPool(max_memory_bytes));
+  if (absl::StrContains(path, "://")) {
+    FULCRUM_ASSIGN_OR_RETURN(location.file_system,
+                             FromArrow(arrow::fs::FileSystemFromUri(path, context, &location.path), location.doing));
+  } else {
+    // Asked for a path, Arrow's own function forgets the context and so the limit.
+    location.file_system =
+        std::make_shared<arrow::fs::LocalFileSystem>(arrow::fs::LocalFileSystemOptions::Defaults(), context);
+    location.path = std::filesystem::absolute(path).string();
+  }
   FULCRUM_ASSIGN_OR_RETURN(location.info, FromArrow(location.file_system->GetFileInfo(location.path), location.doing));
   FULCRUM_RETURN_IF_ERROR(CheckIsFile(location.info, path));
   return location;

@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kNoise = 0.1;
 constexpr double kLeverageShare = 0.75;
+// A class is asked for once it is so many labels behind; a difference of one is unavoidable.
+constexpr std::size_t kLabelsBehind = 2;
 // After this many queries leverage and coverage together weigh as much as uncertainty.
 constexpr double kQueriesToEvenWeights = 30;
 
@@ -93,7 +95,7 @@ ScoredRows OfLaggingClass(const ScoredRows& scored, std::span<const std::size_t>
   for (std::size_t c = 0; c < counts.size(); ++c) {
     if (counts[c] > 0 && (lagging == counts.size() || counts[c] < counts[lagging])) lagging = c;
   }
-  if (lagging == counts.size() || counts[lagging] == *std::ranges::max_element(counts)) return scored;
+  if (lagging == counts.size() || counts[lagging] + kLabelsBehind > *std::ranges::max_element(counts)) return scored;
   ScoredRows kept;
   for (std::size_t i = 0; i < scored.rows.size(); ++i) {
     if (likely_class[i] != lagging) continue;

@@ -73,6 +73,8 @@ DaemonClient::DaemonClient(int port, std::string token) : token_(std::move(token
 
 void DaemonClient::Prepare(grpc::ClientContext& context) const {
   context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  // A daemon that is being started again is waited for, instead of asked again and again.
+  context.set_wait_for_ready(true);
   if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
 }
 

@@ -9,9 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <future>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/daemon/daemon_fixture.h"
@@ -58,13 +56,24 @@ class DaemonKillTest : public DaemonTest {
     waitpid(process_, nullptr, 0);
     process_ = -1;
   }
-  /// Repeats a call until the daemon is there to answer it.
-  template <typename Call>
-  static grpc::Status Insist(Call call) {
-    while (true) {
-      const grpc::Status status = call();
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
+  /// Waits until the daemon, there again, has taken labels, so that every kill hits it at work. False where the
+  /// campaign is over.
+  bool WaitForLabels(const std::string& campaign) const {
+    DaemonClient client(port_, "");
+    grpc::ClientContext context;
+    client.Prepare(context);
+    v1::CampaignRequest request;
+    request.set_name(campaign);
+    const auto stream = client.campaigns().WatchCampaign(&context, request);
+    v1::CampaignEvent event;
+    while (stream->Read(&event)) {
+      if (event.campaign().state() == v1::CAMPAIGN_STATE_DONE) return false;
+      if (event.has_labels()) {
+        context.TryCancel();
+        return true;
+      }
     }
+    return stream->Finish().error_code() == grpc::StatusCode::UNAVAILABLE;
   }
 
   int port_ = 0;
@@ -75,13 +84,12 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
   Spawn();
   DaemonClient client(port_, "");
   for (const char* name : {"calm", "stormy"}) {
-    const grpc::Status created = Insist([&] { return client.Create(CloudSpec(name, kRounds)); });
+    const grpc::Status created = client.Create(CloudSpec(name, kRounds));
     ASSERT_TRUE(created.ok()) << created.error_message();
     ASSERT_TRUE(client.Start(name).ok());
   }
   WorkUntilOver(client, "calm", "ada");
 
-  std::atomic<bool> over{false};
   std::vector<std::future<std::set<std::int64_t>>> workers;
   for (int i = 0; i < kWorkers; ++i) {
     workers.push_back(std::async(std::launch::async, [this, i] {
@@ -89,26 +97,12 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
       return WorkUntilOver(own, "stormy", absl::StrCat("worker-", i));
     }));
   }
-  // Killed each time labels have come in since it was there again, so every kill hits it at work.
   int kills = 0;
-  std::thread killer([&] {
-    DaemonClient watcher(port_, "");
-    std::int64_t labels = 0;
-    while (kills < FULCRUM_DAEMON_KILLS && !over) {
-      grpc::ClientContext context;
-      watcher.Prepare(context);
-      v1::GetCampaignRequest request;
-      request.set_name("stormy");
-      v1::Campaign campaign;
-      if (!watcher.campaigns().GetCampaign(&context, request, &campaign).ok()) continue;
-      if (campaign.state() == v1::CAMPAIGN_STATE_DONE) break;
-      if (campaign.labels() <= labels) continue;
-      labels = campaign.labels();
-      Kill();
-      ++kills;
-      Spawn();
-    }
-  });
+  while (kills < FULCRUM_DAEMON_KILLS && WaitForLabels("stormy")) {
+    Kill();
+    ++kills;
+    Spawn();
+  }
   std::set<std::int64_t> acknowledged;
   std::size_t count = 0;
   for (auto& worker : workers) {
@@ -116,8 +110,6 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
     count += own.size();
     acknowledged.insert(own.begin(), own.end());
   }
-  over = true;
-  killer.join();
   EXPECT_GE(kills, 3) << "the campaign ended before it was disturbed";
   EXPECT_EQ(acknowledged.size(), count) << "one label was acknowledged to two workers";
 

@@ -121,6 +121,17 @@ TEST_F(SelectTest, EveryStrategyGivesABatch) {
   }
 }
 
+TEST_F(SelectTest, HybridIsTheDefaultAndDbalevsWherePredictionsHaveNoProbabilities) {
+  ASSERT_EQ(Select({"--out", File("b.csv"), "--report", File("report.json")}).exit_code, 0);
+  EXPECT_EQ(Report()["settings"]["strategy"], "hybrid");
+  std::string predictions = "id,label\n";
+  for (std::size_t row = 0; row < 200; ++row) predictions += RowId(row) + (row < 50 ? ",neg\n" : ",pos\n");
+  folder_.Write("p.csv", predictions);
+  ASSERT_EQ(Select({"--predictions", File("p.csv"), "--out", File("b.csv"), "--report", File("report.json")}).exit_code,
+            0);
+  EXPECT_EQ(Report()["settings"]["strategy"], "dbalevs");
+}
+
 TEST_F(SelectTest, PredictionsTakeThePlaceOfTheClassifier) {
   std::string predictions = "id,label\n";
   for (std::size_t row = 0; row < 200; ++row) predictions += RowId(row) + (row < 50 ? ",neg\n" : ",pos\n");

@@ -48,6 +48,11 @@ class LeaseBook {
     const auto kind = static_cast<EventKind>(row.kind);
     if (kind == EventKind::kLeaseGranted) Grant(row);
     if (kind == EventKind::kLeaseRenewed) promised_[row.lease] = row.number;
+    if (kind == EventKind::kStoreOpened) {
+      // Nobody could renew while the store was closed: that time is owed to every lease.
+      for (auto& [lease, until] : promised_) until += row.at - last_at_;
+    }
+    last_at_ = row.at;
     if (kind == EventKind::kLeaseExpired && row.at < promised_[row.lease]) {
       problems_.push_back(absl::StrCat("event ", row.sequence, " ends lease ", row.lease, " before its time"));
     }
@@ -76,6 +81,7 @@ class LeaseBook {
   std::map<SlotName, std::int64_t> live_, epoch_;
   std::map<std::int64_t, SlotName> slot_of_lease_;
   std::map<std::int64_t, std::int64_t> promised_;
+  std::int64_t last_at_ = 0;
 };
 
 std::string KeyOf(const std::string& annotator, const std::string& id) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
+#include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 #include "storage/label_rules.h"
 #include "storage/lease_rules.h"
@@ -182,8 +183,13 @@ void BeDaemon(CampaignStore& store, ManualClock& clock, Random& random) {
 std::string RunVictim(const VictimOptions& options, const OutsideLedger& ledger) {
   Random random(options.seed);
   ManualClock clock;
-  // Where the clock stands after a restart is anybody's guess.
-  clock.Advance(std::chrono::minutes(static_cast<std::int64_t>(random.Below(10'000)) - 2'000));
+  {
+    auto reader = storage::CampaignReader::Open(options.folder);
+    if (!reader.ok() || !(*reader)->CatchUp().ok()) return "the campaign cannot be read";
+    // Where the clock stands after a restart, before or after the end of the log, is anybody's guess.
+    const auto off = std::chrono::seconds(static_cast<std::int64_t>(random.Below(600)) - 120);
+    clock.Set((*reader)->state().last_time() + off);
+  }
   storage::StoreOptions store_options{.clock = &clock};
   // Tables are written often, so that kills fall into that too.
   store_options.queue.idle_time = std::chrono::milliseconds(1);

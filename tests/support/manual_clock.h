@@ -12,6 +12,7 @@ namespace fulcrum::testing {
 class ManualClock final : public storage::Clock {
  public:
   storage::Time Now() const override { return storage::FromMicros(now_us_.load()); }
+  void Set(storage::Time time) { now_us_ = storage::ToMicros(time); }
   void Advance(std::chrono::microseconds time) { now_us_ += time.count(); }
 
  private:

@@ -8,6 +8,8 @@ namespace fulcrum::testing {
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
+  /// Inside a folder of the caller's choice.
+  explicit TemporaryDirectory(const std::string& parent);
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;

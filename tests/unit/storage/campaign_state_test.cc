@@ -1,0 +1,122 @@
+// What can never happen is refused, whatever wrote it into the log.
+#include "storage/campaign_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fulcrum::storage {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CampaignStateTest : public ::testing::Test {
+ protected:
+  CampaignStateTest() {
+    Must({.kind = EventKind::kBatchCommitted, .round = 1});
+    Must({.kind = EventKind::kItemBatched, .item = "a", .round = 1, .number = 1});
+  }
+
+  absl::Status Apply(Event event) {
+    event.sequence = state_.last_sequence() + 1;
+    event.at = FromMicros(now_);
+    return state_.Apply(event);
+  }
+  void Must(const Event& event) {
+    const absl::Status status = Apply(event);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  std::int64_t Grant(const std::string& annotator, std::int64_t epoch) {
+    Must({.kind = EventKind::kLeaseGranted,
+          .annotator = annotator,
+          .item = "a",
+          .epoch = epoch,
+          .round = 1,
+          .number = now_ + 1000});
+    return state_.last_sequence();
+  }
+  void ExpectImpossible(const Event& event, const char* why) {
+    CampaignState before = state_;
+    const absl::Status status = Apply(event);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << why;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    state_ = std::move(before);
+  }
+
+  CampaignState state_;
+  std::int64_t now_ = 1000;
+};
+
+TEST_F(CampaignStateTest, ASlotIsLeasedOnceAndItsEpochGrows) {
+  const std::int64_t lease = Grant("ada", 1);
+  ExpectImpossible({.kind = EventKind::kLeaseGranted, .annotator = "ben", .item = "a", .epoch = 2}, "not open");
+  Must({.kind = EventKind::kLeaseReleased, .annotator = "ada", .lease = lease});
+  ExpectImpossible({.kind = EventKind::kLeaseGranted, .annotator = "ben", .item = "a", .epoch = 1}, "epoch 1");
+  Grant("ben", 2);
+}
+
+TEST_F(CampaignStateTest, ALeaseEndsOnce) {
+  const std::int64_t lease = Grant("ada", 1);
+  Must({.kind = EventKind::kLeaseExpired, .lease = lease});
+  ExpectImpossible({.kind = EventKind::kLeaseExpired, .lease = lease}, "not live");
+  ExpectImpossible({.kind = EventKind::kLeaseRenewed, .lease = lease}, "not live");
+  ExpectImpossible({.kind = EventKind::kTaskSkipped, .lease = lease, .reason = "unsure"}, "not live");
+}
+
+TEST_F(CampaignStateTest, ARequestTakesEffectOnce) {
+  Must({.kind = EventKind::kLifeChanged, .annotator = "ada", .request_id = "r", .value = "running"});
+  Must({.kind = EventKind::kLifeChanged, .value = "paused"});
+  ExpectImpossible({.kind = EventKind::kLifeChanged, .annotator = "ada", .request_id = "r"}, "took effect before");
+  Must({.kind = EventKind::kLifeChanged, .annotator = "ben", .request_id = "r", .value = "running"});
+}
+
+TEST_F(CampaignStateTest, AnAnnotatorAnswersAnItemOnce) {
+  const std::int64_t lease = Grant("ada", 1);
+  const Event label{.kind = EventKind::kLabelSubmitted, .annotator = "ada", .item = "a", .lease = lease, .value = "x"};
+  Must(label);
+  ExpectImpossible(label, "answered item 'a' before");
+}
+
+TEST_F(CampaignStateTest, EventsComeInOrderOfNumberAndTime) {
+  Event event{.sequence = state_.last_sequence() + 2, .at = FromMicros(now_)};
+  EXPECT_EQ(state_.Apply(event).code(), absl::StatusCode::kDataLoss);
+  event.sequence = state_.last_sequence() + 1;
+  event.at = FromMicros(now_ - 1);
+  EXPECT_EQ(state_.Apply(event).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(CampaignStateTest, RoundsFollowOneAnother) {
+  ExpectImpossible({.kind = EventKind::kBatchCommitted, .round = 2}, "still open");
+  ExpectImpossible({.kind = EventKind::kRoundClosed, .round = 2}, "not open");
+  Must({.kind = EventKind::kRoundClosed, .round = 1});
+  ExpectImpossible({.kind = EventKind::kBatchCommitted, .round = 3}, "next round is 2");
+  ExpectImpossible({.kind = EventKind::kModelStored, .number = 100}, "yet to come");
+}
+
+TEST_F(CampaignStateTest, ThingsThatAreNotThereCannotChange) {
+  ExpectImpossible({.kind = EventKind::kLabelWithdrawn, .annotator = "ada", .item = "a"}, "has no label");
+  ExpectImpossible({.kind = EventKind::kItemSetAside, .item = "nowhere"}, "no item 'nowhere'");
+  ExpectImpossible({.kind = EventKind::kItemReturned, .item = "a"}, "not set aside");
+  ExpectImpossible({.kind = EventKind::kLabelImported, .item = "a"}, "no value");
+}
+
+TEST_F(CampaignStateTest, TheTimeTheStoreWasClosedIsAddedToLeasesAndRound) {
+  Grant("ada", 1);
+  const Time started = state_.open_round()->started_at;
+  Must({.kind = EventKind::kStoreOpened, .number = 500});
+  EXPECT_EQ(state_.NextExpiry(), FromMicros(now_ + 1500));
+  EXPECT_EQ(state_.open_round()->started_at, started + std::chrono::microseconds(500));
+  ExpectImpossible({.kind = EventKind::kStoreOpened, .number = -1}, "negative");
+}
+
+TEST_F(CampaignStateTest, LabelsComeInTheOrderTheyWereDecided) {
+  Must({.kind = EventKind::kLabelImported, .item = "z", .value = "1"});
+  Must({.kind = EventKind::kLabelImported, .item = "b", .value = "2"});
+  Must({.kind = EventKind::kLabelImported, .item = "z", .value = "3"});
+  const auto labels = state_.DecidedLabels();
+  ASSERT_EQ(labels.size(), 2u);
+  EXPECT_EQ(labels[0].item, "b");
+  EXPECT_EQ(labels[1].value, "3");
+}
+
+}  // namespace
+}  // namespace fulcrum::storage
