@@ -31,7 +31,7 @@ std::string Unavailable(const std::string& message, const std::string& server) {
   if (!NeverArrived(message)) return absl::StrCat("the server at ", server, " is not available now: ", message);
   return absl::StrCat("cannot reach a server at ", server, " (", message,
                       "); start one with 'fulcrum serve', or name another with --server or FULCRUM_SERVER; a server "
-                      "that uses TLS needs --tls-ca");
+                      "that uses TLS needs --tls-ca, one that asks for certificates --tls-cert too");
 }
 
 }  // namespace

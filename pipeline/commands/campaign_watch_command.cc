@@ -28,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRedrawPause{100};
 constexpr std::size_t kUsualColumns = 80;
+// Somebody looks on: a server that is back should be seen at once.
+constexpr RetryPolicy kRetry{.longest_pause = std::chrono::milliseconds(1'000)};
 
 std::size_t TerminalColumns() {
   winsize size{};
@@ -76,7 +78,7 @@ absl::Status Watch(const CampaignOptions& options) {
   const bool live = isatty(STDOUT_FILENO) == 1 && !options.json;
   LivePicture picture;
   const absl::Status status =
-      WatchToTheEnd(calls, options.name, RetryPolicy{}, WallTiming(stop), [&](const v1::CampaignEvent& event) {
+      WatchToTheEnd(calls, options.name, kRetry, WallTiming(stop), [&](const v1::CampaignEvent& event) {
         if (live) {
           picture.Follow(event);
         } else {
