@@ -43,7 +43,7 @@ std::string CellHtml(const WtlCell& cell) {
     const char* mark = agreement == Agreement::kSame        ? ""
                        : agreement == Agreement::kUndecided ? " <em title=\"one of the two does not lean\">≈</em>"
                                                             : " <em title=\"leans the other way\">≠</em>";
-    html.append(CountsLine("paper", *cell.paper, absl::StrCat("paper", mark)));
+    html.append(CountsLine("paper", *cell.paper, absl::StrCat("<span>paper", mark, "</span>")));
   }
   return html + "</div>";
 }
