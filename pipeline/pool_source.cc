@@ -23,7 +23,7 @@ absl::StatusOr<ingest::Pool> LoadAnyPool(const std::string& path, const ingest::
   if (!storage::IsPoolFolder(path)) return ingest::LoadPool(path, options);
   FULCRUM_RETURN_IF_ERROR(CheckNoColumnsAreNamed(path, options.columns));
   FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool pool, storage::MappedPool::Open(path));
-  return pool.Load(options.keep_labels);
+  return pool.Load(options.keep_labels, options.keep_payloads);
 }
 
 absl::StatusOr<ingest::Pool> LoadAnyPool(const std::vector<std::string>& sources, const ingest::PoolOptions& options) {

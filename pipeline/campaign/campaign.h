@@ -61,6 +61,8 @@ class Campaign {
 
   /// NotFound for an example that the pool does not have.
   absl::Status CheckItem(const std::string& item) const;
+  /// What a person needs to see of an example.
+  std::string PayloadOf(const std::string& item) const { return pool_->PayloadOf(item); }
   /// Tasks are offered now; otherwise none are.
   bool offers_tasks() const;
   /// No task will come any more.

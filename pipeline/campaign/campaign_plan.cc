@@ -69,6 +69,8 @@ void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& proble
   if (plan.sources.empty()) problems.Add("pool.sources", "there is none; name a file, a folder or a glob");
   plan.id_column = spec.pool().id_column();
   plan.label_column = spec.pool().label_column();
+  plan.payload_column = spec.pool().payload_column();
+  plan.cost_column = spec.pool().cost_column();
   plan.question = spec.question();
   plan.classes.assign(spec.classes().begin(), spec.classes().end());
   if (plan.classes.size() < 2) problems.Add("classes", "there must be at least two answers to choose from");
@@ -158,7 +160,10 @@ void PlanStop(const v1::StopSpec& spec, CampaignPlan& plan, Problems& problems) 
   if (spec.has_accuracy() && plan.validation_sources.empty()) {
     problems.Add("stop.accuracy.sources", "there is none; name a file with features and labels to measure on");
   }
+  plan.stop.cost = spec.cost();
+  if (plan.stop.cost < 0) problems.Add("stop.cost", "is negative");
   plan.settings.label_budget = plan.stop.labels;
+  plan.settings.cost_budget = plan.stop.cost;
 }
 
 }  // namespace

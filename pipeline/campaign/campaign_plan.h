@@ -25,6 +25,8 @@ struct CampaignPlan {
   std::vector<std::string> sources = {};
   std::string id_column = {};
   std::string label_column = {};
+  std::string payload_column = {};
+  std::string cost_column = {};
   std::vector<std::string> classes = {};
   std::string question = {};
   std::vector<ingest::NormalizeStep> normalize = {};

@@ -62,6 +62,9 @@ ingest::PoolOptions OptionsOf(const CampaignPlan& plan, bool keep_labels) {
   options.keep_labels = keep_labels;
   options.columns.id = plan.id_column;
   options.columns.label = plan.label_column;
+  options.columns.payload = plan.payload_column;
+  options.columns.cost = plan.cost_column;
+  options.keep_payloads = true;
   return options;
 }
 
@@ -74,25 +77,45 @@ absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::Load(const CampaignP
                            ingest::Normalizer::FitInPlace(plan.normalize, pool.features));
   std::unique_ptr<CampaignPool> loaded(new CampaignPool());
   loaded->ids_ = std::move(pool.ids);
+  loaded->payloads_ = std::move(pool.payloads);
+  loaded->costs_ = std::move(pool.costs);
+  const bool sparse = pool.features.is_sparse();
   loaded->features_ = MakeFeatures(std::move(pool.features));
-  if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root, normalizer));
+  if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root, normalizer, sparse));
   return loaded;
 }
 
 absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::string& root,
-                                          const ingest::Normalizer& normalizer) {
+                                          const ingest::Normalizer& normalizer, bool sparse) {
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolveSources(plan.validation_sources, root));
   FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources, OptionsOf(plan, true)));
   if (!pool.labels) return absl::DataLossError("the validation set has no column of labels");
+  // Text without the pool's last words is as wide as the pool all the same.
+  if (pool.features.is_sparse() && pool.features.cols() < features_->dims()) {
+    pool.features.sparse().cols = features_->dims();
+  }
   if (pool.features.cols() != features_->dims()) {
     return absl::DataLossError(absl::StrCat("the validation set has ", pool.features.cols(), " features and the pool ",
                                             features_->dims(), "; they must be the same columns"));
   }
-  pool.features.MakeDense();
-  normalizer.Apply(pool.features.dense().view());
+  if (sparse && pool.features.is_sparse()) {
+    // A pool that is still sparse was brought to unit length, or left as it is.
+    if (!plan.normalize.empty()) ingest::ScaleRowsToUnit(pool.features.sparse());
+  } else if (sparse) {
+    return absl::DataLossError("the pool is sparse and the validation set is not; give both in the same form");
+  } else {
+    pool.features.MakeDense();
+    normalizer.Apply(pool.features.dense().view());
+  }
   FULCRUM_ASSIGN_OR_RETURN(validation_labels_, ClassesOf(*pool.labels, plan.classes));
   validation_ = MakeFeatures(std::move(pool.features));
   return absl::OkStatus();
+}
+
+std::string CampaignPool::PayloadOf(const std::string& item) const {
+  if (payloads_.empty()) return {};
+  const auto row = ids_.Find(item);
+  return row ? payloads_[*row] : std::string();
 }
 
 std::optional<double> CampaignPool::Accuracy(const classify::SvmModel& model) const {

@@ -25,15 +25,22 @@ class CampaignPool {
   const ingest::RowIds& ids() const { return ids_; }
   const kernel::Features& features() const { return *features_; }
   std::size_t rows() const { return features_->rows(); }
+  /// What a person needs to see of an example; empty where the pool has nothing to show.
+  std::string PayloadOf(const std::string& item) const;
+  /// Of one label.
+  double CostOf(RowIndex row) const { return costs_.empty() ? 0 : costs_[row]; }
 
   /// Share of the validation set that the model predicts right; nothing without a validation set.
   std::optional<double> Accuracy(const classify::SvmModel& model) const;
 
  private:
   CampaignPool() = default;
-  absl::Status LoadValidation(const CampaignPlan& plan, const std::string& root, const ingest::Normalizer& normalizer);
+  absl::Status LoadValidation(const CampaignPlan& plan, const std::string& root, const ingest::Normalizer& normalizer,
+                              bool sparse);
 
   ingest::RowIds ids_;
+  std::vector<std::string> payloads_;
+  std::vector<double> costs_;
   std::unique_ptr<kernel::Features> features_;
   std::unique_ptr<kernel::Features> validation_;
   std::vector<ClassIndex> validation_labels_;

@@ -146,7 +146,9 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   storage::CommitBatchRequest request;
   request.round = number;
   request.based_on = sequence;
-  for (const std::string& item : batch.items) request.items.push_back({.item = item, .cost = 0});
+  for (const select::Pick& pick : result.selection.picks) {
+    request.items.push_back({.item = pool_.ids().TextOf(pick.row), .cost = pool_.CostOf(pick.row)});
+  }
   FULCRUM_ASSIGN_OR_RETURN(
       request.files,
       storage::WriteRoundFiles(store_.folder(), number, ScoresOf(plan_, pool_, result, labels.of_rows), batch));
@@ -196,7 +198,9 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, s
   if (result->model) outcome.accuracy = pool_.Accuracy(*result->model);
   FULCRUM_RETURN_IF_ERROR(StoreModel(number, sequence, *result));
   Announce(number, labels, *result, changed_share, outcome.accuracy);
-  outcome.over = StoppingReason(plan_.stop, {.labels = store_.status()->totals.labels,
+  const storage::Totals totals = store_.status()->totals;
+  outcome.over = StoppingReason(plan_.stop, {.labels = totals.labels,
+                                             .cost = totals.cost,
                                              .rounds = number - 1,
                                              .accuracy = outcome.accuracy,
                                              .stable_rounds = stable_rounds_});

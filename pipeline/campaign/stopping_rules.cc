@@ -8,6 +8,9 @@ std::optional<std::string> StoppingReason(const StoppingRules& rules, const Camp
   if (rules.labels > 0 && progress.labels >= rules.labels) {
     return absl::StrFormat("%d labels were bought, of the %d that it may buy", progress.labels, rules.labels);
   }
+  if (rules.cost > 0 && progress.cost >= rules.cost) {
+    return absl::StrFormat("labels for %g were bought, of the %g that it may spend", progress.cost, rules.cost);
+  }
   if (rules.rounds > 0 && progress.rounds >= rules.rounds) {
     return absl::StrFormat("%d rounds were answered, of the %d asked for", progress.rounds, rules.rounds);
   }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/pool_source.h"
 #include "stages/classify/byte_stream.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
@@ -39,7 +40,7 @@ RawData Generate(const GeneratedData& settings) {
 
 absl::StatusOr<RawData> Read(const std::string& path) {
   if (!std::filesystem::exists(path)) return absl::NotFoundError(absl::StrCat("there is no file '", path, "'"));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, ingest::LoadPool(path, {.keep_labels = true, .on_progress = {}}));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(path, {.keep_labels = true}));
   if (!pool.labels) {
     return absl::DataLossError(
         absl::StrCat(path, " has no column 'label'; an experiment asks it for the answers, so add one"));

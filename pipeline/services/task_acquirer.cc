@@ -7,7 +7,8 @@
 namespace fulcrum::pipeline {
 namespace {
 
-v1::AcquireTasksResponse ToResponse(const CampaignPlan& plan, const storage::AcquireAnswer& answer) {
+v1::AcquireTasksResponse ToResponse(const Campaign& campaign, const storage::AcquireAnswer& answer) {
+  const CampaignPlan& plan = campaign.plan();
   v1::AcquireTasksResponse response;
   for (const storage::GrantedLease& lease : answer.leases) {
     v1::Task& task = *response.add_tasks();
@@ -19,6 +20,7 @@ v1::AcquireTasksResponse ToResponse(const CampaignPlan& plan, const storage::Acq
         google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(lease.expires_at));
     for (const std::string& name : plan.classes) task.add_classes(name);
     task.set_question(plan.question);
+    task.set_payload(campaign.PayloadOf(lease.item));
   }
   return response;
 }
@@ -42,7 +44,7 @@ void TaskAcquirer::Receive(const std::shared_ptr<Attempt>& attempt, bool again,
   const bool spent = answer.status().code() == absl::StatusCode::kResourceExhausted;
   if (!answer.ok() && !spent) return attempt->done(answer.status());
   if (spent || answer->leases.empty()) return WaitOrGiveUp(attempt, again);
-  attempt->done(ToResponse(attempt->call.campaign->plan(), *answer));
+  attempt->done(ToResponse(*attempt->call.campaign, *answer));
 }
 
 void TaskAcquirer::WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool again) {

@@ -1,5 +1,6 @@
 #include "stages/classify/svm_io.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "stages/classify/byte_stream.h"
 #include "stages/classify/model_file.h"
 #include "stages/core/status_macros.h"
+#include "stages/kernel/sparse_features.h"
 
 namespace fulcrum::classify {
 namespace {
@@ -119,13 +121,32 @@ absl::StatusOr<SavedSvm> ParseBody(ByteReader& reader) {
   return saved;
 }
 
+/// The support vectors themselves, with all their zeros: there are few of them.
+absl::StatusOr<Matrix<double>> SupportVectors(const SvmModel& model, const kernel::Features& features) {
+  Matrix<double> support = Matrix<double>::Zero(model.support_rows.size(), features.dims());
+  const auto* dense = dynamic_cast<const kernel::DenseFeatures*>(&features);
+  const auto* sparse = dynamic_cast<const kernel::SparseFeatures*>(&features);
+  if (dense == nullptr && sparse == nullptr) {
+    return absl::UnimplementedError(
+        "the features of the support vectors are not at hand, so the model cannot be saved");
+  }
+  for (std::size_t i = 0; i < model.support_rows.size(); ++i) {
+    const RowIndex row = model.support_rows[i];
+    if (dense != nullptr) {
+      std::ranges::copy(dense->values().row(row), support.row(i).begin());
+      continue;
+    }
+    const auto columns = sparse->values().ColumnsOf(row);
+    const auto values = sparse->values().ValuesOf(row);
+    for (std::size_t j = 0; j < columns.size(); ++j) support(i, static_cast<std::size_t>(columns[j])) = values[j];
+  }
+  return support;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> SerializeSvm(const SvmModel& model, const kernel::Features& support_features) {
-  const auto* dense = dynamic_cast<const kernel::DenseFeatures*>(&support_features);
-  if (dense == nullptr) {
-    return absl::UnimplementedError("only a model trained on dense features can be saved; this pool is sparse");
-  }
+  FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> support, SupportVectors(model, support_features));
   ByteWriter writer;
   writer.PutText(kMagic);
   writer.Put(kVersion);
@@ -133,11 +154,11 @@ absl::StatusOr<std::string> SerializeSvm(const SvmModel& model, const kernel::Fe
   PutKernel(model.kernel, writer);
   writer.Put(static_cast<std::uint64_t>(model.pairs.size()));
   writer.Put(static_cast<std::uint64_t>(model.support_rows.size()));
-  writer.Put(static_cast<std::uint64_t>(dense->dims()));
+  writer.Put(static_cast<std::uint64_t>(support_features.dims()));
   for (const SvmPair& pair : model.pairs) PutPair(pair, writer);
   for (RowIndex row : model.support_rows) writer.Put(row);
   PutRows(model.coefficients.view(), writer);
-  for (RowIndex row : model.support_rows) writer.PutDoubles(dense->values().row(row));
+  PutRows(support.view(), writer);
   writer.Put(ChecksumOf(writer.bytes()));
   return writer.Take();
 }

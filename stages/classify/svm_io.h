@@ -23,7 +23,7 @@ struct SavedSvm {
   RowList pool_rows;  ///< what support_rows were in the pool the model was trained on
 };
 
-/// `support_features` is the pool the model was trained on; only dense pools can be saved (Unimplemented otherwise).
+/// `support_features` is the pool the model was trained on. Support vectors of a sparse one are written out.
 absl::StatusOr<std::string> SerializeSvm(const SvmModel& model, const kernel::Features& support_features);
 
 /// InvalidArgument where the bytes are no model or of a newer version, DataLoss where they are damaged or cut short.

@@ -22,6 +22,9 @@ struct Pool {
   std::vector<std::string> feature_names;          ///< of dense features; sparse ones have numbers
   PoolFeatures features;                           ///< one example a row, not normalised
   std::optional<std::vector<std::string>> labels;  ///< by row, as text, where the table has the column
+  /// By row, what a person needs to see and what a label costs; empty where the columns were not named or not kept.
+  std::vector<std::string> payloads;
+  std::vector<double> costs;
 
   /// What people call a feature: the name of its column, or its number, from 1.
   std::string FeatureName(std::size_t feature) const;
@@ -29,6 +32,7 @@ struct Pool {
 
 struct PoolOptions {
   bool keep_labels = false;
+  bool keep_payloads = false;  ///< and costs
   /// Told how many rows have been read so far, from the calling thread.
   std::function<void(std::size_t rows)> on_progress = {};
   ColumnOptions columns = {};

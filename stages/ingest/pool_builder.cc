@@ -23,6 +23,7 @@ constexpr BadCellRequest kShownBadCells = {.most = ProblemList::kMostShown, .one
 PoolBuilder::PoolBuilder(const TableSource& source, ColumnRoles roles, const PoolOptions& options)
     : source_(source), roles_(std::move(roles)), max_memory_bytes_(options.limits.max_memory_bytes) {
   if (!options.keep_labels) roles_.label = -1;
+  if (!options.keep_payloads) roles_.payload = roles_.cost = -1;
 }
 
 // A few bytes of a file can claim billions of rows.
@@ -43,6 +44,8 @@ absl::Status PoolBuilder::Append(const arrow::RecordBatch& batch) {
   FULCRUM_RETURN_IF_ERROR(AppendFeatures(batch));
   if (roles_.id >= 0) FULCRUM_RETURN_IF_ERROR(AppendText(batch, roles_.id, ids_));
   if (roles_.label >= 0) FULCRUM_RETURN_IF_ERROR(AppendText(batch, roles_.label, labels_));
+  if (roles_.payload >= 0) FULCRUM_RETURN_IF_ERROR(AppendPayloadColumn(*batch.column(roles_.payload), payloads_));
+  if (roles_.cost >= 0) FULCRUM_RETURN_IF_ERROR(AppendCosts(batch));
   rows_ += static_cast<std::size_t>(batch.num_rows());
   if (rows_ > std::numeric_limits<RowIndex>::max()) {
     return absl::DataLossError(absl::StrCat(source_.path(), " has more than 4 billion rows; split it"));
@@ -82,7 +85,24 @@ absl::StatusOr<Pool> PoolBuilder::Finish() {
     return absl::DataLossError(absl::StrCat(source_.path(), ": no row has a feature; nothing can be told apart"));
   }
   if (roles_.label >= 0) pool.labels = std::move(labels_);
+  pool.payloads = std::move(payloads_);
+  pool.costs = std::move(costs_);
   return pool;
+}
+
+absl::Status PoolBuilder::AppendCosts(const arrow::RecordBatch& batch) {
+  FeaturePart part;
+  part.column = roles_.cost;
+  Matrix<double> costs(static_cast<std::size_t>(batch.num_rows()), 1);
+  const std::vector<BadCell> bad = DecodeFeatures<double>(batch, {part}, costs.view(), kShownBadCells);
+  if (!bad.empty()) {
+    const std::vector<std::uint64_t> row = {rows_ + bad[0].row};
+    return absl::DataLossError(absl::StrCat(source_.PlacesOfRows(row)[0], ", column '",
+                                            batch.schema()->field(roles_.cost)->name(), "': ", bad[0].complaint,
+                                            "; the cost of a label must be a finite number"));
+  }
+  for (std::size_t row = 0; row < costs.rows(); ++row) costs_.push_back(costs(row, 0));
+  return absl::OkStatus();
 }
 
 absl::Status PoolBuilder::AppendText(const arrow::RecordBatch& batch, int column,

@@ -29,6 +29,7 @@ class PoolBuilder {
  private:
   absl::Status CheckMemory(const arrow::RecordBatch& batch) const;
   absl::Status AppendFeatures(const arrow::RecordBatch& batch);
+  absl::Status AppendCosts(const arrow::RecordBatch& batch);
   absl::Status AppendText(const arrow::RecordBatch& batch, int column, std::vector<std::string>& text) const;
   absl::Status BadCellsError(const std::vector<BadCell>& bad) const;
   absl::Status CheckIdsAreThere() const;
@@ -42,6 +43,8 @@ class PoolBuilder {
   SparseMatrix sparse_;
   std::vector<std::string> ids_;
   std::vector<std::string> labels_;
+  std::vector<std::string> payloads_;
+  std::vector<double> costs_;
   std::size_t rows_ = 0;
 };
 

@@ -46,6 +46,14 @@ absl::Status AppendDictionary(const arrow::Array& array, std::vector<std::string
   return absl::OkStatus();
 }
 
+template <typename ArrayType>
+void AppendBytes(const arrow::Array& array, std::vector<std::string>& bytes) {
+  const auto& column = static_cast<const ArrayType&>(array);
+  for (std::int64_t row = 0; row < column.length(); ++row) {
+    bytes.emplace_back(column.IsValid(row) ? column.GetView(row) : std::string_view());
+  }
+}
+
 using Append = void (*)(const arrow::Array& array, std::vector<std::string>& text);
 
 Append FindAppend(arrow::Type::type type) {
@@ -89,6 +97,21 @@ absl::Status AppendTextColumn(const arrow::Array& column, std::vector<std::strin
   }
   return absl::InvalidArgumentError(
       absl::StrCat("has the type ", column.type()->ToString(), "; it must be text or integers"));
+}
+
+absl::Status AppendPayloadColumn(const arrow::Array& column, std::vector<std::string>& payloads) {
+  switch (column.type_id()) {
+    case arrow::Type::BINARY:
+    case arrow::Type::STRING:
+      AppendBytes<arrow::BinaryArray>(column, payloads);
+      return absl::OkStatus();
+    case arrow::Type::LARGE_BINARY:
+    case arrow::Type::LARGE_STRING:
+      AppendBytes<arrow::LargeBinaryArray>(column, payloads);
+      return absl::OkStatus();
+    default:
+      return AppendTextColumn(column, payloads);
+  }
 }
 
 }  // namespace fulcrum::ingest

@@ -14,4 +14,8 @@ namespace fulcrum::ingest {
 /// callers reject. InvalidArgument for other types, so floating numbers cannot lose digits.
 absl::Status AppendTextColumn(const arrow::Array& column, std::vector<std::string>& text);
 
+/// Appends a column of payloads: text and bytes exactly as they are, other types as AppendTextColumn has them; empty
+/// where there is none.
+absl::Status AppendPayloadColumn(const arrow::Array& column, std::vector<std::string>& payloads);
+
 }  // namespace fulcrum::ingest

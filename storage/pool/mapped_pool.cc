@@ -116,7 +116,17 @@ absl::Status MappedPool::Verify() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels) const {
+namespace {
+
+/// A cost that is not known counts as nothing.
+void AppendCosts(const arrow::Array& column, std::vector<double>& costs) {
+  const auto& values = static_cast<const arrow::DoubleArray&>(column);
+  for (std::int64_t row = 0; row < values.length(); ++row) costs.push_back(values.IsValid(row) ? values.Value(row) : 0);
+}
+
+}  // namespace
+
+absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels, bool keep_payloads) const {
   ingest::Pool pool;
   FULCRUM_ASSIGN_OR_RETURN(const FeatureStatistics statistics, Statistics());
   if (!shape_.sparse) pool.feature_names = statistics.names();
@@ -141,6 +151,10 @@ absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels) const {
     if (pool.labels) {
       FULCRUM_RETURN_IF_ERROR(ingest::AppendTextColumn(*batch->column(columns.label), *pool.labels));
     }
+    if (keep_payloads && columns.payload >= 0) {
+      FULCRUM_RETURN_IF_ERROR(ingest::AppendPayloadColumn(*batch->column(columns.payload), pool.payloads));
+    }
+    if (keep_payloads && columns.cost >= 0) AppendCosts(*batch->column(columns.cost), pool.costs);
   }
   pool.features = shape_.sparse ? ingest::PoolFeatures(std::move(sparse)) : ingest::PoolFeatures(std::move(dense));
   pool.ids = columns.id >= 0 ? ingest::RowIds(std::move(ids)) : ingest::RowIds(static_cast<std::size_t>(rows()));

@@ -40,7 +40,7 @@ class MappedPool {
   absl::Status Verify() const;
 
   /// Everything in memory, as the numerical stages want it. Ids are left where they are until one is looked for.
-  absl::StatusOr<ingest::Pool> Load(bool keep_labels) const;
+  absl::StatusOr<ingest::Pool> Load(bool keep_labels, bool keep_payloads = false) const;
 
  private:
   struct Place {

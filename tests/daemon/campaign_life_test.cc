@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/daemon/daemon_fixture.h"
 
 namespace fulcrum::testing {
@@ -68,7 +69,7 @@ TEST_F(CampaignLifeTest, SeveralWorkersGetDifferentTasksAndTheSameBatches) {
   for (int i = 0; i < 5; ++i) {
     workers.push_back(std::async(std::launch::async, [this, i] {
       DaemonClient own = Client();
-      return WorkUntilOver(own, "together", "worker-" + std::to_string(i));
+      return WorkUntilOver(own, "together", absl::StrCat("worker-", i));
     }));
   }
   std::set<std::int64_t> acknowledged;
@@ -167,6 +168,51 @@ TEST_F(CampaignLifeTest, BadSpecificationsAreRefusedWithAllThatIsWrong) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), AllOf(HasSubstr("name: "), HasSubstr("classes: "), HasSubstr("selection.tau: "),
                                             HasSubstr("selection.strategy: ")));
+}
+
+TEST_F(CampaignLifeTest, PayloadsReachTheWorkerAsTheyAreAndCostsEndTheCampaign) {
+  std::string text = "id,price,text,f0,f1\n";
+  for (int row = 0; row < 60; ++row) {
+    absl::StrAppend(&text, "x", row, ",0.5,\" {\"\"row\"\": ", row, "} \",", row % 2 == 0 ? -1 - row : 1 + row, ",",
+                    row % 7, "\n");
+  }
+  folder_.Write("pools/texts.csv", text);
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::CampaignSpec spec = CloudSpec("texts", 0);
+  spec.mutable_pool()->set_sources(0, "texts.csv");
+  spec.mutable_pool()->set_payload_column("text");
+  spec.mutable_pool()->set_cost_column("price");
+  spec.mutable_selection()->set_batch(4);
+  spec.mutable_stop()->set_cost(4);
+  const grpc::Status created = client.Create(spec);
+  ASSERT_TRUE(created.ok()) << created.error_message();
+  ASSERT_TRUE(client.Start("texts").ok());
+  v1::AcquireTasksRequest acquire;
+  acquire.set_campaign("texts");
+  acquire.set_annotator("eve");
+  acquire.set_request_id("look");
+  acquire.set_max_tasks(1);
+  acquire.mutable_wait()->set_seconds(10);
+  v1::AcquireTasksResponse tasks;
+  ASSERT_TRUE(client.Acquire(acquire, &tasks).ok());
+  ASSERT_EQ(tasks.tasks_size(), 1);
+  EXPECT_EQ(tasks.tasks(0).payload(), absl::StrCat(" {\"row\": ", tasks.tasks(0).item_id().substr(1), "} "));
+  v1::SubmitLabelsRequest submit;
+  submit.set_campaign("texts");
+  submit.set_annotator("eve");
+  submit.set_request_id("answer");
+  v1::Label& label = *submit.add_labels();
+  label.mutable_lease()->set_lease_id(tasks.tasks(0).lease_id());
+  label.mutable_lease()->set_epoch(tasks.tasks(0).epoch());
+  label.set_item_id(tasks.tasks(0).item_id());
+  label.set_value("pos");
+  v1::SubmitLabelsResponse results;
+  ASSERT_TRUE(client.Submit(submit, &results).ok());
+  WorkUntilOver(client, "texts", "ada");
+  const v1::Campaign campaign = client.Get("texts");
+  EXPECT_THAT(campaign.state_reason(), HasSubstr("labels for 4 were bought"));
+  EXPECT_EQ(campaign.labels(), 8);
 }
 
 TEST_F(CampaignLifeTest, PoolsOutsideTheFolderOfPoolsAreNotRead) {

@@ -1,0 +1,98 @@
+#include "pipeline/campaign/campaign_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fulcrum/v1/campaign_spec.pb.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::CampaignSpec SmallSpec() {
+  v1::CampaignSpec spec;
+  spec.set_name("birds-1");
+  spec.mutable_pool()->add_sources("birds.parquet");
+  spec.add_classes("owl");
+  spec.add_classes("crow");
+  return spec;
+}
+
+TEST(PlanCampaign, FillsInEveryDefault) {
+  const auto plan = PlanCampaign(SmallSpec());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->normalize, ElementsAre(ingest::NormalizeStep::kZscore, ingest::NormalizeStep::kUnit));
+  EXPECT_EQ(plan->round.batch, 10u);
+  EXPECT_EQ(plan->round.tau, 0.5);
+  EXPECT_EQ(plan->round.svm.c, 1);
+  EXPECT_EQ(plan->round.seed, 1u);
+  EXPECT_EQ(plan->settings.overlap, 1);
+  EXPECT_EQ(plan->settings.most_votes, 3);
+  EXPECT_EQ(plan->settings.lease_time, std::chrono::minutes(10));
+  EXPECT_EQ(plan->settings.label_budget, 0);
+}
+
+TEST(PlanCampaign, TakesWhatIsSaid) {
+  v1::CampaignSpec spec = SmallSpec();
+  spec.mutable_selection()->set_strategy("alevs");
+  spec.mutable_selection()->mutable_kernel()->set_type(v1::KernelSpec::TYPE_POLY);
+  spec.mutable_selection()->set_leverage_scale("mean");
+  spec.mutable_labeling()->set_overlap(3);
+  spec.mutable_labeling()->mutable_lease_time()->set_seconds(90);
+  spec.mutable_advance()->mutable_soft_time()->set_seconds(3600);
+  spec.mutable_stop()->set_labels(500);
+  spec.mutable_stop()->set_cost(12.5);
+  const auto plan = PlanCampaign(spec);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->round.strategy, "alevs");
+  EXPECT_EQ(plan->round.leverage_kernel.type, kernel::KernelType::kPoly);
+  EXPECT_EQ(plan->round.leverage_kernel.degree, 4);
+  EXPECT_EQ(plan->round.leverage_scale, select::LeverageScale::kMean);
+  EXPECT_EQ(plan->settings.overlap, 3);
+  EXPECT_EQ(plan->settings.most_votes, 5);
+  EXPECT_EQ(plan->settings.lease_time, std::chrono::seconds(90));
+  EXPECT_EQ(plan->settings.policy.soft_time, std::chrono::hours(1));
+  EXPECT_EQ(plan->settings.label_budget, 500);
+  EXPECT_EQ(plan->settings.cost_budget, 12.5);
+}
+
+TEST(PlanCampaign, SaysAllThatIsWrongAtOnce) {
+  v1::CampaignSpec spec = SmallSpec();
+  spec.set_name("../birds");
+  spec.mutable_pool()->clear_sources();
+  spec.set_classes(1, "owl");
+  spec.mutable_selection()->set_alpha(-1);
+  spec.mutable_selection()->set_batch(0);
+  spec.mutable_classifier()->set_c(0);
+  spec.mutable_stop()->mutable_accuracy()->set_target(2);
+  const auto plan = PlanCampaign(spec);
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(plan.status().message()),
+              AllOf(HasSubstr("name: "), HasSubstr("pool.sources: "), HasSubstr("classes: "),
+                    HasSubstr("selection.alpha: "), HasSubstr("selection.batch: "), HasSubstr("classifier.c: "),
+                    HasSubstr("stop.accuracy.target: "), HasSubstr("stop.accuracy.sources: ")));
+}
+
+TEST(CheckCampaignName, LetsNoPathThrough) {
+  for (const char* good : {"a", "birds-2_b", "0"}) EXPECT_TRUE(CheckCampaignName(good).ok()) << good;
+  for (const std::string bad : {"", "..", "a/b", "A", "-a", "a b", "a\n", "ü"}) {
+    EXPECT_FALSE(CheckCampaignName(bad).ok()) << bad;
+  }
+  EXPECT_FALSE(CheckCampaignName(std::string(64, 'a')).ok());
+}
+
+TEST(SpecificationText, ComesBackAsItWas) {
+  v1::CampaignSpec spec = SmallSpec();
+  spec.mutable_labeling()->mutable_lease_time()->set_seconds(90);
+  spec.mutable_selection()->set_tau(0.25);
+  const auto back = ParseSpecificationText(SpecificationText(spec));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->SerializeAsString(), spec.SerializeAsString());
+  EXPECT_EQ(ParseSpecificationText("{").status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace fulcrum::pipeline
