@@ -4,12 +4,17 @@
 
 #include <utility>
 
-#include "fulcrum/v1/campaign_service.pb.h"
-
 namespace fulcrum::pipeline {
+namespace {
+
+// Fewer than a watcher's queue takes.
+constexpr std::size_t kMostModels = 500;
+
+}  // namespace
 
 std::int64_t EventHub::Watch(Watcher watcher) {
   const std::scoped_lock lock(mutex_);
+  for (const v1::CampaignEvent& event : models_) watcher(event);
   watchers_.emplace(next_, std::move(watcher));
   return next_++;
 }
@@ -23,6 +28,8 @@ void EventHub::Publish(v1::CampaignEvent event) {
   *event.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
   // Called under the lock, so that a watcher who has left is never called; watchers only queue.
   const std::scoped_lock lock(mutex_);
+  if (event.has_model()) models_.push_back(event);
+  if (models_.size() > kMostModels) models_.pop_front();
   for (const auto& [id, watcher] : watchers_) watcher(event);
 }
 

@@ -1,17 +1,17 @@
 // Tells those who watch a campaign what happens in it.
 //
-// Watchers get every event from the moment they come, on the thread where it happened, and must not block. Thread-safe.
+// Watchers get every event from the moment they come, on the thread where it happened, and must not block. Those that
+// come late are first told of the models so far, so that they see the whole learning curve. Thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 
-namespace fulcrum::v1 {
-class CampaignEvent;
-}  // namespace fulcrum::v1
+#include "fulcrum/v1/campaign_service.pb.h"
 
 namespace fulcrum::pipeline {
 
@@ -19,7 +19,7 @@ class EventHub {
  public:
   using Watcher = std::function<void(const v1::CampaignEvent&)>;
 
-  /// Until Unwatch returns, `watcher` may be called.
+  /// Tells of the models so far at once. Until Unwatch returns, `watcher` may be called.
   std::int64_t Watch(Watcher watcher);
   void Unwatch(std::int64_t id);
   /// Stamps the event with the time now and tells everybody.
@@ -29,6 +29,7 @@ class EventHub {
   std::mutex mutex_;
   std::int64_t next_ = 1;
   std::map<std::int64_t, Watcher> watchers_;
+  std::deque<v1::CampaignEvent> models_;
 };
 
 }  // namespace fulcrum::pipeline

@@ -20,17 +20,6 @@ Matrix<double> LastRowsReversed(ConstMatrixView rows, std::size_t count) {
   return reversed;
 }
 
-double LargestResidual(ConstMatrixView matrix, const TopEigen& top) {
-  Matrix<double> residuals(top.rank, matrix.rows());
-  Gemm(Transpose::kNo, Transpose::kYes, 1.0, top.vectors.view(), matrix, 0.0, residuals.view());
-  double largest = 0;
-  for (std::size_t i = 0; i < top.rank; ++i) {
-    Axpy(-top.values[i], top.vectors.row(i), residuals.row(i));
-    largest = std::max(largest, Norm(residuals.row(i)));
-  }
-  return top.values[0] > 0 ? largest / top.values[0] : largest;
-}
-
 }  // namespace
 
 absl::StatusOr<FullEigen> DecomposeSymmetric(Matrix<double> matrix) {
@@ -80,6 +69,17 @@ absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEig
   top.degenerate_cut =
       top.rank < descending.size() && descending[top.rank - 1] - descending[top.rank] <= 1e-10 * descending[0];
   return top;
+}
+
+double LargestResidual(ConstMatrixView matrix, const TopEigen& top) {
+  Matrix<double> residuals(top.rank, matrix.rows());
+  Gemm(Transpose::kNo, Transpose::kYes, 1.0, top.vectors.view(), matrix, 0.0, residuals.view());
+  double largest = 0;
+  for (std::size_t i = 0; i < top.rank; ++i) {
+    Axpy(-top.values[i], top.vectors.row(i), residuals.row(i));
+    largest = std::max(largest, Norm(residuals.row(i)));
+  }
+  return top.values[0] > 0 ? largest / top.values[0] : largest;
 }
 
 }  // namespace fulcrum::linalg

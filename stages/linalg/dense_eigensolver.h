@@ -22,4 +22,7 @@ std::size_t RankForShare(std::span<const double> descending_values, double trace
 /// The top of the spectrum from a full decomposition of a copy of `matrix`.
 absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEigenRequest& request);
 
+/// Largest |A u - lambda u| over the pairs of `top`, relative to the largest eigenvalue.
+double LargestResidual(ConstMatrixView matrix, const TopEigen& top);
+
 }  // namespace fulcrum::linalg

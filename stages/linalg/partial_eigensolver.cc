@@ -72,17 +72,6 @@ absl::StatusOr<Matrix<double>> TopVectors(const Tridiagonal& tridiagonal, std::s
   return vectors;
 }
 
-double LargestResidual(ConstMatrixView matrix, const TopEigen& top) {
-  Matrix<double> residuals(top.rank, matrix.rows());
-  Gemm(Transpose::kNo, Transpose::kYes, 1.0, top.vectors.view(), matrix, 0.0, residuals.view());
-  double largest = 0;
-  for (std::size_t i = 0; i < top.rank; ++i) {
-    Axpy(-top.values[i], top.vectors.row(i), residuals.row(i));
-    largest = std::max(largest, Norm(residuals.row(i)));
-  }
-  return top.values[0] > 0 ? largest / top.values[0] : largest;
-}
-
 }  // namespace
 
 absl::StatusOr<TopEigen> SolveTopEigenPartial(ConstMatrixView matrix, const TopEigenRequest& request) {

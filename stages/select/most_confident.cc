@@ -8,14 +8,7 @@ class MostConfident final : public Strategy {
   Requirements requirements() const override { return {.predictions = true, .confidence = true}; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
-    const RowList rows = UnlabeledRows(candidates.labels);
-    std::vector<double> scores;
-    scores.reserve(rows.size());
-    for (const RowIndex row : rows) scores.push_back(candidates.confidence[row]);
-    Selection selection;
-    selection.picks = TopByScore(rows, scores, candidates.batch);
-    AnnotateClasses(candidates, selection.picks);
-    return selection;
+    return SelectTopByScore(candidates, [&](RowIndex row) { return candidates.confidence[row]; });
   }
 };
 

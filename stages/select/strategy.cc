@@ -52,7 +52,19 @@ absl::StatusOr<LeverageScale> ParseLeverageScale(std::string_view name) {
   if (name == "none") return LeverageScale::kNone;
   if (name == "mean") return LeverageScale::kMean;
   if (name == "max") return LeverageScale::kMax;
-  return absl::InvalidArgumentError(absl::StrCat("there is no scale '", std::string(name), "'; choose none, mean or max"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no scale '", std::string(name), "'; choose none, mean or max"));
+}
+
+Selection SelectTopByScore(const Candidates& candidates, const std::function<double(RowIndex)>& score) {
+  const RowList rows = UnlabeledRows(candidates.labels);
+  std::vector<double> scores;
+  scores.reserve(rows.size());
+  for (const RowIndex row : rows) scores.push_back(score(row));
+  Selection selection;
+  selection.picks = TopByScore(rows, scores, candidates.batch);
+  AnnotateClasses(candidates, selection.picks);
+  return selection;
 }
 
 }  // namespace fulcrum::select

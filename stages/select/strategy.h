@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -99,6 +100,9 @@ RowList LabeledRows(std::span<const ClassIndex> labels);
 
 /// The `count` rows with the largest scores, best first, ties to the smaller row. scores[i] belongs to rows[i].
 std::vector<Pick> TopByScore(std::span<const RowIndex> rows, std::span<const double> scores, std::size_t count);
+
+/// The unlabeled rows with the largest scores, with their predicted classes.
+Selection SelectTopByScore(const Candidates& candidates, const std::function<double(RowIndex)>& score);
 
 /// Fills in the predicted class of each pick, where there are predictions.
 void AnnotateClasses(const Candidates& candidates, std::span<Pick> picks);

@@ -143,6 +143,16 @@ TEST_F(CampaignLifeTest, WatchTellsWhatHappensUntilTheEnd) {
   EXPECT_EQ(seen[v1::CampaignEvent::kModel], 2) << "one for the second batch, one at the end";
   EXPECT_GE(seen[v1::CampaignEvent::kLabels], 2);
   EXPECT_EQ(event.campaign().state(), v1::CAMPAIGN_STATE_DONE);
+
+  // Who comes late sees the models so far, and then how it is.
+  grpc::ClientContext late_context;
+  client.Prepare(late_context);
+  const auto late = client.campaigns().WatchCampaign(&late_context, request);
+  std::vector<int> told;
+  while (late->Read(&event)) told.push_back(event.event_case());
+  EXPECT_TRUE(late->Finish().ok());
+  EXPECT_THAT(
+      told, ::testing::ElementsAre(v1::CampaignEvent::kModel, v1::CampaignEvent::kModel, v1::CampaignEvent::kCampaign));
 }
 
 TEST_F(CampaignLifeTest, DeletingMovesItToTheTrash) {
