@@ -101,7 +101,7 @@ void PlanClassifier(const v1::ClassifierSpec& spec, CampaignPlan& plan, Problems
 
 void PlanSelection(const v1::SelectionSpec& spec, CampaignPlan& plan, Problems& problems) {
   RoundSpec& round = plan.round;
-  if (!spec.strategy().empty()) round.strategy = spec.strategy();
+  round.strategy = spec.strategy().empty() ? select::kDefaultStrategy : spec.strategy();
   problems.Add("selection.strategy", select::MakeStrategy(round.strategy).status());
   const std::int64_t batch = spec.has_batch() ? spec.batch() : 10;
   if (batch < 1 || batch > kLargestBatch) {

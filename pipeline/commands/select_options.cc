@@ -82,7 +82,7 @@ std::vector<double> BalancedWeights(std::size_t classes, std::span<const ClassIn
 }  // namespace
 
 std::string DefaultStrategy(const SelectOptions& options) {
-  return options.predictions.empty() ? "hybrid" : "dbalevs";
+  return options.predictions.empty() ? select::kDefaultStrategy : "dbalevs";
 }
 
 absl::Status ValidateSelectOptions(const SelectOptions& options) {

@@ -19,6 +19,9 @@ struct StrategyEntry {
   std::function<std::unique_ptr<Strategy>()> make;
 };
 
+/// What is taken where nobody says anything.
+inline constexpr char kDefaultStrategy[] = "hybrid";
+
 const std::vector<StrategyEntry>& Strategies();
 /// A strategy by name, or an error that lists the names there are.
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(std::string_view name);
