@@ -42,6 +42,14 @@ CampaignSurroundings CampaignBook::SurroundingsOf(const std::string& name) const
 absl::StatusOr<std::unique_ptr<CampaignBook>> CampaignBook::Open(CampaignBookOptions options) {
   std::unique_ptr<CampaignBook> book(new CampaignBook(std::move(options)));
   FULCRUM_RETURN_IF_ERROR(MakeFolder(book->options_.data_folder + "/campaigns"));
+  absl::StatusOr<storage::FolderLock> lock = storage::FolderLock::Take(book->options_.data_folder);
+  if (!lock.ok()) {
+    return absl::Status(
+        lock.status().code(),
+        absl::StrCat("another daemon has the data folder '", book->options_.data_folder,
+                     "': stop it first, or give this one a folder of its own (", lock.status().message(), ")"));
+  }
+  book->lock_.emplace(*std::move(lock));
   FULCRUM_RETURN_IF_ERROR(book->OpenAll());
   return book;
 }

@@ -8,12 +8,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign.h"
+#include "storage/pool/durable_file.h"
 
 namespace fulcrum::pipeline {
 
@@ -50,6 +52,7 @@ class CampaignBook {
   absl::Status OpenAll();
 
   const CampaignBookOptions options_;
+  std::optional<storage::FolderLock> lock_;  // two daemons on one folder would each hold half of the campaigns
   mutable std::mutex mutex_;
   std::map<std::string, Entry> campaigns_;
   std::mutex creating_;  // one at a time: two of the same name must not race

@@ -155,6 +155,13 @@ TEST_F(CampaignLifeTest, WatchTellsWhatHappensUntilTheEnd) {
       told, ::testing::ElementsAre(v1::CampaignEvent::kModel, v1::CampaignEvent::kModel, v1::CampaignEvent::kCampaign));
 }
 
+TEST_F(CampaignLifeTest, TwoDaemonsCannotHaveOneFolder) {
+  StartDaemon();
+  const auto second = pipeline::Daemon::Start(Options());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("another daemon has the data folder"));
+}
+
 TEST_F(CampaignLifeTest, DeletingMovesItToTheTrash) {
   StartDaemon();
   DaemonClient client = Client();
