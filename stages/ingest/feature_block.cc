@@ -1,9 +1,11 @@
 #include "stages/ingest/feature_block.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "arrow/record_batch.h"
@@ -12,6 +14,7 @@
 #include "stages/ingest/cell_complaint.h"
 #include "stages/ingest/list_column.h"
 #include "stages/ingest/number_array.h"
+#include "stages/ingest/transpose.h"
 
 namespace fulcrum::ingest {
 namespace {
@@ -114,6 +117,64 @@ void DecodePart(const arrow::Array& array, FeaturePart::Kind kind, const PartTas
   VisitNumberArray(array, [&](const auto& typed) { DecodeNumbers(typed, task, bad); });
 }
 
+/// The values of a column that can be copied just so; null for others.
+template <typename T>
+const T* PlainValues(const arrow::Array& array, const FeaturePart& part) {
+  if (part.kind == FeaturePart::Kind::kList || array.null_count() != 0) return nullptr;
+  if (array.type_id() != arrow::CTypeTraits<T>::ArrowType::type_id) return nullptr;
+  return static_cast<const typename arrow::CTypeTraits<T>::ArrayType&>(array).raw_values();
+}
+
+/// The columns of a batch, part by part, on their way into rows.
+template <typename T>
+class ColumnsToRows {
+ public:
+  ColumnsToRows(const arrow::RecordBatch& batch, const std::vector<FeaturePart>& parts, MatrixView<T> out)
+      : parts_(parts), out_(out) {
+    for (const FeaturePart& part : parts) {
+      arrays_.push_back(batch.column(part.column));
+      plain_.push_back(PlainValues<T>(*arrays_.back(), part));
+    }
+  }
+
+  void Decode(std::size_t first, std::size_t count, std::vector<BadCell>& bad) const {
+    std::size_t col = 0;
+    for (std::size_t part = 0; part < parts_.size();) {
+      const std::size_t end = part + (IsPlainGroup(part) ? kColumnsTogether : 1);
+      if (end - part == kColumnsTogether && DecodeTogether(part, col, first, count)) {
+        part = end;
+        col += kColumnsTogether;
+      }
+      for (; part < end; col += parts_[part++].width) {
+        DecodePart<T>(*arrays_[part], parts_[part].kind, {part, col, parts_[part].width, first, count, out_}, bad);
+      }
+    }
+  }
+
+ private:
+  bool IsPlainGroup(std::size_t part) const {
+    if (!std::is_same_v<T, float> || part + kColumnsTogether > parts_.size()) return false;
+    return std::all_of(&plain_[part], &plain_[part] + kColumnsTogether,
+                       [](const T* values) { return values != nullptr; });
+  }
+
+  /// False where a value is not finite: somebody must look at each of them.
+  bool DecodeTogether(std::size_t part, std::size_t col, std::size_t first, std::size_t count) const {
+    if constexpr (std::is_same_v<T, float>) {
+      std::array<const float*, kColumnsTogether> columns = {};
+      for (std::size_t i = 0; i < kColumnsTogether; ++i) columns[i] = plain_[part + i] + first;
+      return TransposeFinite(columns, count, out_.row(first).data() + col, out_.stride());
+    } else {
+      return false;
+    }
+  }
+
+  const std::vector<FeaturePart>& parts_;
+  MatrixView<T> out_;
+  std::vector<std::shared_ptr<arrow::Array>> arrays_;
+  std::vector<const T*> plain_;  // by part
+};
+
 }  // namespace
 
 bool IsIntegerType(const arrow::DataType& type) {
@@ -131,16 +192,11 @@ bool IsFeatureType(const arrow::DataType& type) {
 template <typename T>
 std::vector<BadCell> DecodeFeatures(const arrow::RecordBatch& batch, const std::vector<FeaturePart>& parts,
                                     MatrixView<T> out, const BadCellRequest& request) {
-  std::vector<std::shared_ptr<arrow::Array>> arrays;
-  for (const FeaturePart& part : parts) arrays.push_back(batch.column(part.column));
+  const ColumnsToRows<T> columns(batch, parts, out);
   std::vector<std::vector<BadCell>> bad_of_task(out.rows() / kRowsPerTask + 1);
   ParallelForBlocks(out.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
     std::vector<BadCell>& bad = bad_of_task[first / kRowsPerTask];
-    std::size_t col = 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      DecodePart<T>(*arrays[i], parts[i].kind, {i, col, parts[i].width, first, count, out}, bad);
-      col += parts[i].width;
-    }
+    columns.Decode(first, count, bad);
     if (!bad.empty()) KeepFirst(bad, request);
   });
   std::vector<BadCell> bad;

@@ -26,8 +26,9 @@ namespace {
 
 // More groups than threads, so that a slow column does not hold up the others; few enough to cost little each.
 constexpr std::size_t kMostColumnGroups = 16;
-// Compressed bytes are read this much at a time and column, instead of a whole column chunk.
-constexpr std::int64_t kReadBufferBytes = 256 << 10;
+// The buffer through which a column's page headers are read, and pages smaller than it; what does not fit goes straight
+// to where it is unpacked from. A whole column chunk is never in memory.
+constexpr std::int64_t kReadBufferBytes = 16 << 10;
 
 class ParquetSource final : public TableSource {
  public:
