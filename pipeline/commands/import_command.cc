@@ -1,7 +1,5 @@
 // `fulcrum import`: files of any format into a pool folder that opens at once.
 
-#include <malloc.h>
-
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -79,16 +77,8 @@ void PrintResult(const ImportResult& result, const std::string& folder) {
   }
 }
 
-// Unpacking takes and frees memory for every page of a file; handing it back to the system in between costs a page
-// fault for each 4 KiB of it. This process does nothing but the import and ends.
-void KeepFreedMemory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-}
-
 absl::Status Import(ImportCommandOptions options) {
   FULCRUM_RETURN_IF_ERROR(Complete(options));
-  KeepFreedMemory();
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
                                     static_cast<std::size_t>(options.threads));
   Progress progress("fulcrum import", ChooseProgressStyle(options.quiet, /*verbose=*/false));
