@@ -114,13 +114,15 @@ bool WarmStart::CanCarryProducts(const kernel::RowSetKernel& kernel, const Chang
 StartSubspace WarmStart::For(const kernel::RowSetKernel& kernel) const {
   StartSubspace start;
   if (rows_.empty() || kernel.rows().empty()) return start;
+  Change change = CompareRows(kernel);
+  const std::size_t m = kernel.rows().size();
+  if (static_cast<double>(change.newcomers.size()) > kLargestNewShare * static_cast<double>(m)) return start;
+  // Only now is it known that these are nearly the rows that the dense solver had: a class of seventy rows, which it
+  // always gets, may be one of twenty thousand a round later.
   if (dense_rounds_ % kDenseRoundsBetweenTries != 0) {
     start.dense_at_once = true;
     return start;
   }
-  Change change = CompareRows(kernel);
-  const std::size_t m = kernel.rows().size();
-  if (static_cast<double>(change.newcomers.size()) > kLargestNewShare * static_cast<double>(m)) return start;
   start.vectors = CarryEntries(change, eigen_.vectors.view());
   if (!change.newcomers.empty()) {
     change.newcomer_kernel = Matrix<double>(change.newcomers.size(), m);

@@ -75,5 +75,18 @@ TEST_F(WarmStartTest, StartsColdWhereTooMuchIsNew) {
   EXPECT_TRUE(warm.For(kernel_).vectors.empty());
 }
 
+TEST_F(WarmStartTest, GoesDenseAtOnceOnlyForNearlyTheRowsThatWereDense) {
+  kernel_.Update(Rows(60, 0));
+  WarmStart warm;
+  LeverageScores small = Score();
+  ASSERT_EQ(small.eigen.engine, "dense") << "so few rows always are";
+  warm.Remember(kernel_.rows(), std::move(small.eigen));
+  kernel_.Update(Rows(60, 3));
+  EXPECT_TRUE(warm.For(kernel_).dense_at_once);
+  // The class has grown: a decomposition of all of it would take the cube of what it took before.
+  kernel_.Update(Rows(kSize, 0));
+  EXPECT_FALSE(warm.For(kernel_).dense_at_once);
+}
+
 }  // namespace
 }  // namespace fulcrum::leverage
