@@ -60,13 +60,7 @@ double SecondsOf(const RoundResult& result, std::string_view stage) {
 
 CampaignRound::CampaignRound(const CampaignPlan& plan, const CampaignPool& pool, storage::CampaignStore& store,
                              storage::CampaignReader& reader, EventHub& events)
-    : plan_(plan),
-      pool_(pool),
-      store_(store),
-      reader_(reader),
-      events_(events),
-      runner_(std::make_unique<RoundRunner>(plan.round, pool.features())),
-      cold_runner_(std::make_unique<RoundRunner>(WithoutLabels(plan.round), pool.features())) {}
+    : plan_(plan), pool_(pool), store_(store), reader_(reader), events_(events) {}
 
 absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLabels(std::int64_t sequence) {
   FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(sequence));
@@ -96,11 +90,18 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLabels(std::int64_t seq
   return labels;
 }
 
+RoundRunner& CampaignRound::RunnerFor(std::int64_t number, bool trainable) {
+  const bool from_nothing = plan_.full_every > 0 && number % plan_.full_every == 0;
+  if (runner_ == nullptr || runner_trains_ != trainable || from_nothing) {
+    runner_.reset();
+    runner_ = std::make_unique<RoundRunner>(trainable ? plan_.round : WithoutLabels(plan_.round), pool_.features());
+    runner_trains_ = trainable;
+  }
+  return *runner_;
+}
+
 absl::StatusOr<RoundResult> CampaignRound::Select(std::int64_t number, const Labels& labels, std::stop_token stop) {
   const bool trainable = labels.classes >= 2;
-  if (trainable && plan_.full_every > 0 && number % plan_.full_every == 0) {
-    runner_ = std::make_unique<RoundRunner>(plan_.round, pool_.features());
-  }
   const RoundInput input{.class_count = plan_.classes.size(),
                          .labels = labels.of_rows,
                          .predictions = {},
@@ -115,7 +116,7 @@ absl::StatusOr<RoundResult> CampaignRound::Select(std::int64_t number, const Lab
     event.mutable_stage()->set_total(static_cast<std::int64_t>(total));
     events_.Publish(std::move(event));
   };
-  return (trainable ? *runner_ : *cold_runner_).Run(input, progress, std::move(stop));
+  return RunnerFor(number, trainable).Run(input, progress, std::move(stop));
 }
 
 double CampaignRound::NoteChanges(const RoundResult& result) {
@@ -139,10 +140,9 @@ absl::Status CampaignRound::StoreModel(std::int64_t number, std::int64_t sequenc
   return store_.Run(storage::RecordModel, std::move(record)).status();
 }
 
-absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequence, const RoundResult& result,
-                                        double seconds) {
+absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels,
+                                        const RoundResult& result, double seconds) {
   const storage::RoundBatch batch = BatchOf(plan_, pool_, result);
-  FULCRUM_ASSIGN_OR_RETURN(const Labels labels, ReadLabels(sequence));
   storage::CommitBatchRequest request;
   request.round = number;
   request.based_on = sequence;
@@ -206,7 +206,7 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, s
                                              .stable_rounds = stable_rounds_});
   if (outcome.over) return outcome;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  FULCRUM_RETURN_IF_ERROR(CommitBatch(number, sequence, *result, seconds));
+  FULCRUM_RETURN_IF_ERROR(CommitBatch(number, sequence, labels, *result, seconds));
   return outcome;
 }
 

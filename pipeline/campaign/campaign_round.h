@@ -43,9 +43,12 @@ class CampaignRound {
     std::size_t classes = 0;  ///< with at least one label
   };
   absl::StatusOr<Labels> ReadLabels(std::int64_t sequence);
+  /// The runner for this round. There is only ever one: each may hold kernel matrices as large as the pool squared.
+  RoundRunner& RunnerFor(std::int64_t number, bool trainable);
   absl::StatusOr<RoundResult> Select(std::int64_t number, const Labels& labels, std::stop_token stop);
   absl::Status StoreModel(std::int64_t number, std::int64_t sequence, const RoundResult& result);
-  absl::Status CommitBatch(std::int64_t number, std::int64_t sequence, const RoundResult& result, double seconds);
+  absl::Status CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,
+                           double seconds);
   /// Counts rounds in which predictions hardly changed; returns the share that did.
   double NoteChanges(const RoundResult& result);
   void Announce(std::int64_t number, const Labels& labels, const RoundResult& result, double changed_share,
@@ -57,7 +60,7 @@ class CampaignRound {
   storage::CampaignReader& reader_;
   EventHub& events_;
   std::unique_ptr<RoundRunner> runner_;
-  std::unique_ptr<RoundRunner> cold_runner_;  // for batches before two classes have labels
+  bool runner_trains_ = false;  // not before two classes have labels
   std::vector<ClassIndex> last_predicted_;
   std::int64_t stable_rounds_ = 0;
 };
