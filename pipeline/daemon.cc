@@ -131,7 +131,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   it.gatekeeper = std::make_unique<Gatekeeper>(it.tokens.get());
   it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
   std::vector<RegisteredService> services;
-  services.push_back({"fulcrum.v1.ServerService", std::make_shared<ServerService>(ProgramVersion(), LibraryVersions())});
+  services.push_back(
+      {"fulcrum.v1.ServerService", std::make_shared<ServerService>(ProgramVersion(), LibraryVersions())});
   services.push_back(
       {"fulcrum.v1.LabelingService", std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters)});
   services.push_back(
