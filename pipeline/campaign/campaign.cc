@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/operation/structured_log.h"
 #include "stages/core/status_macros.h"
 #include "storage/round_rules.h"
 
@@ -43,6 +44,7 @@ storage::StoreOptions Campaign::StoreOptionsHere() {
   storage::StoreOptions options;
   options.on_commit = [this](const storage::CampaignStatus& status) { OnCommit(status); };
   options.on_fatal = surroundings_.on_fatal;
+  options.on_commit_time = surroundings_.on_commit_time;
   return options;
 }
 
@@ -173,14 +175,23 @@ void Campaign::OnCommit(const storage::CampaignStatus& status) {
 void Campaign::Loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const absl::StatusOr<bool> more = Step(stop);
-    if (!more.ok() && !stop.stop_requested()) {
-      ChangeLife("failed", std::string(more.status().message())).IgnoreError();
-    }
+    if (!more.ok()) EndStep(more.status(), stop);
     if (more.ok() && *more) continue;
     std::unique_lock lock(mutex_);
     woken_.wait_for(lock, stop, kTick, [this] { return wake_; });
     wake_ = false;
   }
+}
+
+void Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
+  const std::string reason(why.message());
+  if (stop.stop_requested()) {
+    // Nothing of the round is kept; it is run again when the campaign is opened again.
+    Log(LogLevel::kInfo, "round stopped", {{"campaign", plan_.name}, {"reason", reason}});
+    return;
+  }
+  Log(LogLevel::kError, "campaign failed", {{"campaign", plan_.name}, {"reason", reason}});
+  ChangeLife("failed", reason).IgnoreError();
 }
 
 absl::StatusOr<bool> Campaign::Step(const std::stop_token& stop) {
@@ -207,6 +218,7 @@ absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, const std::stop_tok
     if (outcome.ok() && outcome->accuracy) accuracy_ = outcome->accuracy;
   }
   FULCRUM_RETURN_IF_ERROR(outcome.status());
+  if (outcome->times && surroundings_.on_round) surroundings_.on_round(*outcome->times);
   if (outcome->over) {
     FULCRUM_RETURN_IF_ERROR(ChangeLife("done", *outcome->over));
     return false;

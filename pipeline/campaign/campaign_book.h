@@ -4,6 +4,7 @@
 // kept with the reason, so that it is neither lost nor in the way. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,6 +27,10 @@ struct CampaignBookOptions {
   std::function<void(const std::string& name)> on_change = {};
   /// A campaign's store is over: the process should end.
   std::function<void(const absl::Status&)> on_fatal = {};
+  /// A campaign's round ended with a batch; called on the campaign's thread.
+  std::function<void(const std::string& name, const CampaignRound::Times&)> on_round = {};
+  /// A campaign's commit took so long; called on its store's writing thread.
+  std::function<void(const std::string& name, std::chrono::nanoseconds)> on_commit_time = {};
 };
 
 class CampaignBook {
@@ -40,6 +45,8 @@ class CampaignBook {
   std::vector<std::shared_ptr<Campaign>> List(const std::string& after, std::size_t most) const;
   /// Moves the campaign's folder to the trash and says where. FailedPrecondition while it runs.
   absl::StatusOr<std::string> Delete(const std::string& name);
+  /// Ends the rounds of all campaigns, so that closing them need not wait for one after the other.
+  void RequestStop();
   /// Names and reasons of the campaigns that could not be opened.
   std::map<std::string, absl::Status> broken() const;
 
