@@ -1,17 +1,12 @@
 #include "tests/daemon/serve_process.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
-
-#include "absl/strings/str_cat.h"
 
 namespace fulcrum::testing {
 
@@ -63,25 +58,6 @@ nlohmann::json ServeProcess::NextLogLine(const std::string& message) {
   }
   std::free(line);
   return found;
-}
-
-std::string HttpGet(int port, const std::string& path, const std::string& method) {
-  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  std::string answer;
-  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-    const std::string request = absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    EXPECT_EQ(send(descriptor, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
-    char buffer[4096];
-    for (ssize_t count; (count = recv(descriptor, buffer, sizeof(buffer), 0)) > 0;) {
-      answer.append(buffer, static_cast<std::size_t>(count));
-    }
-  }
-  close(descriptor);
-  return answer;
 }
 
 }  // namespace fulcrum::testing

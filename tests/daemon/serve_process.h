@@ -37,7 +37,4 @@ class ServeProcess {
   nlohmann::json listening_;
 };
 
-/// The answer to GET http://127.0.0.1:PORT/PATH as it came: status line, headers and body.
-std::string HttpGet(int port, const std::string& path, const std::string& method = "GET");
-
 }  // namespace fulcrum::testing

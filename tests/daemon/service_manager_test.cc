@@ -19,6 +19,7 @@
 #include "pipeline/server_service.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/serve_process.h"
+#include "tests/support/http_get.h"
 
 namespace fulcrum::testing {
 namespace {

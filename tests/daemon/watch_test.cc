@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/serve_process.h"
+#include "tests/support/http_get.h"
 
 namespace fulcrum::testing {
 namespace {
