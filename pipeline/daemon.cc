@@ -145,6 +145,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
       CampaignBook::Open(
           {.data_folder = it.options.data_folder,
            .pool_root = it.options.pool_root,
+           .memory_budget = it.options.memory_budget,
            .on_change = [&it](const std::string& name) { it.waiters->Notify(name); },
            .on_fatal = [&it](const absl::Status& status) { it.Fail(status); },
            .on_round = [&it](const std::string& name, const auto& times) { it.NoteRound(name, times); },

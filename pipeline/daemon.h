@@ -18,7 +18,8 @@ struct DaemonOptions {
   std::string data_folder = {};  ///< campaigns and tokens; made where it is absent
   std::string pool_root = ".";   ///< pools are read from this folder and no other
   GrpcServerOptions server = {};
-  bool ask_for_tokens = true;  ///< off only on loopback
+  std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: no limit but the machine's
+  bool ask_for_tokens = true;     ///< off only on loopback
   std::chrono::milliseconds stop_time{20'000};
   WatchOptions watch = {};
 };

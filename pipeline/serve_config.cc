@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/spec_reader.h"
 #include "stages/core/status_macros.h"
@@ -33,6 +34,13 @@ const std::vector<std::string>& LogNames() {
   return *names;
 }
 
+/// "4GB", "512MB" or a number of bytes; nothing where it is none of these.
+std::optional<std::size_t> ParseBytes(std::string text) {
+  std::size_t bytes = 0;
+  const bool sound = CLI::AsSizeValue(/*kb_is_1000=*/false)(text).empty() && absl::SimpleAtoi(text, &bytes);
+  return sound && bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
 /// An address that was asked for must be had; the default one only if nobody else has it.
 void SetMetrics(const std::string& address, WatchOptions& watch) {
   watch.address = address == kNoMetrics ? "" : address;
@@ -50,6 +58,11 @@ absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
   options.ask_for_tokens = ReadSwitch(fields, "tokens", true);
   options.server.reflection = ReadSwitch(fields, "reflection", false);
   if (const std::string metrics = fields.Text("metrics", ""); !metrics.empty()) SetMetrics(metrics, options.watch);
+  if (const std::string text = fields.Text("memory_budget", ""); !text.empty()) {
+    const auto bytes = ParseBytes(text);
+    if (!bytes) fields.Problem("memory_budget", absl::StrCat("is '", text, "'; write it like 4GB or 512MB"));
+    options.memory_budget = bytes.value_or(0);
+  }
   serve.log = static_cast<LogFormat>(fields.Choice("log", LogNames(), 0));
   const double seconds = fields.Number("stop_seconds", 20, {.low = 0, .high = kLongestStop});
   options.stop_time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -85,6 +98,9 @@ void AddServeOptions(CLI::App& app, ServeFlags& flags) {
   app.add_option("--metrics", flags.metrics,
                  "Address of /metrics, /healthz and /readyz over HTTP, or 'off' (default: 127.0.0.1:7411)")
       ->type_name("HOST:PORT");
+  app.add_option("--memory-budget", flags.memory_budget,
+                 "Memory for pools and rounds, such as 4GB (default: what the machine has)")
+      ->type_name("BYTES");
   app.add_option("--log", flags.log, "How the log is written: text or json (default: text)")
       ->check(CLI::IsMember(LogNames()))
       ->type_name("FORMAT");
@@ -99,6 +115,14 @@ absl::StatusOr<ServeOptions> ResolveServeOptions(const ServeFlags& flags) {
   options.watch = {.address = kDefaultMetrics, .may_fail = true};
   if (!flags.config.empty()) FULCRUM_RETURN_IF_ERROR(ReadConfig(flags.config, serve));
   if (flags.metrics) SetMetrics(*flags.metrics, options.watch);
+  if (flags.memory_budget) {
+    const auto bytes = ParseBytes(*flags.memory_budget);
+    if (!bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--memory-budget is '", *flags.memory_budget, "'; write it like 4GB or 512MB"));
+    }
+    options.memory_budget = *bytes;
+  }
   if (flags.log) serve.log = *flags.log == LogNames()[1] ? LogFormat::kJson : LogFormat::kText;
   if (flags.data) options.data_folder = *flags.data;
   if (flags.pools) options.pool_root = *flags.pools;

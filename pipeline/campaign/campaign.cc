@@ -40,6 +40,11 @@ Campaign::~Campaign() {
   store_.reset();
 }
 
+void Campaign::RequestStop() {
+  thread_.request_stop();
+  events_.Close();
+}
+
 storage::StoreOptions Campaign::StoreOptionsHere() {
   storage::StoreOptions options;
   options.on_commit = [this](const storage::CampaignStatus& status) { OnCommit(status); };
@@ -53,7 +58,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& fo
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(spec));
   std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
   // Before anything is made: a pool that cannot be read leaves no campaign behind.
-  FULCRUM_ASSIGN_OR_RETURN(campaign->pool_, CampaignPool::Load(campaign->plan_, campaign->surroundings_.pool_root));
+  FULCRUM_RETURN_IF_ERROR(campaign->LoadPool());
   FULCRUM_ASSIGN_OR_RETURN(
       auto store, storage::CampaignStore::Create(folder, campaign->plan_.settings, campaign->StoreOptionsHere()));
   FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
@@ -67,10 +72,17 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
                            ParseSpecificationText(reader->state().settings().specification));
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(spec));
   std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
-  FULCRUM_ASSIGN_OR_RETURN(campaign->pool_, CampaignPool::Load(campaign->plan_, campaign->surroundings_.pool_root));
+  FULCRUM_RETURN_IF_ERROR(campaign->LoadPool());
   FULCRUM_ASSIGN_OR_RETURN(auto store, storage::CampaignStore::Open(folder, campaign->StoreOptionsHere()));
   FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
   return campaign;
+}
+
+absl::Status Campaign::LoadPool() {
+  FULCRUM_ASSIGN_OR_RETURN(pool_, CampaignPool::Load(plan_, surroundings_.pool_root));
+  if (surroundings_.memory == nullptr) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit(plan_.name, pool_->bytes()));
+  return absl::OkStatus();
 }
 
 absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {

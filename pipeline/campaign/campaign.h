@@ -20,6 +20,7 @@
 #include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/campaign_round.h"
 #include "pipeline/campaign/event_hub.h"
+#include "pipeline/campaign/memory_allowance.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 
@@ -32,6 +33,8 @@ namespace fulcrum::pipeline {
 /// What a campaign needs of the daemon around it.
 struct CampaignSurroundings {
   std::string pool_root = {};  ///< folder that pools are read from
+  /// Must outlive the campaign; may be null.
+  MemoryAllowance* memory = nullptr;
   /// Tasks may have become free; called on the store's writing thread.
   std::function<void()> on_change = {};
   /// The store is over: the process should end.
@@ -54,8 +57,9 @@ class Campaign {
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
 
-  /// Ends the round that is running and begins no other; labels are taken as before. The destructor waits for it.
-  void RequestStop() { thread_.request_stop(); }
+  /// Ends the round that is running and begins no other, and lets go who watches; labels are taken as before. The
+  /// destructor waits for the round.
+  void RequestStop();
 
   const CampaignPlan& plan() const { return plan_; }
   storage::CampaignStore& store() { return *store_; }
@@ -78,6 +82,7 @@ class Campaign {
 
  private:
   Campaign(CampaignPlan plan, CampaignSurroundings surroundings);
+  absl::Status LoadPool();
   storage::StoreOptions StoreOptionsHere();
   absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
   absl::Status ChangeLife(const std::string& life, const std::string& reason);
@@ -95,6 +100,7 @@ class Campaign {
   const CampaignPlan plan_;
   const CampaignSurroundings surroundings_;
   EventHub events_;
+  MemoryAllowance::Place place_;
   std::unique_ptr<CampaignPool> pool_;
   std::unique_ptr<storage::CampaignReader> reader_;
   std::unique_ptr<storage::CampaignStore> store_;

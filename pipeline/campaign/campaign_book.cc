@@ -32,6 +32,7 @@ absl::Status NoSuchCampaign(const std::string& name) {
 CampaignSurroundings CampaignBook::SurroundingsOf(const std::string& name) const {
   CampaignSurroundings surroundings;
   surroundings.pool_root = options_.pool_root;
+  surroundings.memory = &memory_;
   surroundings.on_change = [this, name] {
     if (options_.on_change) options_.on_change(name);
   };

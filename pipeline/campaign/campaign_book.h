@@ -23,6 +23,7 @@ namespace fulcrum::pipeline {
 struct CampaignBookOptions {
   std::string data_folder = {};
   std::string pool_root = {};
+  std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: no limit but the machine's
   /// Something changed in this campaign; called on its store's writing thread.
   std::function<void(const std::string& name)> on_change = {};
   /// A campaign's store is over: the process should end.
@@ -53,12 +54,13 @@ class CampaignBook {
  private:
   using Entry = absl::StatusOr<std::shared_ptr<Campaign>>;
 
-  explicit CampaignBook(CampaignBookOptions options) : options_(std::move(options)) {}
+  explicit CampaignBook(CampaignBookOptions options) : options_(std::move(options)), memory_(options_.memory_budget) {}
   std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
   CampaignSurroundings SurroundingsOf(const std::string& name) const;
   absl::Status OpenAll();
 
   const CampaignBookOptions options_;
+  mutable MemoryAllowance memory_;
   std::optional<storage::FolderLock> lock_;  // two daemons on one folder would each hold half of the campaigns
   mutable std::mutex mutex_;
   std::map<std::string, Entry> campaigns_;

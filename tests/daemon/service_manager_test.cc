@@ -102,8 +102,10 @@ TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
   while (stream->Read(&event) && event.stage().stage() != "eigen") {
   }
   ASSERT_EQ(event.stage().stage(), "eigen");
-  context.TryCancel();
   daemon.Signal(SIGTERM);
+  while (stream->Read(&event)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE) << "a watcher is let go at once";
   EXPECT_EQ(daemon.NextLogLine("round stopped").value("reason", ""), "eigen: stopped on request");
   EXPECT_EQ(daemon.Wait(), 0);
 }
