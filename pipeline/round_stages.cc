@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
+#include "stages/kernel/tiled_kernel.h"
+#include "stages/leverage/engine_registry.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/symmetric_operator.h"
 
@@ -27,7 +29,7 @@ ConstMatrixView DecisionsOfPool(const RoundWork& work) {
 }
 
 GroupMemory& MemoryOf(RoundWork& work, ClassIndex class_index) {
-  return work.memory.groups.try_emplace(class_index, work.spec.leverage_kernel, work.features).first->second;
+  return work.memory.groups[class_index];
 }
 
 std::unique_ptr<GroupWork> MakeGroup(RoundWork& work, ClassIndex class_index, RowList rows) {
@@ -67,11 +69,9 @@ std::vector<select::Group> GroupsForStrategy(const RoundWork& work) {
     select::Group view;
     view.class_index = group->report.class_index;
     view.rank = group->rank;
-    if (!group->rows.empty()) {
-      view.rows = group->memory->kernel.rows();
-      view.leverage = group->scores;
-      view.kernel = group->memory->kernel.matrix();
-    }
+    view.rows = group->rows;
+    view.leverage = group->scores;
+    if (!group->rows.empty() && group->memory->kernel) view.kernel = group->memory->kernel->matrix();
     groups.push_back(view);
   }
   return groups;
@@ -103,7 +103,7 @@ void CollectLeverage(RoundWork& work) {
   work.result.leverage.assign(work.features.rows(), 0.0);
   for (const auto& group : work.groups) {
     for (std::size_t i = 0; i < group->scores.size(); ++i) {
-      work.result.leverage[group->memory->kernel.rows()[i]] = group->scores[i];
+      work.result.leverage[group->rows[i]] = group->scores[i];
     }
     work.result.classes.push_back(group->report);
   }
@@ -176,10 +176,30 @@ absl::Status PartitionPool(RoundWork& work) {
   return absl::OkStatus();
 }
 
-absl::Status BuildKernel(const RoundWork&, GroupWork& group) {
-  group.memory->kernel.Update(group.rows);
+absl::Status BuildKernel(const RoundWork& work, GroupWork& group) {
+  if (!leverage::HoldsKernelMatrix(work.spec.engine)) return absl::OkStatus();
+  auto& kernel = group.memory->kernel;
+  if (!kernel) kernel.emplace(work.spec.leverage_kernel, work.features);
+  kernel->Update(group.rows);
+  group.rows.assign(kernel->rows().begin(), kernel->rows().end());
   return absl::OkStatus();
 }
+
+namespace {
+
+absl::StatusOr<linalg::TopEigen> SolveFrom(const RoundWork& work, GroupWork& group,
+                                           const linalg::SymmetricOperator& kernel,
+                                           const leverage::StartSubspace& start) {
+  group.report.warm = !start.vectors.empty();
+  return leverage::SolveLeadingSpace(kernel, {.tau = work.spec.tau,
+                                              .engine = work.spec.engine,
+                                              .seed = work.spec.seed,
+                                              .start = start.vectors.view(),
+                                              .start_multiplied = start.multiplied.view(),
+                                              .dense_at_once = start.dense_at_once});
+}
+
+}  // namespace
 
 absl::Status SolveEigenproblem(const RoundWork& work, GroupWork& group) {
   if (group.rows.empty()) {
@@ -187,17 +207,15 @@ absl::Status SolveEigenproblem(const RoundWork& work, GroupWork& group) {
     group.report.reason = "the group is empty";
     return absl::OkStatus();
   }
-  group.start = group.memory->subspace.For(group.memory->kernel);
-  group.report.warm = !group.start.vectors.empty();
-  const linalg::DenseSymmetricOperator matrix(group.memory->kernel.matrix());
-  FULCRUM_ASSIGN_OR_RETURN(group.eigen,
-                           leverage::SolveLeadingSpace(matrix, {.tau = work.spec.tau,
-                                                                .engine = work.spec.engine,
-                                                                .seed = work.spec.seed,
-                                                                .start = group.start.vectors.view(),
-                                                                .start_multiplied = group.start.multiplied.view(),
-                                                                .dense_at_once = group.start.dense_at_once}));
-  group.start = {};
+  if (group.memory->kernel) {
+    const linalg::DenseSymmetricOperator matrix(group.memory->kernel->matrix());
+    const leverage::StartSubspace start = group.memory->subspace.For(*group.memory->kernel);
+    FULCRUM_ASSIGN_OR_RETURN(group.eigen, SolveFrom(work, group, matrix, start));
+    return absl::OkStatus();
+  }
+  const kernel::TiledKernel tiled(work.spec.leverage_kernel, work.features, group.rows);
+  const leverage::StartSubspace start = group.memory->subspace.For(tiled);
+  FULCRUM_ASSIGN_OR_RETURN(group.eigen, SolveFrom(work, group, tiled, start));
   return absl::OkStatus();
 }
 
@@ -213,7 +231,7 @@ absl::Status ScoreLeverage(const RoundWork&, GroupWork& group) {
   group.report.residual = eigen.residual;
   group.report.products = eigen.products;
   group.report.degenerate_cut = eigen.degenerate_cut;
-  group.memory->subspace.Remember(group.memory->kernel.rows(), std::move(eigen));
+  group.memory->subspace.Remember(group.rows, std::move(eigen));
   return absl::OkStatus();
 }
 

@@ -25,10 +25,9 @@ namespace fulcrum::pipeline {
 /// The group of all rows, for strategies that score the pool without classes.
 inline constexpr ClassIndex kWholePool = -1;
 
-/// What a group keeps between rounds: its kernel matrix and its subspace.
+/// What a group keeps between rounds: its kernel matrix, where the engine wants one, and its subspace.
 struct GroupMemory {
-  GroupMemory(const kernel::KernelFunction& function, const kernel::Features& features) : kernel(function, features) {}
-  kernel::RowSetKernel kernel;
+  std::optional<kernel::RowSetKernel> kernel;
   leverage::WarmStart subspace;
 };
 
@@ -44,11 +43,10 @@ struct RoundMemory {
 
 struct GroupWork {
   GroupMemory* memory = nullptr;
-  RowList rows;  // in pool order; the kernel has an order of its own
-  leverage::StartSubspace start;
+  RowList rows;  // in pool order until the kernel is built, then in the kernel's own
   linalg::TopEigen eigen;
   std::size_t rank = 0;
-  std::vector<double> scores;  // in the order of the kernel's rows
+  std::vector<double> scores;  // in the order of rows
   ClassReport report;
 };
 

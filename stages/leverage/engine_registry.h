@@ -20,6 +20,8 @@ struct Engine {
 };
 
 const std::vector<Engine>& Engines();
+/// Whether an engine wants the kernel matrix in memory, or is content with its products.
+bool HoldsKernelMatrix(std::string_view engine);
 /// The engine of that name, or an error that lists the names there are.
 absl::StatusOr<const Engine*> FindEngine(std::string_view name);
 

@@ -38,6 +38,7 @@ absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperat
   eigen_request.start = request.start;
   eigen_request.start_multiplied = request.start_multiplied;
   eigen_request.dense_at_once = request.dense_at_once;
+  eigen_request.basis_bytes = request.basis_bytes;
   return engine->solve(kernel, eigen_request);
 }
 
