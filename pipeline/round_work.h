@@ -16,6 +16,8 @@
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/row_set_kernel.h"
+#include "stages/leverage/engine_choice.h"
+#include "stages/leverage/landmark_engine.h"
 #include "stages/leverage/warm_start.h"
 #include "stages/linalg/top_eigen.h"
 #include "stages/select/strategy.h"
@@ -25,10 +27,11 @@ namespace fulcrum::pipeline {
 /// The group of all rows, for strategies that score the pool without classes.
 inline constexpr ClassIndex kWholePool = -1;
 
-/// What a group keeps between rounds: its kernel matrix, where the engine wants one, and its subspace.
+/// What a group keeps between rounds: by its engine a kernel matrix and a subspace, a subspace alone, or landmarks.
 struct GroupMemory {
   std::optional<kernel::RowSetKernel> kernel;
   leverage::WarmStart subspace;
+  std::unique_ptr<leverage::LandmarkEngine> landmarks;
 };
 
 struct RoundMemory {
@@ -43,6 +46,7 @@ struct RoundMemory {
 
 struct GroupWork {
   GroupMemory* memory = nullptr;
+  leverage::EngineChoice choice;
   RowList rows;  // in pool order until the kernel is built, then in the kernel's own
   linalg::TopEigen eigen;
   std::size_t rank = 0;

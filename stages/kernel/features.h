@@ -30,6 +30,8 @@ class Features {
   /// Writes the named rows in float32. False, and nothing written, where a row of numbers is not what there is: sparse
   /// features, or inner products alone.
   virtual bool CopyRows(std::span<const RowIndex>, MatrixView<float>) const { return false; }
+  /// Whether predictions should be made of float32 kernel values: a pool that is not in memory is too large for better.
+  virtual bool prefers_float() const { return false; }
 
  protected:
   std::vector<double> squared_norms_;

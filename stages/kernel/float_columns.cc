@@ -43,31 +43,36 @@ FloatColumns::FloatColumns(const KernelFunction& kernel, const Features& feature
   });
 }
 
-void FloatColumns::WriteTile(std::span<const RowIndex> rows, MatrixView<float> tile) const {
+FloatBlock FloatColumns::CopyBlock(std::span<const RowIndex> rows) const {
+  FloatBlock block{rows, {}, NormsOf(features_, rows)};
+  if (copied_.empty()) return block;
+  block.values = Matrix<float>(rows.size(), features_.dims());
+  features_.CopyRows(rows, block.values.view());
+  return block;
+}
+
+void FloatColumns::WriteTile(const FloatBlock& block, std::size_t first, MatrixView<float> tile) const {
   if (tile.empty()) return;
   if (copied_.empty()) {
-    WriteDots(features_, rows, columns_, tile);
+    WriteDots(features_, block.rows, std::span(columns_).subspan(first, tile.cols()), tile);
   } else {
-    Matrix<float> values(rows.size(), features_.dims());
-    features_.CopyRows(rows, values.view());
-    linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0F, std::as_const(values).view(), copied_.view(),
-                 0.0F, tile);
+    linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0F, block.values.view(),
+                 copied_.view().Rows(first, tile.cols()), 0.0F, tile);
   }
-  ApplyKernelToDots(kernel_, NormsOf(features_, rows), norms_, tile);
+  ApplyKernelToDots(kernel_, block.norms, std::span(norms_).subspan(first, tile.cols()), tile);
 }
 
 void FloatColumns::WriteRow(RowIndex row, std::size_t first, std::span<float> values) const {
+  const FloatBlock block = CopyBlock(std::span(&row, 1));
   const MatrixView<float> tile(values.data(), 1, values.size());
-  const std::span rows(&row, 1);
   if (copied_.empty()) {
-    WriteDots(features_, rows, std::span(columns_).subspan(first, values.size()), tile);
-  } else {
-    Matrix<float> own(1, features_.dims());
-    features_.CopyRows(rows, own.view());
-    linalg::Gemv(linalg::Transpose::kNo, 1.0F, copied_.view().Rows(first, values.size()), std::as_const(own).row(0),
-                 0.0F, values);
+    WriteTile(block, first, tile);
+    return;
   }
-  ApplyKernelToDots(kernel_, NormsOf(features_, rows), std::span(norms_).subspan(first, values.size()), tile);
+  // A matrix-vector product: one row is no work for GEMM.
+  linalg::Gemv(linalg::Transpose::kNo, 1.0F, copied_.view().Rows(first, values.size()), block.values.row(0), 0.0F,
+               values);
+  ApplyKernelToDots(kernel_, block.norms, std::span(norms_).subspan(first, values.size()), tile);
 }
 
 }  // namespace fulcrum::kernel

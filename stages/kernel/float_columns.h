@@ -15,6 +15,13 @@
 
 namespace fulcrum::kernel {
 
+/// A few rows of the pool, copied to be multiplied with many columns.
+struct FloatBlock {
+  std::span<const RowIndex> rows = {};
+  Matrix<float> values = {};  ///< empty where rows cannot be copied (Features::CopyRows)
+  std::vector<float> norms = {};
+};
+
 class FloatColumns {
  public:
   FloatColumns(const KernelFunction& kernel, const Features& features, std::span<const RowIndex> columns);
@@ -22,8 +29,10 @@ class FloatColumns {
   std::size_t size() const { return columns_.size(); }
   std::span<const RowIndex> rows() const { return columns_; }
 
-  /// tile(i, j) = K(x_{rows[i]}, column j). One thread; callers cut the pool into blocks.
-  void WriteTile(std::span<const RowIndex> rows, MatrixView<float> tile) const;
+  /// One thread; callers cut the pool into blocks. Keeps a reference to `rows`.
+  FloatBlock CopyBlock(std::span<const RowIndex> rows) const;
+  /// tile(i, j) = K(row i of the block, column first + j), for as many columns as the tile has. One thread.
+  void WriteTile(const FloatBlock& block, std::size_t first, MatrixView<float> tile) const;
   /// values[j] = K(x_row, column first + j), for as many columns as there are values.
   void WriteRow(RowIndex row, std::size_t first, std::span<float> values) const;
 

@@ -40,21 +40,32 @@ absl::StatusOr<linalg::TopEigen> SolveTiled(const SymmetricOperator& kernel, con
   return linalg::SolveTopEigenKrylov(kernel, request, options);
 }
 
-}  // namespace
-
-bool HoldsKernelMatrix(std::string_view engine) {
-  return engine != "tiled";
+absl::StatusOr<linalg::TopEigen> SolveNothing(const SymmetricOperator&, const TopEigenRequest&) {
+  return absl::FailedPreconditionError(
+      "the landmark engine looks at rows, not at a kernel matrix; choose another --engine");
 }
+
+}  // namespace
 
 const std::vector<Engine>& Engines() {
   static const auto* const engines = new std::vector<Engine>{
-      {"auto", "krylov, which hands over to dense by itself where that is faster", SolveKrylov},
-      {"dense", "full eigendecomposition: exact, slow beyond a few thousand rows a class", SolveDense},
-      {"krylov", "block Krylov: exact to 5e-9, only as much of the spectrum as tau asks for", SolveKrylov},
+      {"auto", "krylov while the kernel matrix fits into memory, then tiled, then landmark; the report says why",
+       KernelForm::kMatrix, SolveKrylov},
+      {"dense", "full eigendecomposition: exact, slow beyond a few thousand rows a class", KernelForm::kMatrix,
+       SolveDense},
+      {"krylov", "block Krylov: exact to 5e-9, only as much of the spectrum as tau asks for", KernelForm::kMatrix,
+       SolveKrylov},
       {"tiled", "krylov without a kernel matrix, which is recomputed at every product: up to 100,000 rows a class",
-       SolveTiled},
+       KernelForm::kTiles, SolveTiled},
+      {"landmark", "approximate, from thousands of landmarks: any number of rows; says how good it is",
+       KernelForm::kLandmarks, SolveNothing},
   };
   return *engines;
+}
+
+KernelForm FormOf(std::string_view engine) {
+  const auto found = FindEngine(engine);
+  return found.ok() ? (*found)->form : KernelForm::kMatrix;
 }
 
 absl::StatusOr<const Engine*> FindEngine(std::string_view name) {

@@ -69,7 +69,7 @@ absl::Status SimilaritySums::AddSome(std::span<const RowIndex> picks) {
   ParallelForBlocks(rows_.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     Matrix<float> tile(count, picks.size());
     const auto rows = rows_.subspan(first, count);
-    columns.WriteTile(rows, tile.view());
+    columns.WriteTile(columns.CopyBlock(rows), 0, tile.view());
     if (check) offenders[first / kRowsPerBlock] = FindOffender(rows, tile.view());
     for (std::size_t i = 0; i < count; ++i) sums_[first + i] += SumOf(tile.row(i));
   });
