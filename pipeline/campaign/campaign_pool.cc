@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pipeline/kernel_features.h"
+#include "pipeline/memory_budget.h"
 #include "pipeline/pool_source.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
@@ -83,6 +84,17 @@ std::size_t BytesOf(const std::vector<std::string>& texts) {
 
 absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::Load(const CampaignPlan& plan, const std::string& root) {
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolveSources(plan.sources, root));
+  if (sources.size() == 1) {
+    FULCRUM_ASSIGN_OR_RETURN(auto mapped, MapLargePool(sources[0], plan.normalize, UsableMemoryBytes()));
+    if (mapped) {
+      const ingest::Normalizer normalizer = mapped->features->normalizer();
+      FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<CampaignPool> loaded, FromMapping(*std::move(mapped)));
+      if (!plan.validation_sources.empty()) {
+        FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root, normalizer, /*sparse=*/false));
+      }
+      return loaded;
+    }
+  }
   FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources, OptionsOf(plan, false)));
   FULCRUM_ASSIGN_OR_RETURN(const ingest::Normalizer normalizer,
                            ingest::Normalizer::FitInPlace(plan.normalize, pool.features));
@@ -95,6 +107,15 @@ absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::Load(const CampaignP
   loaded->features_ = MakeFeatures(std::move(pool.features));
   if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root, normalizer, sparse));
   return loaded;
+}
+
+absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::FromMapping(MappedSource mapped) {
+  std::unique_ptr<CampaignPool> pool(new CampaignPool());
+  pool->ids_ = std::move(mapped.ids);
+  pool->features_ = std::move(mapped.features);
+  FULCRUM_ASSIGN_OR_RETURN(pool->costs_, mapped.pool.Costs());
+  pool->mapped_ = std::move(mapped.pool);
+  return pool;
 }
 
 absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::string& root,
@@ -126,8 +147,9 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::s
 }
 
 std::string CampaignPool::PayloadOf(const std::string& item) const {
-  if (payloads_.empty()) return {};
+  if (payloads_.empty() && !mapped_) return {};
   const auto row = ids_.Find(item);
+  if (mapped_) return row ? mapped_->PayloadOf(*row).value_or("") : std::string();
   return row ? payloads_[*row] : std::string();
 }
 

@@ -1,4 +1,5 @@
-// A campaign's examples in memory, normalised, with the validation set where there is one.
+// A campaign's examples, normalised, with the validation set where there is one. In memory, or left on the disk where
+// they are an imported pool that is large beside the machine's memory.
 //
 // Immutable and thread-safe after loading.
 #pragma once
@@ -10,10 +11,12 @@
 
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/mapped_source.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/row_ids.h"
 #include "stages/kernel/features.h"
+#include "storage/pool/mapped_pool.h"
 
 namespace fulcrum::pipeline {
 
@@ -37,11 +40,13 @@ class CampaignPool {
 
  private:
   CampaignPool() = default;
+  static absl::StatusOr<std::unique_ptr<CampaignPool>> FromMapping(MappedSource mapped);
   absl::Status LoadValidation(const CampaignPlan& plan, const std::string& root, const ingest::Normalizer& normalizer,
                               bool sparse);
 
   ingest::RowIds ids_;
   std::vector<std::string> payloads_;
+  std::optional<storage::MappedPool> mapped_;  // where payloads are read from as they are asked for
   std::vector<double> costs_;
   std::unique_ptr<kernel::Features> features_;
   std::unique_ptr<kernel::Features> validation_;
