@@ -11,8 +11,6 @@
 namespace fulcrum::testing {
 namespace {
 
-using ::testing::SizeIs;
-
 constexpr char kPython[] = "/usr/bin/python3";  // the distribution's, which has its grpcio
 
 class PythonWorkerTest : public DaemonTest {
@@ -38,8 +36,8 @@ class PythonWorkerTest : public DaemonTest {
 };
 
 TEST_F(PythonWorkerTest, LabelsAWholeCampaign) {
-  std::string answers = "id,label\n";
-  for (int row = 0; row < 200; ++row) absl::StrAppend(&answers, row, ",", AnswerTo(absl::StrCat(row)), "\n");
+  std::string answers = "id,label";
+  for (int row = 0; row < 200; ++row) absl::StrAppend(&answers, "\n", row, ",", AnswerTo(absl::StrCat(row)));
   StartDaemon();
   DaemonClient client = Client();
   for (const char* name : {"python", "reference"}) {
@@ -51,7 +49,7 @@ TEST_F(PythonWorkerTest, LabelsAWholeCampaign) {
   EXPECT_EQ(worked.standard_output, "24 labels\n");
   WorkUntilOver(client, "reference", "ada");
   EXPECT_EQ(client.Get("python").state(), v1::CAMPAIGN_STATE_DONE);
-  EXPECT_THAT(client.Export("python"), SizeIs(24));
+  EXPECT_EQ(client.Export("python").size(), 24u);
   EXPECT_EQ(client.ExportedBatches("python"), client.ExportedBatches("reference"));
 }
 

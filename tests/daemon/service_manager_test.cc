@@ -9,7 +9,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <condition_variable>
+#include <deque>
 #include <latch>
+#include <mutex>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_book.h"
@@ -28,7 +32,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// The manager's end of NOTIFY_SOCKET.
+/// The manager's end of NOTIFY_SOCKET. Reads all the time, as a manager does: who notifies waits for a full socket.
 class NotifySocket {
  public:
   explicit NotifySocket(std::string path) : path_(std::move(path)), descriptor_(socket(AF_UNIX, SOCK_DGRAM, 0)) {
@@ -36,18 +40,25 @@ class NotifySocket {
     address.sun_family = AF_UNIX;
     path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
     EXPECT_EQ(bind(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    reader_ = std::jthread([this] { Read(); });
   }
-  ~NotifySocket() { close(descriptor_); }
+  ~NotifySocket() {
+    shutdown(descriptor_, SHUT_RDWR);
+    reader_.join();
+    close(descriptor_);
+  }
   const std::string& path() const { return path_; }
 
   /// Waits for the next message.
-  std::string Receive() const {
-    std::array<char, 4096> buffer{};
-    const ssize_t count = recv(descriptor_, buffer.data(), buffer.size(), 0);
-    return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+  std::string Receive() {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [this] { return !messages_.empty(); });
+    std::string message = std::move(messages_.front());
+    messages_.pop_front();
+    return message;
   }
   /// Waits for a message that begins so, and returns it; counts the others that begin with `counted`.
-  std::string ReceiveUntil(const std::string& beginning, const std::string& counted = "-", int* count = nullptr) const {
+  std::string ReceiveUntil(const std::string& beginning, const std::string& counted = "-", int* count = nullptr) {
     while (true) {
       std::string message = Receive();
       if (message.starts_with(beginning)) return message;
@@ -56,8 +67,21 @@ class NotifySocket {
   }
 
  private:
+  void Read() {
+    std::array<char, 4096> buffer{};
+    for (ssize_t count; (count = recv(descriptor_, buffer.data(), buffer.size(), 0)) > 0;) {
+      const std::scoped_lock lock(mutex_);
+      messages_.emplace_back(buffer.data(), static_cast<std::size_t>(count));
+      arrived_.notify_one();
+    }
+  }
+
   const std::string path_;
   const int descriptor_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::string> messages_;
+  std::jthread reader_;
 };
 
 class ServiceManagerTest : public DaemonTest {
@@ -70,7 +94,7 @@ class ServiceManagerTest : public DaemonTest {
 };
 
 TEST_F(ServiceManagerTest, HearsReadyAliveStatusAndStopping) {
-  const NotifySocket manager(folder_.File("notify"));
+  NotifySocket manager(folder_.File("notify"));
   ServeProcess daemon(Config(), {{"NOTIFY_SOCKET", manager.path()}, {"WATCHDOG_USEC", "300000"}});
   // The first sign of life may come before it is ready.
   manager.ReceiveUntil("READY=1");
@@ -127,7 +151,7 @@ class WatchdogTest : public ServiceManagerTest {
 
   std::unique_ptr<pipeline::DaemonWatch> Watch(const std::string& grpc_address) {
     auto watch = pipeline::DaemonWatch::Start(
-        {.address = "127.0.0.1:0", .pulse = std::chrono::milliseconds(40)},
+        {.address = "127.0.0.1:0", .pulse = std::chrono::milliseconds(200)},
         {.data_folder = folder_.File("data"),
          .grpc_address = grpc_address,
          .campaigns = *campaigns_,
@@ -138,7 +162,7 @@ class WatchdogTest : public ServiceManagerTest {
     return *std::move(watch);
   }
 
-  const NotifySocket manager_{folder_.File("notify")};
+  NotifySocket manager_{folder_.File("notify")};
   const pipeline::DaemonMetrics metrics_;
   const std::shared_ptr<pipeline::ServerService> service_ =
       std::make_shared<pipeline::ServerService>("test", std::vector<pipeline::LibraryVersion>());
