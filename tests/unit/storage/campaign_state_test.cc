@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace fulcrum::storage {
 namespace {
 
@@ -24,6 +27,7 @@ class CampaignStateTest : public ::testing::Test {
   void Must(const Event& event) {
     const absl::Status status = Apply(event);
     ASSERT_TRUE(status.ok()) << status;
+    possible_.push_back(event);
   }
   std::int64_t Grant(const std::string& annotator, std::int64_t epoch) {
     Must({.kind = EventKind::kLeaseGranted,
@@ -35,14 +39,19 @@ class CampaignStateTest : public ::testing::Test {
     return state_.last_sequence();
   }
   void ExpectImpossible(const Event& event, const char* why) {
-    CampaignState before = state_;
     const absl::Status status = Apply(event);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << why;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
-    state_ = std::move(before);
+    StartAgain();
+  }
+  /// A state that has seen the impossible must not be used further.
+  void StartAgain() {
+    state_ = CampaignState();
+    for (const Event& event : std::exchange(possible_, {})) Must(event);
   }
 
   CampaignState state_;
+  std::vector<Event> possible_;
   std::int64_t now_ = 1000;
 };
 
