@@ -13,7 +13,9 @@ for library in $(objdump -p "$FULCRUM" | awk '$1 == "NEEDED" { print $2 }'); do
     libmkl*) continue ;;                      # the image is built with OpenBLAS
     libc.so* | libm.so* | libstdc++* | libgcc_s* | ld-linux*) continue ;;  # in every Debian image, or needed by all others
   esac
-  package=$(dpkg-query -S "$(readlink -f "$path")" | head -n 1 | cut -d: -f1)
+  file=$(readlink -f "$path")
+  # Packages from before the merge of /lib into /usr/lib know their files by the old name.
+  package=$( (dpkg-query -S "$file" || dpkg-query -S "${file#/usr}") 2>/dev/null | head -n 1 | cut -d: -f1)
   grep -qxF -- "$package" <<<"$listed" || missing+="$library is in the package $package"$'\n'
 done
 [[ -z $missing ]] || { printf 'The Dockerfile does not install:\n%s' "$missing"; exit 1; }

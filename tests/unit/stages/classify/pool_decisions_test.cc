@@ -9,6 +9,10 @@
 namespace fulcrum::classify {
 namespace {
 
+// Of the computation from nothing itself: the rows of its result are further apart in memory, and BLAS then sums in
+// another order.
+constexpr double kRounding = 1e-14;
+
 class PoolDecisionsTest : public ::testing::Test {
  protected:
   /// Trains on the first `count` rows and checks the kept values against a computation from nothing.
@@ -16,7 +20,7 @@ class PoolDecisionsTest : public ::testing::Test {
     const SvmModel model = *trainer_.Train(clusters_.LabelsOfFirst(count), 3);
     const auto report = decisions.Update(model);
     const Matrix<double> full = DecisionValues(model, *clusters_.features, *clusters_.features);
-    EXPECT_LE(LargestDifference(decisions.values(), full.view()), report.drift_bound);
+    EXPECT_LE(LargestDifference(decisions.values(), full.view()), report.drift_bound + kRounding);
     const Matrix<double> naive = NaiveDecisions(model, clusters_.values(), clusters_.values());
     EXPECT_LE(LargestDifference(decisions.values(), naive.view()), report.drift_bound + 1e-10);
     EXPECT_EQ(report.columns_total, model.support_rows.size());
