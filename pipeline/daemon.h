@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/grpc_server.h"
+#include "pipeline/services/rate_limits.h"
 
 namespace fulcrum::pipeline {
 
@@ -17,7 +18,8 @@ struct DaemonOptions {
   std::string data_folder = {};  ///< campaigns and tokens; made where it is absent
   std::string pool_root = ".";   ///< pools are read from this folder and no other
   GrpcServerOptions server = {};
-  bool ask_for_tokens = true;  ///< off only on loopback
+  bool ask_for_tokens = true;                                ///< off only on loopback
+  RateLimit rate = {.calls_a_second = 1000, .burst = 2000};  ///< of one token
   std::chrono::milliseconds stop_time{20'000};
 };
 

@@ -1,6 +1,7 @@
 // A campaign's examples in memory, normalised, with the validation set where there is one.
 //
-// Immutable and thread-safe after loading.
+// Immutable and thread-safe: a pool that grows is a new one, and rounds that began with the old one keep it. What rows
+// that come later are normalised with was learned from the rows that were there first, so that those never change.
 #pragma once
 
 #include <memory>
@@ -12,6 +13,8 @@
 #include "pipeline/campaign/campaign_plan.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/rows.h"
+#include "stages/ingest/column_roles.h"
+#include "stages/ingest/pool.h"
 #include "stages/ingest/row_ids.h"
 #include "stages/kernel/features.h"
 
@@ -20,30 +23,60 @@ namespace fulcrum::pipeline {
 class CampaignPool {
  public:
   /// Reads the plan's sources, which must lie inside `root`. InvalidArgument for one that does not.
-  static absl::StatusOr<std::unique_ptr<CampaignPool>> Load(const CampaignPlan& plan, const std::string& root);
+  static absl::StatusOr<std::shared_ptr<const CampaignPool>> Load(const CampaignPlan& plan, const std::string& root);
+
+  /// This pool with the rows of an imported one behind its own. InvalidArgument where they do not fit.
+  absl::StatusOr<std::shared_ptr<const CampaignPool>> With(const std::string& folder) const;
 
   const ingest::RowIds& ids() const { return ids_; }
   const kernel::Features& features() const { return *features_; }
   std::size_t rows() const { return features_->rows(); }
+  /// Of dense features, in order; empty for sparse ones.
+  const std::vector<std::string>& feature_names() const { return feature_names_; }
+  bool sparse() const { return sparse_; }
   /// What a person needs to see of an example; empty where the pool has nothing to show.
   std::string PayloadOf(const std::string& item) const;
   /// Of one label.
   double CostOf(RowIndex row) const { return costs_.empty() ? 0 : costs_[row]; }
 
+  /// Where it was read from, and folders that were added, in order.
+  const std::vector<std::string>& sources() const { return sources_; }
+  const std::vector<std::string>& appended_folders() const { return appended_folders_; }
+  /// What the columns of a table mean whose rows are to join it.
+  const ingest::ColumnOptions& columns() const { return columns_; }
+
+  /// Rows as they stand in files, prepared as the pool's own were; they need as many features.
+  absl::StatusOr<std::unique_ptr<kernel::Features>> Prepare(ingest::PoolFeatures rows) const;
+  /// A row of the pool with all its zeros, prepared.
+  void CopyRow(RowIndex row, std::span<double> to) const;
+  /// Prepares dense rows in place; they must have as many columns as the pool.
+  void Normalize(MutableMatrixView rows) const { normalizer_->Apply(rows); }
+
   /// Share of the validation set that the model predicts right; nothing without a validation set.
   std::optional<double> Accuracy(const classify::SvmModel& model) const;
 
  private:
-  CampaignPool() = default;
-  absl::Status LoadValidation(const CampaignPlan& plan, const std::string& root, const ingest::Normalizer& normalizer,
-                              bool sparse);
+  struct ValidationSet {
+    std::unique_ptr<kernel::Features> features;
+    std::vector<ClassIndex> labels;
+  };
 
+  CampaignPool() = default;
+  absl::Status LoadValidation(const CampaignPlan& plan, const std::string& root);
+  absl::Status DescribeColumns(const CampaignPlan& plan);
+
+  std::vector<std::string> sources_;
+  std::vector<std::string> appended_folders_;
+  ingest::ColumnOptions columns_;
   ingest::RowIds ids_;
+  std::vector<std::string> feature_names_;
   std::vector<std::string> payloads_;
   std::vector<double> costs_;
+  std::shared_ptr<const ingest::Normalizer> normalizer_;
+  bool scales_rows_ = false;  // sparse rows are brought to unit length
+  bool sparse_ = false;
   std::unique_ptr<kernel::Features> features_;
-  std::unique_ptr<kernel::Features> validation_;
-  std::vector<ClassIndex> validation_labels_;
+  std::shared_ptr<const ValidationSet> validation_;
 };
 
 }  // namespace fulcrum::pipeline

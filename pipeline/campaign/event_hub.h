@@ -22,10 +22,14 @@ class EventHub {
   /// Tells of the models so far at once. Until Unwatch returns, `watcher` may be called.
   std::int64_t Watch(Watcher watcher);
   void Unwatch(std::int64_t id);
+  /// Models that were trained before this process began, for those who come late.
+  void Remember(v1::CampaignEvent model);
   /// Stamps the event with the time now and tells everybody.
   void Publish(v1::CampaignEvent event);
 
  private:
+  void Keep(v1::CampaignEvent model);
+
   std::mutex mutex_;
   std::int64_t next_ = 1;
   std::map<std::int64_t, Watcher> watchers_;
