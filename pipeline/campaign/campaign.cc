@@ -9,6 +9,7 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/prediction.h"
 #include "pipeline/campaign/stored_text.h"
+#include "pipeline/operation/structured_log.h"
 #include "stages/core/status_macros.h"
 #include "storage/round_rules.h"
 
@@ -43,10 +44,16 @@ Campaign::~Campaign() {
   store_.reset();
 }
 
+void Campaign::RequestStop() {
+  thread_.request_stop();
+  events_.Close();
+}
+
 storage::StoreOptions Campaign::StoreOptionsHere() {
   storage::StoreOptions options;
   options.on_commit = [this](const storage::CampaignStatus& status) { OnCommit(status); };
   options.on_fatal = surroundings_.on_fatal;
+  options.on_commit_time = surroundings_.on_commit_time;
   return options;
 }
 
@@ -77,6 +84,9 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
 
 absl::Status Campaign::LoadPool() {
   FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(plan_, surroundings_.pool_root));
+  if (surroundings_.memory != nullptr) {
+    FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit(plan_.name, pool->bytes()));
+  }
   pool_ = std::make_unique<GrowingPool>(std::move(pool));
   return absl::OkStatus();
 }
@@ -97,8 +107,13 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   store_ = std::move(store);
   FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(store_->folder().path()));
   FULCRUM_ASSIGN_OR_RETURN(ModelHistory history, RecallModels());
-  FULCRUM_RETURN_IF_ERROR(pool_->Follow(reader_->state().appended(), store_->folder()).status());
-  appender_ = std::make_unique<PoolAppender>(*pool_, *store_);
+  FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_->Follow(reader_->state().appended(), store_->folder()));
+  const auto admit = [this](std::size_t pool_bytes) {
+    return surroundings_.memory == nullptr ? absl::OkStatus()
+                                           : surroundings_.memory->Grow(plan_.name, pool_bytes, place_);
+  };
+  FULCRUM_RETURN_IF_ERROR(admit(pool->bytes()));
+  appender_ = std::make_unique<PoolAppender>(*pool_, *store_, admit);
   models_ = std::make_unique<ModelShelf>(*store_);
   round_ = std::make_unique<CampaignRound>(plan_, *pool_, *store_, *reader_, events_, std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
@@ -219,14 +234,23 @@ void Campaign::OnCommit(const storage::CampaignStatus& status) {
 void Campaign::Loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const absl::StatusOr<bool> more = Step(stop);
-    if (!more.ok() && !stop.stop_requested()) {
-      ChangeLife("failed", std::string(more.status().message())).IgnoreError();
-    }
+    if (!more.ok()) EndStep(more.status(), stop);
     if (more.ok() && *more) continue;
     std::unique_lock lock(mutex_);
     woken_.wait_for(lock, stop, kTick, [this] { return wake_; });
     wake_ = false;
   }
+}
+
+void Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
+  const std::string reason(why.message());
+  if (stop.stop_requested()) {
+    // Nothing of the round is kept; it is run again when the campaign is opened again.
+    Log(LogLevel::kInfo, "round stopped", {{"campaign", plan_.name}, {"reason", reason}});
+    return;
+  }
+  Log(LogLevel::kError, "campaign failed", {{"campaign", plan_.name}, {"reason", reason}});
+  ChangeLife("failed", reason).IgnoreError();
 }
 
 absl::StatusOr<bool> Campaign::Step(const std::stop_token& stop) {
@@ -253,6 +277,7 @@ absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, const std::stop_tok
     if (outcome.ok() && outcome->accuracy) accuracy_ = outcome->accuracy;
   }
   FULCRUM_RETURN_IF_ERROR(outcome.status());
+  if (outcome->times && surroundings_.on_round) surroundings_.on_round(*outcome->times);
   if (outcome->over) {
     FULCRUM_RETURN_IF_ERROR(ChangeLife("done", *outcome->over));
     return false;

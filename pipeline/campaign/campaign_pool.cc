@@ -51,6 +51,12 @@ ConstMatrixView DenseOf(const kernel::Features& features) {
   return static_cast<const kernel::DenseFeatures&>(features).values();
 }
 
+std::size_t BytesOf(const kernel::Features& features, bool sparse) {
+  if (!sparse) return features.rows() * features.dims() * sizeof(double);
+  return SparseOf(features).nonzeros() * (sizeof(double) + sizeof(std::int32_t)) +
+         features.rows() * sizeof(std::size_t);
+}
+
 SparseMatrix Joined(const SparseMatrix& first, const SparseMatrix& second) {
   SparseMatrix joined = first;
   joined.columns.insert(joined.columns.end(), second.columns.begin(), second.columns.end());
@@ -159,6 +165,13 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::s
   set->features = *std::move(features);
   validation_ = std::move(set);
   return absl::OkStatus();
+}
+
+std::size_t CampaignPool::bytes() const {
+  std::size_t bytes = BytesOf(*features_, sparse_) + payloads_.size() * sizeof(std::string);
+  for (const std::string& payload : payloads_) bytes += payload.size();
+  if (validation_ != nullptr) bytes += BytesOf(*validation_->features, sparse_);
+  return bytes;
 }
 
 std::string CampaignPool::PayloadOf(const std::string& item) const {

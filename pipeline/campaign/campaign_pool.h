@@ -31,6 +31,8 @@ class CampaignPool {
   const ingest::RowIds& ids() const { return ids_; }
   const kernel::Features& features() const { return *features_; }
   std::size_t rows() const { return features_->rows(); }
+  /// Memory that features and payloads take.
+  std::size_t bytes() const;
   /// Of dense features, in order; empty for sparse ones.
   const std::vector<std::string>& feature_names() const { return feature_names_; }
   bool sparse() const { return sparse_; }

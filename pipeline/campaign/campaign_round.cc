@@ -230,6 +230,9 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, s
   FULCRUM_RETURN_IF_ERROR(CommitBatch(number, sequence, labels, *result, seconds));
   last_predicted_ = std::move(result->predicted);
   predicted_round_ = number;
+  outcome.times = Times{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(),
+                        .warm = result->svm && result->svm->warm,
+                        .stages = std::move(result->seconds)};
   return outcome;
 }
 

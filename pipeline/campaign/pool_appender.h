@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,14 +28,19 @@ struct AppendRequest {
 
 class PoolAppender {
  public:
+  /// Says whether there is memory for the pool when it has grown to so many bytes.
+  using Admit = std::function<absl::Status(std::size_t pool_bytes)>;
+
   /// Both must outlive it.
-  PoolAppender(GrowingPool& pool, storage::CampaignStore& store) : pool_(pool), store_(store) {}
+  PoolAppender(GrowingPool& pool, storage::CampaignStore& store, Admit admit)
+      : pool_(pool), store_(store), admit_(std::move(admit)) {}
 
   /// Where to put the rows. Aborted where somebody else is appending.
   absl::StatusOr<std::unique_ptr<RowUpload>> BeginUpload() { return RowUpload::Begin(store_.folder().path(), busy_); }
 
   /// OK: the rows are in the pool, on disk. FailedPrecondition where the pool has no ids or the campaign is over,
-  /// InvalidArgument where the file is not what it should be; the pool is as before then.
+  /// InvalidArgument where the file is not what it should be, ResourceExhausted where there is no memory for more; the
+  /// pool is as before then.
   absl::StatusOr<v1::AppendItemsResponse> Append(const AppendRequest& request);
 
  private:
@@ -43,6 +49,7 @@ class PoolAppender {
 
   GrowingPool& pool_;
   storage::CampaignStore& store_;
+  const Admit admit_;
   const std::shared_ptr<std::atomic<bool>> busy_ = std::make_shared<std::atomic<bool>>(false);
 };
 

@@ -39,6 +39,11 @@ absl::Status Executor::Busy() {
   return WithRetryDelay(absl::ResourceExhaustedError("the server is busy; try again"), kRetryDelay);
 }
 
+std::size_t Executor::queued() const {
+  const std::scoped_lock lock(mutex_);
+  return tasks_.size();
+}
+
 void Executor::Loop() {
   while (true) {
     std::function<void()> task;

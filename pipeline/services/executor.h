@@ -27,12 +27,14 @@ class Executor {
   bool Submit(std::function<void()> task);
   /// What to tell whoever did not get in.
   static absl::Status Busy();
+  /// Tasks that wait for a thread.
+  std::size_t queued() const;
 
  private:
   void Loop();
 
   const std::size_t most_queued_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool ending_ = false;

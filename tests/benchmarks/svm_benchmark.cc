@@ -234,7 +234,7 @@ int Run() {
     std::printf("skipped: data file %s is not here; set FULCRUM_DATA to its folder\n", kDataFile);
     return 0;
   }
-  PrintHeading("Kernel SVM against LIBSVM: 3 against 5, rbf sigma 1, C 1, one thread each");
+  PrintHeading("Kernel SVM against LIBSVM: 3 against 5, rbf sigma 1, C 1; prediction on all cores, training on one");
   const Pool pool(*std::move(data));
   ComparePrediction(pool);
   const tbb::global_control one_thread(tbb::global_control::max_allowed_parallelism, 1);
