@@ -39,7 +39,8 @@ DaemonProcess::~DaemonProcess() {
 
 void DaemonProcess::Spawn() {
   // Before the fork: afterwards only few functions may be called.
-  std::vector<std::string> words = {"fulcrum", "serve", "--listen", absl::StrCat("127.0.0.1:", port_)};
+  std::vector<std::string> words = {"fulcrum", "serve",    "--metrics",
+                                    "off",     "--listen", absl::StrCat("127.0.0.1:", port_)};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

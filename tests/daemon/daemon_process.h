@@ -13,7 +13,7 @@ int FreePort();
 
 class DaemonProcess {
  public:
-  /// `arguments` follow "serve --listen 127.0.0.1:PORT". What it says goes to `log`.
+  /// `arguments` follow "serve --metrics off --listen 127.0.0.1:PORT". What it says goes to `log`.
   DaemonProcess(std::vector<std::string> arguments, std::string log);
   /// Kills it.
   ~DaemonProcess();
