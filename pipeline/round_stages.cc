@@ -5,10 +5,11 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
+#include "pipeline/memory_budget.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
-#include "stages/leverage/leverage_scores.h"
-#include "stages/linalg/symmetric_operator.h"
+#include "stages/leverage/engine_choice.h"
+#include "tbb/info.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -27,7 +28,7 @@ ConstMatrixView DecisionsOfPool(const RoundWork& work) {
 }
 
 GroupMemory& MemoryOf(RoundWork& work, ClassIndex class_index) {
-  return work.memory.groups.try_emplace(class_index, work.spec.leverage_kernel, work.features).first->second;
+  return work.memory.groups[class_index];
 }
 
 std::unique_ptr<GroupWork> MakeGroup(RoundWork& work, ClassIndex class_index, RowList rows) {
@@ -41,6 +42,24 @@ std::unique_ptr<GroupWork> MakeGroup(RoundWork& work, ClassIndex class_index, Ro
   return group;
 }
 
+/// Groups are scored at the same time, so each may use its part of the memory.
+absl::Status ChooseEngines(RoundWork& work) {
+  // A sparse row is about as much work as a dense one of this length.
+  constexpr std::size_t kDimsOfSparseRows = 256;
+  const bool dense = work.features.CopyRows({}, {});
+  const std::size_t memory = work.spec.memory_bytes > 0 ? work.spec.memory_bytes : UsableMemoryBytes();
+  for (const auto& group : work.groups) {
+    const leverage::ClassSize size{
+        .rows = group->rows.size(),
+        .dims = dense ? work.features.dims() : std::min(work.features.dims(), kDimsOfSparseRows),
+        .memory_bytes = memory / work.groups.size(),
+        .threads = static_cast<std::size_t>(tbb::info::default_concurrency())};
+    FULCRUM_ASSIGN_OR_RETURN(group->choice, leverage::ChooseEngine(work.spec.engine, size));
+    if (work.spec.landmarks > 0) group->choice.landmarks = work.spec.landmarks;
+  }
+  return absl::OkStatus();
+}
+
 std::vector<RowList> RowsByClass(std::span<const ClassIndex> predicted, std::size_t class_count) {
   std::vector<RowList> rows(class_count);
   for (std::size_t row = 0; row < predicted.size(); ++row) {
@@ -49,13 +68,17 @@ std::vector<RowList> RowsByClass(std::span<const ClassIndex> predicted, std::siz
   return rows;
 }
 
-absl::StatusOr<std::vector<double>> ConfidenceOf(const RoundWork& work, std::span<const ClassIndex> predicted) {
-  FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> probabilities,
-                           classify::Probabilities(work.model, DecisionsOfPool(work)));
-  std::vector<double> confidence(predicted.size());
-  for (std::size_t row = 0; row < predicted.size(); ++row) {
-    const auto row_probabilities = probabilities.row(row);
-    confidence[row] = *std::max_element(row_probabilities.begin(), row_probabilities.end());
+absl::StatusOr<std::vector<double>> ConfidenceOf(const RoundWork& work) {
+  // Some at a time: the probabilities of all classes of a large pool would take more memory than all else.
+  constexpr std::size_t kRowsAtOnce = 65536;
+  const ConstMatrixView decisions = DecisionsOfPool(work);
+  std::vector<double> confidence;
+  confidence.reserve(decisions.rows());
+  for (std::size_t first = 0; first < decisions.rows(); first += kRowsAtOnce) {
+    const std::size_t count = std::min(kRowsAtOnce, decisions.rows() - first);
+    FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> probabilities,
+                             classify::Probabilities(work.model, decisions.Rows(first, count)));
+    for (std::size_t i = 0; i < count; ++i) confidence.push_back(*std::ranges::max_element(probabilities.row(i)));
   }
   return confidence;
 }
@@ -67,11 +90,9 @@ std::vector<select::Group> GroupsForStrategy(const RoundWork& work) {
     select::Group view;
     view.class_index = group->report.class_index;
     view.rank = group->rank;
-    if (!group->rows.empty()) {
-      view.rows = group->memory->kernel.rows();
-      view.leverage = group->scores;
-      view.kernel = group->memory->kernel.matrix();
-    }
+    view.rows = group->rows;
+    view.leverage = group->scores;
+    if (!group->rows.empty() && group->memory->kernel) view.kernel = group->memory->kernel->matrix();
     groups.push_back(view);
   }
   return groups;
@@ -103,7 +124,7 @@ void CollectLeverage(RoundWork& work) {
   work.result.leverage.assign(work.features.rows(), 0.0);
   for (const auto& group : work.groups) {
     for (std::size_t i = 0; i < group->scores.size(); ++i) {
-      work.result.leverage[group->memory->kernel.rows()[i]] = group->scores[i];
+      work.result.leverage[group->rows[i]] = group->scores[i];
     }
     work.result.classes.push_back(group->report);
   }
@@ -151,7 +172,7 @@ absl::Status PredictPool(RoundWork& work) {
     work.result.svm->decision_columns_computed = update.columns_updated;
     predicted = classify::VoteClasses(work.model, DecisionsOfPool(work));
     if (needs.confidence) {
-      FULCRUM_ASSIGN_OR_RETURN(work.confidence, ConfidenceOf(work, predicted));
+      FULCRUM_ASSIGN_OR_RETURN(work.confidence, ConfidenceOf(work));
     }
   }
   for (std::size_t row = 0; row < predicted.size(); ++row) {
@@ -173,48 +194,7 @@ absl::Status PartitionPool(RoundWork& work) {
     for (std::size_t row = 0; row < all.size(); ++row) all[row] = static_cast<RowIndex>(row);
     work.groups.push_back(MakeGroup(work, kWholePool, std::move(all)));
   }
-  return absl::OkStatus();
-}
-
-absl::Status BuildKernel(const RoundWork&, GroupWork& group) {
-  group.memory->kernel.Update(group.rows);
-  return absl::OkStatus();
-}
-
-absl::Status SolveEigenproblem(const RoundWork& work, GroupWork& group) {
-  if (group.rows.empty()) {
-    group.report.engine = "none";
-    group.report.reason = "the group is empty";
-    return absl::OkStatus();
-  }
-  group.start = group.memory->subspace.For(group.memory->kernel);
-  group.report.warm = !group.start.vectors.empty();
-  const linalg::DenseSymmetricOperator matrix(group.memory->kernel.matrix());
-  FULCRUM_ASSIGN_OR_RETURN(group.eigen,
-                           leverage::SolveLeadingSpace(matrix, {.tau = work.spec.tau,
-                                                                .engine = work.spec.engine,
-                                                                .seed = work.spec.seed,
-                                                                .start = group.start.vectors.view(),
-                                                                .start_multiplied = group.start.multiplied.view(),
-                                                                .dense_at_once = group.start.dense_at_once}));
-  group.start = {};
-  return absl::OkStatus();
-}
-
-absl::Status ScoreLeverage(const RoundWork&, GroupWork& group) {
-  if (group.rows.empty()) return absl::OkStatus();
-  linalg::TopEigen& eigen = group.eigen;
-  group.rank = eigen.rank;
-  group.scores = leverage::ScoresFromVectors(eigen.vectors.view(), eigen.rank);
-  group.report.rank = eigen.rank;
-  group.report.trace_share = eigen.trace_share;
-  group.report.engine = eigen.engine;
-  group.report.reason = eigen.reason;
-  group.report.residual = eigen.residual;
-  group.report.products = eigen.products;
-  group.report.degenerate_cut = eigen.degenerate_cut;
-  group.memory->subspace.Remember(group.memory->kernel.rows(), std::move(eigen));
-  return absl::OkStatus();
+  return ChooseEngines(work);
 }
 
 absl::Status SelectBatch(RoundWork& work) {

@@ -16,6 +16,8 @@
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/row_set_kernel.h"
+#include "stages/leverage/engine_choice.h"
+#include "stages/leverage/landmark_engine.h"
 #include "stages/leverage/warm_start.h"
 #include "stages/linalg/top_eigen.h"
 #include "stages/select/strategy.h"
@@ -25,11 +27,11 @@ namespace fulcrum::pipeline {
 /// The group of all rows, for strategies that score the pool without classes.
 inline constexpr ClassIndex kWholePool = -1;
 
-/// What a group keeps between rounds: its kernel matrix and its subspace.
+/// What a group keeps between rounds: by its engine a kernel matrix and a subspace, a subspace alone, or landmarks.
 struct GroupMemory {
-  GroupMemory(const kernel::KernelFunction& function, const kernel::Features& features) : kernel(function, features) {}
-  kernel::RowSetKernel kernel;
+  std::optional<kernel::RowSetKernel> kernel;
   leverage::WarmStart subspace;
+  std::unique_ptr<leverage::LandmarkEngine> landmarks;
 };
 
 struct RoundMemory {
@@ -44,11 +46,11 @@ struct RoundMemory {
 
 struct GroupWork {
   GroupMemory* memory = nullptr;
-  RowList rows;  // in pool order; the kernel has an order of its own
-  leverage::StartSubspace start;
+  leverage::EngineChoice choice;
+  RowList rows;  // in pool order until the kernel is built, then in the kernel's own
   linalg::TopEigen eigen;
   std::size_t rank = 0;
-  std::vector<double> scores;  // in the order of the kernel's rows
+  std::vector<double> scores;  // in the order of rows
   ClassReport report;
 };
 

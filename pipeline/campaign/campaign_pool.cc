@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "pipeline/campaign/pool_sources.h"
 #include "pipeline/kernel_features.h"
+#include "pipeline/memory_budget.h"
 #include "pipeline/pool_source.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
@@ -81,20 +82,39 @@ absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::Load(const Cam
   std::shared_ptr<CampaignPool> loaded(new CampaignPool());
   FULCRUM_ASSIGN_OR_RETURN(loaded->sources_, ResolvePoolSources(plan.sources, root));
   FULCRUM_RETURN_IF_ERROR(loaded->DescribeColumns(plan));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(loaded->sources_, OptionsOf(plan, false)));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Normalizer normalizer,
-                           ingest::Normalizer::FitInPlace(plan.normalize, pool.features));
-  loaded->normalizer_ = std::make_shared<const ingest::Normalizer>(std::move(normalizer));
-  loaded->ids_ = std::move(pool.ids);
-  loaded->feature_names_ = std::move(pool.feature_names);
-  loaded->payloads_ = std::move(pool.payloads);
-  loaded->costs_ = std::move(pool.costs);
-  loaded->sparse_ = pool.features.is_sparse();
-  // A pool that is still sparse was brought to unit length, or left as it is.
-  loaded->scales_rows_ = !plan.normalize.empty();
-  loaded->features_ = MakeFeatures(std::move(pool.features));
+  FULCRUM_ASSIGN_OR_RETURN(const bool is_mapped, loaded->MapSources(plan));
+  if (!is_mapped) FULCRUM_RETURN_IF_ERROR(loaded->ReadSources(plan));
   if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root));
   return std::shared_ptr<const CampaignPool>(std::move(loaded));
+}
+
+absl::StatusOr<bool> CampaignPool::MapSources(const CampaignPlan& plan) {
+  if (sources_.size() != 1) return false;
+  FULCRUM_ASSIGN_OR_RETURN(auto mapped, MapLargePool(sources_[0], plan.normalize, UsableMemoryBytes()));
+  if (!mapped) return false;
+  normalizer_ = std::make_shared<const ingest::Normalizer>(mapped->features->normalizer());
+  ids_ = std::move(mapped->ids);
+  feature_names_ = std::move(mapped->feature_names);
+  features_ = std::move(mapped->features);
+  FULCRUM_ASSIGN_OR_RETURN(costs_, mapped->pool.Costs());
+  mapped_ = std::move(mapped->pool);
+  return true;
+}
+
+absl::Status CampaignPool::ReadSources(const CampaignPlan& plan) {
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources_, OptionsOf(plan, false)));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Normalizer normalizer,
+                           ingest::Normalizer::FitInPlace(plan.normalize, pool.features));
+  normalizer_ = std::make_shared<const ingest::Normalizer>(std::move(normalizer));
+  ids_ = std::move(pool.ids);
+  feature_names_ = std::move(pool.feature_names);
+  payloads_ = std::move(pool.payloads);
+  costs_ = std::move(pool.costs);
+  sparse_ = pool.features.is_sparse();
+  // A pool that is still sparse was brought to unit length, or left as it is.
+  scales_rows_ = !plan.normalize.empty();
+  features_ = MakeFeatures(std::move(pool.features));
+  return absl::OkStatus();
 }
 
 absl::Status CampaignPool::DescribeColumns(const CampaignPlan& plan) {
@@ -126,6 +146,11 @@ absl::StatusOr<std::unique_ptr<kernel::Features>> CampaignPool::Prepare(ingest::
 }
 
 absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::With(const std::string& folder) const {
+  if (mapped_) {
+    return absl::FailedPreconditionError(
+        "the pool is so large beside the memory of this machine that it stays on the disk, and there it cannot grow; "
+        "import the rows into it with `fulcrum import`, and make another campaign of it");
+  }
   FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool mapped, storage::MappedPool::Open(folder));
   FULCRUM_ASSIGN_OR_RETURN(ingest::Pool more, mapped.Load(/*keep_labels=*/false, /*keep_payloads=*/true));
   FULCRUM_ASSIGN_OR_RETURN(const auto features, Prepare(std::move(more.features)));
@@ -168,19 +193,26 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::s
 }
 
 std::size_t CampaignPool::bytes() const {
-  std::size_t bytes = BytesOf(*features_, sparse_) + payloads_.size() * sizeof(std::string);
+  std::size_t bytes = (mapped_ ? 0 : BytesOf(*features_, sparse_)) + payloads_.size() * sizeof(std::string);
   for (const std::string& payload : payloads_) bytes += payload.size();
   if (validation_ != nullptr) bytes += BytesOf(*validation_->features, sparse_);
   return bytes;
 }
 
 std::string CampaignPool::PayloadOf(const std::string& item) const {
-  if (payloads_.empty()) return {};
+  if (payloads_.empty() && !mapped_) return {};
   const auto row = ids_.Find(item);
+  if (mapped_) return row ? mapped_->PayloadOf(*row).value_or("") : std::string();
   return row ? payloads_[*row] : std::string();
 }
 
 void CampaignPool::CopyRow(RowIndex row, std::span<double> to) const {
+  if (mapped_) {
+    std::vector<float> values(to.size());
+    features_->CopyRows({&row, 1}, MatrixView<float>(values.data(), 1, values.size()));
+    std::copy(values.begin(), values.end(), to.begin());
+    return;
+  }
   if (!sparse_) {
     const std::span<const double> values = DenseOf(*features_).row(row);
     std::copy(values.begin(), values.end(), to.begin());

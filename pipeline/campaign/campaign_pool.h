@@ -1,4 +1,5 @@
-// A campaign's examples in memory, normalised, with the validation set where there is one.
+// A campaign's examples, normalised, with the validation set where there is one. In memory, or left on the disk where
+// they are an imported pool that is large beside the machine's memory.
 //
 // Immutable and thread-safe: a pool that grows is a new one, and rounds that began with the old one keep it. What rows
 // that come later are normalised with was learned from the rows that were there first, so that those never change.
@@ -11,12 +12,14 @@
 
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/mapped_source.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/column_roles.h"
 #include "stages/ingest/pool.h"
 #include "stages/ingest/row_ids.h"
 #include "stages/kernel/features.h"
+#include "storage/pool/mapped_pool.h"
 
 namespace fulcrum::pipeline {
 
@@ -25,7 +28,8 @@ class CampaignPool {
   /// Reads the plan's sources, which must lie inside `root`. InvalidArgument for one that does not.
   static absl::StatusOr<std::shared_ptr<const CampaignPool>> Load(const CampaignPlan& plan, const std::string& root);
 
-  /// This pool with the rows of an imported one behind its own. InvalidArgument where they do not fit.
+  /// This pool with the rows of an imported one behind its own. InvalidArgument where they do not fit,
+  /// FailedPrecondition for a pool that is on the disk.
   absl::StatusOr<std::shared_ptr<const CampaignPool>> With(const std::string& folder) const;
 
   const ingest::RowIds& ids() const { return ids_; }
@@ -66,6 +70,9 @@ class CampaignPool {
   CampaignPool() = default;
   absl::Status LoadValidation(const CampaignPlan& plan, const std::string& root);
   absl::Status DescribeColumns(const CampaignPlan& plan);
+  /// False where the sources should be read into memory.
+  absl::StatusOr<bool> MapSources(const CampaignPlan& plan);
+  absl::Status ReadSources(const CampaignPlan& plan);
 
   std::vector<std::string> sources_;
   std::vector<std::string> appended_folders_;
@@ -73,6 +80,7 @@ class CampaignPool {
   ingest::RowIds ids_;
   std::vector<std::string> feature_names_;
   std::vector<std::string> payloads_;
+  std::optional<storage::MappedPool> mapped_;  // where payloads are read from as they are asked for
   std::vector<double> costs_;
   std::shared_ptr<const ingest::Normalizer> normalizer_;
   bool scales_rows_ = false;  // sparse rows are brought to unit length

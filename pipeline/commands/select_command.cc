@@ -15,6 +15,7 @@
 #include "pipeline/commands/select_report.h"
 #include "pipeline/commands/select_tables.h"
 #include "pipeline/commands/stage_clock.h"
+#include "pipeline/memory_budget.h"
 #include "pipeline/progress.h"
 #include "pipeline/round.h"
 #include "pipeline/text_sink.h"
@@ -67,6 +68,8 @@ absl::Status CheckOutputs(const SelectOptions& options) {
 
 absl::StatusOr<RoundResult> RunRound(const SelectOptions& options, const SelectInputs& inputs, Progress& progress) {
   FULCRUM_ASSIGN_OR_RETURN(RoundSpec spec, MakeRoundSpec(options));
+  FULCRUM_ASSIGN_OR_RETURN(const std::size_t memory, MemoryOf(options));
+  FULCRUM_ASSIGN_OR_RETURN(spec.memory_bytes, MemoryForEngines(memory, *inputs.features, inputs.labeled));
   FULCRUM_ASSIGN_OR_RETURN(spec.svm.class_weights,
                            ParseClassWeights(options.class_weights, inputs.classes, inputs.labels));
   RoundInput input;

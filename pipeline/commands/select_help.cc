@@ -22,7 +22,7 @@ constexpr char kFooter[] =
   LABELS       id,label: what people have said so far, at least one row for each of two classes
   PREDICTIONS  id,label: the class of every unlabeled row, from a model of your own
 
-Output files (CSV, .csv.gz by name, or .parquet, .arrow, .arrows; they appear when all of them are whole, or
+Output files (CSV, also .csv.gz or .csv.zst, or .parquet, .arrow, .arrows; they appear when all are whole, or
 not at all):
   --out        rank,id,class,leverage,gain: the rows to label, best first. 'class' is the predicted one,
                'gain' is what the strategy ranked by.
@@ -115,6 +115,12 @@ void AddLeverage(CLI::App& app, SelectOptions& options) {
       ->capture_default_str()
       ->type_name("NAME")
       ->group(group);
+  app.add_option("--landmarks", options.landmarks,
+                 "landmark: how many a class; 0 is as many as size and memory suggest")
+      ->check(WholeNumber())
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
 }
 
 void AddClassifier(CLI::App& app, SelectOptions& options) {
@@ -165,6 +171,11 @@ void AddRunning(CLI::App& app, SelectOptions& options) {
   app.add_option("--threads", options.threads, "Processor cores to use")
       ->capture_default_str()
       ->type_name("N")
+      ->group(group);
+  app.add_option("--memory", options.memory,
+                 "What the process may use, such as 2GiB; an imported pool that is large beside it stays on the disk")
+      ->default_str("three quarters of the machine's")
+      ->type_name("SIZE")
       ->group(group);
 }
 

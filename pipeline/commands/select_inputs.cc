@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pipeline/kernel_features.h"
+#include "pipeline/mapped_source.h"
 #include "pipeline/pool_source.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/label_file.h"
@@ -102,12 +103,12 @@ void NoteClassesWithoutLabels(SelectInputs& inputs) {
   }
 }
 
-void NoteConstantColumns(const ingest::Normalizer& normalizer, const ingest::Pool& pool,
+void NoteConstantColumns(const ingest::Normalizer& normalizer, const ingest::Pool& pool, std::size_t columns,
                          std::vector<std::string>& notes) {
   if (normalizer.constant_columns().empty()) return;
   std::vector<std::string> names;
   for (std::size_t column : normalizer.constant_columns()) names.push_back(pool.FeatureName(column));
-  notes.push_back(absl::StrCat(names.size(), " of ", pool.features.cols(), " columns ",
+  notes.push_back(absl::StrCat(names.size(), " of ", columns, " columns ",
                                names.size() == 1 ? "is constant and tells" : "are constant and tell",
                                " nothing apart: ", FirstNames(names)));
 }
@@ -120,12 +121,18 @@ absl::StatusOr<std::unique_ptr<kernel::Features>> Normalize(const SelectOptions&
   if (!normalizer.ok()) {
     return absl::Status(normalizer.status().code(), absl::StrCat(options.pool, ": ", normalizer.status().message()));
   }
-  NoteConstantColumns(*normalizer, pool, notes);
+  NoteConstantColumns(*normalizer, pool, pool.features.cols(), notes);
   if (was_sparse && !pool.features.is_sparse()) {
     notes.push_back(absl::StrCat("the z-score made the sparse features dense (", pool.features.rows(), " x ",
                                  pool.features.cols(), "); --normalize unit keeps them sparse"));
   }
   return MakeFeatures(std::move(pool.features));
+}
+
+absl::StatusOr<std::optional<MappedSource>> MapPool(const SelectOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(options.normalize));
+  FULCRUM_ASSIGN_OR_RETURN(const std::size_t memory, MemoryOf(options));
+  return MapLargePool(options.pool, steps, memory);
 }
 
 absl::StatusOr<SelectInputs> Combine(const SelectOptions& options, ingest::Pool& pool, const LabelFiles& files,
@@ -157,13 +164,25 @@ absl::StatusOr<SelectInputs> Combine(const SelectOptions& options, ingest::Pool&
 absl::StatusOr<SelectInputs> LoadSelectInputs(const SelectOptions& options, Progress& progress, StageClock& clock) {
   progress.Update("read", 0, 0);
   const auto on_rows = [&](std::size_t rows) { progress.Update("read", rows, 0); };
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, clock.Measure("read", [&] {
-    return LoadAnyPool(options.pool, {.keep_labels = false, .on_progress = on_rows, .columns = options.columns});
-  }));
+  FULCRUM_ASSIGN_OR_RETURN(std::optional<MappedSource> mapped, clock.Measure("read", [&] { return MapPool(options); }));
+  ingest::Pool pool;
+  if (mapped) {
+    pool.ids = std::move(mapped->ids);
+    pool.feature_names = std::move(mapped->feature_names);
+  } else {
+    FULCRUM_ASSIGN_OR_RETURN(pool, clock.Measure("read", [&] {
+      return LoadAnyPool(options.pool, {.keep_labels = false, .on_progress = on_rows, .columns = options.columns});
+    }));
+  }
   FULCRUM_ASSIGN_OR_RETURN(const LabelFiles files,
                            clock.Measure("read", [&] { return LoadLabelFiles(options, pool.ids); }));
   FULCRUM_ASSIGN_OR_RETURN(ingest::ClassNames classes, CollectClasses(files));
   FULCRUM_ASSIGN_OR_RETURN(SelectInputs inputs, Combine(options, pool, files, std::move(classes)));
+  if (mapped) {
+    NoteConstantColumns(mapped->features->normalizer(), pool, mapped->features->dims(), inputs.notes);
+    inputs.features = std::move(mapped->features);
+    return inputs;
+  }
   progress.Update("normalize", 0, 0);
   FULCRUM_ASSIGN_OR_RETURN(inputs.features,
                            clock.Measure("normalize", [&] { return Normalize(options, pool, inputs.notes); }));

@@ -8,6 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "pipeline/commands/option_checks.h"
+#include "pipeline/memory_budget.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
 #include "stages/ingest/number_text.h"
@@ -91,8 +93,15 @@ absl::Status ValidateSelectOptions(const SelectOptions& options) {
   FULCRUM_RETURN_IF_ERROR(FromOption("--normalize", ingest::ParseNormalization(options.normalize)).status());
   FULCRUM_RETURN_IF_ERROR(FromOption("--strategy", select::MakeStrategy(options.strategy)).status());
   FULCRUM_RETURN_IF_ERROR(FromOption("--engine", leverage::FindEngine(options.engine)).status());
+  FULCRUM_RETURN_IF_ERROR(MemoryOf(options).status());
   FULCRUM_ASSIGN_OR_RETURN(const RoundSpec spec, MakeRoundSpec(options));
   return ValidateRoundSpec(spec);
+}
+
+absl::StatusOr<std::size_t> MemoryOf(const SelectOptions& options) {
+  if (options.memory.empty()) return UsableMemoryBytes();
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t bytes, FromOption("--memory", ParseByteSize(options.memory)));
+  return static_cast<std::size_t>(bytes);
 }
 
 absl::StatusOr<RoundSpec> MakeRoundSpec(const SelectOptions& options) {
@@ -102,6 +111,7 @@ absl::StatusOr<RoundSpec> MakeRoundSpec(const SelectOptions& options) {
   spec.tau = options.tau;
   spec.alpha = options.alpha;
   spec.engine = options.engine;
+  spec.landmarks = options.landmarks;
   spec.seed = options.seed;
   FULCRUM_ASSIGN_OR_RETURN(spec.leverage_scale,
                            FromOption("--leverage-scale", select::ParseLeverageScale(options.leverage_scale)));

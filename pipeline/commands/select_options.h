@@ -32,6 +32,7 @@ struct SelectOptions {
   bool normalize_kernel = false;
   double tau = 0.5;
   std::string engine = "auto";
+  std::uint64_t landmarks = 0;  ///< 0: as many as size and memory suggest
 
   std::string svm_kernel = "rbf";
   double svm_sigma = 1;
@@ -46,6 +47,7 @@ struct SelectOptions {
 
   std::uint64_t seed = 1;
   int threads = 0;
+  std::string memory;  ///< empty: three quarters of the machine's
   bool quiet = false;
   bool verbose = false;
 };
@@ -53,13 +55,16 @@ struct SelectOptions {
 /// Adds the options, with their help texts; the values go to `options`, which must outlive the parsing.
 void AddSelectOptions(CLI::App& app, SelectOptions& options);
 
-/// What is used where --strategy is not given: hybrid, or dbalevs where predictions come without probabilities.
+/// What is used where --strategy is not given: hybrid, or dbalevs where predictions are given, which hybrid would not use.
 std::string DefaultStrategy(const SelectOptions& options);
 
 /// Everything that can be checked without a file: InvalidArgument names the option, its value and the range.
 absl::Status ValidateSelectOptions(const SelectOptions& options);
 
-/// The settings of the round, class weights apart.
+/// What --memory says, in bytes; three quarters of the machine's where it says nothing.
+absl::StatusOr<std::size_t> MemoryOf(const SelectOptions& options);
+
+/// The settings of the round, class weights and memory apart.
 absl::StatusOr<RoundSpec> MakeRoundSpec(const SelectOptions& options);
 
 /// Factors of C by class index from "name=factor,...", one where a class is not named; or, from "balanced",

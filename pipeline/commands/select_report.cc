@@ -43,6 +43,7 @@ Json SettingsAsJson(const SelectOptions& options) {
           {"normalize_kernel", options.normalize_kernel},
           {"tau", options.tau},
           {"engine", options.engine},
+          {"landmarks", options.landmarks},
           {"svm_kernel", options.svm_kernel},
           {"svm_sigma", options.svm_sigma},
           {"svm_poly_c", options.svm_poly_c},
@@ -50,7 +51,8 @@ Json SettingsAsJson(const SelectOptions& options) {
           {"svm_c", options.svm_c},
           {"class_weights", options.class_weights},
           {"seed", options.seed},
-          {"threads", options.threads}};
+          {"threads", options.threads},
+          {"memory", options.memory}};
 }
 
 Json BatchAsJson(const SelectOptions& options, const select::Selection& selection) {

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <memory>
+#include <numeric>
 #include <vector>
 
 #include "stages/core/parallel.h"
+#include "stages/kernel/float_columns.h"
 #include "stages/linalg/blas.h"
 
 namespace fulcrum::classify {
@@ -14,6 +17,9 @@ namespace {
 constexpr std::size_t kTileRows = 512;
 constexpr std::size_t kPanel = 1024;
 constexpr std::size_t kGatherBlock = 256;
+// Half a megabyte of floats, which stays in a core's own cache until it is summed.
+constexpr std::size_t kFloatTileRows = 256;
+constexpr std::size_t kFloatPanel = 512;
 
 bool IsRun(std::span<const RowIndex> rows) {
   for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -87,10 +93,52 @@ void MultiplyTile(ConstMatrixView kernel_tile, ConstMatrixView coefficients, Mut
   for (std::size_t i = 0; i < sums.size(); ++i) out(i, 0) += sums[i];
 }
 
+/// What a tile of float32 kernel values adds to its rows' sums, which are doubles. `weights` has a row an output
+/// column.
+void AddFloatTile(MatrixView<const float> kernel_tile, MatrixView<const float> weights, MutableMatrixView out) {
+  Matrix<float> sums(out.cols(), out.rows());
+  if (out.cols() == 1) {
+    linalg::Gemv(linalg::Transpose::kNo, 1.0F, kernel_tile, weights.row(0), 0.0F, sums.row(0));
+  } else {
+    linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0F, weights, kernel_tile, 0.0F, sums.view());
+  }
+  for (std::size_t i = 0; i < out.rows(); ++i) {
+    for (std::size_t p = 0; p < out.cols(); ++p) out(i, p) += static_cast<double>(sums(p, i));
+  }
+}
+
 void StartTile(std::span<const double> offsets, bool accumulate, MutableMatrixView out) {
   for (std::size_t i = 0; i < out.rows(); ++i) {
     for (std::size_t p = 0; p < out.cols(); ++p) out(i, p) = (accumulate ? out(i, p) : 0) + offsets[p];
   }
+}
+
+Matrix<float> TransposedInFloat(ConstMatrixView values) {
+  Matrix<float> transposed(values.cols(), values.rows());
+  for (std::size_t i = 0; i < values.rows(); ++i) {
+    for (std::size_t j = 0; j < values.cols(); ++j) transposed(j, i) = static_cast<float>(values(i, j));
+  }
+  return transposed;
+}
+
+/// The same product for a pool that is not in memory: rows are copied once a tile, kernel values are float32.
+void FloatKernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support,
+                        std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
+                        MutableMatrixView out) {
+  const kernel::FloatColumns columns(kernel, *support.features, support.rows);
+  const Matrix<float> weights = TransposedInFloat(support.coefficients);
+  ParallelForBlocks(rows.size(), kFloatTileRows, [&](std::size_t first, std::size_t count) {
+    const kernel::FloatBlock block = columns.CopyBlock(rows.subspan(first, count));
+    const MutableMatrixView out_tile = out.Rows(first, count);
+    Matrix<float> kernel_tile(count, kFloatPanel);
+    StartTile(offsets, accumulate, out_tile);
+    for (std::size_t s = 0; s < columns.size(); s += kFloatPanel) {
+      const std::size_t width = std::min(kFloatPanel, columns.size() - s);
+      const MatrixView<float> values = kernel_tile.view().Cols(0, width);
+      columns.WriteTile(block, s, values);
+      AddFloatTile(values, weights.view().Cols(s, width), out_tile);
+    }
+  });
 }
 
 }  // namespace
@@ -100,6 +148,18 @@ void KernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& sup
                    MutableMatrixView out) {
   assert(support.features->dims() == features.dims() && support.coefficients.rows() == support.rows.size());
   assert(out.rows() == rows.size() && out.cols() == offsets.size());
+  if (features.prefers_float() && support.features == &features) {
+    FloatKernelProduct(kernel, support, rows, offsets, accumulate, out);
+    return;
+  }
+  if (support.features->prefers_float()) {
+    // Other rows (a test set) are in memory; then the few support vectors may be, too.
+    const std::unique_ptr<kernel::Features> gathered = support.features->Gather(support.rows);
+    RowList all(support.rows.size());
+    std::iota(all.begin(), all.end(), RowIndex{0});
+    KernelProduct(kernel, {gathered.get(), all, support.coefficients}, features, rows, offsets, accumulate, out);
+    return;
+  }
   const TileDots dots(support, features);
   const std::vector<double> support_norms = GatherNorms(*support.features, support.rows);
   const std::size_t panel = std::min(kPanel, support.rows.size());

@@ -1,5 +1,6 @@
 // K(rows, support) * coefficients without ever holding K(rows, support): a tile of the kernel is computed, multiplied
-// and forgotten. Tiles have a fixed size and run under oneTBB, so values do not depend on the number of threads.
+// and forgotten. Tiles have a fixed size and run under oneTBB, so values do not depend on the number of threads. Where
+// the features prefer it (a pool that is not in memory), kernel values are float32 and only the sums are doubles.
 #pragma once
 
 #include <span>

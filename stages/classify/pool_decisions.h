@@ -33,7 +33,7 @@ class PoolDecisions {
   UpdateReport Update(const SvmModel& model);
 
   /// Pool rows x pairs of the last model.
-  ConstMatrixView values() const { return values_.view(); }
+  ConstMatrixView values() const { return {values_.data(), all_rows_.size(), columns_}; }
   /// The next Update is a full one.
   void Reset();
 
@@ -49,6 +49,7 @@ class PoolDecisions {
   Change ChangeTo(const SvmModel& model) const;
   double RoundingBound(double mass, std::size_t terms) const;
   double AdditionBound(const SvmModel& model) const;
+  MutableMatrixView mutable_values() { return {values_.data(), all_rows_.size(), columns_}; }
   void Recompute(const SvmModel& model);
   void Add(const Change& change, const SvmModel& model);
 
@@ -56,7 +57,8 @@ class PoolDecisions {
   double tolerance_;
   double largest_squared_norm_ = 0;
   RowList all_rows_;
-  Matrix<double> values_;
+  std::vector<double> values_;  // rows x columns_ without gaps: a row's cache line each would be eight times the memory
+  std::size_t columns_ = 0;
   SvmModel model_;  // the one behind values_
   bool has_values_ = false;
   double drift_at_full_ = 0;

@@ -123,24 +123,12 @@ absl::StatusOr<SavedSvm> ParseBody(ByteReader& reader) {
 
 /// The support vectors themselves, with all their zeros: there are few of them.
 absl::StatusOr<Matrix<double>> SupportVectors(const SvmModel& model, const kernel::Features& features) {
-  Matrix<double> support = Matrix<double>::Zero(model.support_rows.size(), features.dims());
-  const auto* dense = dynamic_cast<const kernel::DenseFeatures*>(&features);
-  const auto* sparse = dynamic_cast<const kernel::SparseFeatures*>(&features);
-  if (dense == nullptr && sparse == nullptr) {
-    return absl::UnimplementedError(
-        "the features of the support vectors are not at hand, so the model cannot be saved");
+  const std::unique_ptr<kernel::Features> support = features.Gather(model.support_rows);
+  if (const auto* dense = dynamic_cast<const kernel::DenseFeatures*>(support.get())) {
+    return Matrix<double>::CopyOf(dense->values());
   }
-  for (std::size_t i = 0; i < model.support_rows.size(); ++i) {
-    const RowIndex row = model.support_rows[i];
-    if (dense != nullptr) {
-      std::ranges::copy(dense->values().row(row), support.row(i).begin());
-      continue;
-    }
-    const auto columns = sparse->values().ColumnsOf(row);
-    const auto values = sparse->values().ValuesOf(row);
-    for (std::size_t j = 0; j < columns.size(); ++j) support(i, static_cast<std::size_t>(columns[j])) = values[j];
-  }
-  return support;
+  if (const auto* sparse = dynamic_cast<const kernel::SparseFeatures*>(support.get())) return ToDense(sparse->values());
+  return absl::UnimplementedError("the features of the support vectors are not at hand, so the model cannot be saved");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -123,8 +124,12 @@ absl::Status Normalizer::FitZscore(ConstMatrixView features) {
   for (double& mean : means_) mean /= rows;
   deviations_ = ColumnSums(
       features, [this](std::size_t col, double value) { return (value - means_[col]) * (value - means_[col]); });
+  for (double& deviation : deviations_) deviation = rows > 1 ? std::sqrt(deviation / (rows - 1)) : 0;
+  return SettleDeviations();
+}
+
+absl::Status Normalizer::SettleDeviations() {
   for (std::size_t col = 0; col < deviations_.size(); ++col) {
-    deviations_[col] = rows > 1 ? std::sqrt(deviations_[col] / (rows - 1)) : 0;
     if (!std::isfinite(means_[col]) || !std::isfinite(deviations_[col])) {
       return absl::DataLossError(absl::StrCat(
           "the values of feature ", col + 1, " are too large for a z-score (their squares overflow); scale them down"));
@@ -134,6 +139,21 @@ absl::Status Normalizer::FitZscore(ConstMatrixView features) {
     constant_columns_.push_back(col);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Normalizer> Normalizer::FromStatistics(const std::vector<NormalizeStep>& steps,
+                                                      std::vector<double> means, std::vector<double> deviations) {
+  Normalizer normalizer;
+  normalizer.steps_ = steps;
+  const auto zscore = std::find(steps.begin(), steps.end(), NormalizeStep::kZscore);
+  if (zscore == steps.end()) return normalizer;
+  if (zscore != steps.begin()) {
+    return absl::FailedPreconditionError("a z-score after another step needs the rows themselves");
+  }
+  normalizer.means_ = std::move(means);
+  normalizer.deviations_ = std::move(deviations);
+  FULCRUM_RETURN_IF_ERROR(normalizer.SettleDeviations());
+  return normalizer;
 }
 
 void Normalizer::ApplyStep(NormalizeStep step, MutableMatrixView features) const {

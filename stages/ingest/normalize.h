@@ -42,6 +42,11 @@ class Normalizer {
   static absl::StatusOr<Normalizer> FitInPlace(const std::vector<NormalizeStep>& steps, PoolFeatures& features,
                                                std::size_t max_dense_bytes = kMostDenseBytes);
 
+  /// The same from statistics that are known already, for rows that are never all in memory. FailedPrecondition where
+  /// a z-score follows another step, whose rows the statistics know nothing of.
+  static absl::StatusOr<Normalizer> FromStatistics(const std::vector<NormalizeStep>& steps, std::vector<double> means,
+                                                   std::vector<double> deviations);
+
   /// Applies what was learned; the columns must be the same ones.
   void Apply(MutableMatrixView features) const;
 
@@ -52,6 +57,8 @@ class Normalizer {
 
  private:
   absl::Status FitZscore(ConstMatrixView features);
+  /// Columns that hardly vary are left as they are.
+  absl::Status SettleDeviations();
   void ApplyStep(NormalizeStep step, MutableMatrixView features) const;
 
   std::vector<NormalizeStep> steps_;

@@ -18,14 +18,18 @@ bool AreConsecutive(std::span<const RowIndex> rows) {
   return true;
 }
 
+void CopyDoubleRows(ConstMatrixView source, std::span<const RowIndex> rows, MutableMatrixView out) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::copy_n(source.row(rows[i]).data(), source.cols(), out.row(i).data());
+  }
+}
+
 /// The named rows side by side in memory: a view of the source where they lie so already, else a copy in `packed`.
-ConstMatrixView Gather(ConstMatrixView source, std::span<const RowIndex> rows, Matrix<double>& packed) {
+ConstMatrixView SideBySide(ConstMatrixView source, std::span<const RowIndex> rows, Matrix<double>& packed) {
   if (rows.empty()) return {source.data(), 0, source.cols(), source.stride()};
   if (AreConsecutive(rows)) return source.Rows(rows[0], rows.size());
   packed = Matrix<double>(rows.size(), source.cols());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::copy_n(source.row(rows[i]).data(), source.cols(), packed.row(i).data());
-  }
+  CopyDoubleRows(source, rows, packed.view());
   return packed.view();
 }
 
@@ -45,8 +49,24 @@ void DenseFeatures::DotBlock(std::span<const RowIndex> a, const Features& other,
   const auto& dense_other = static_cast<const DenseFeatures&>(other);
   assert(dense_other.dims() == dims());
   Matrix<double> packed_a, packed_b;
-  linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0, Gather(values_.view(), a, packed_a),
-               Gather(dense_other.values(), b, packed_b), 0.0, out);
+  linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0, SideBySide(values_.view(), a, packed_a),
+               SideBySide(dense_other.values(), b, packed_b), 0.0, out);
+}
+
+std::unique_ptr<Features> DenseFeatures::Gather(std::span<const RowIndex> rows) const {
+  Matrix<double> gathered(rows.size(), dims());
+  ParallelForBlocks(rows.size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    CopyDoubleRows(values_.view(), rows.subspan(first, count), gathered.view().Rows(first, count));
+  });
+  return std::make_unique<DenseFeatures>(std::move(gathered));
+}
+
+bool DenseFeatures::CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto row = values_.row(rows[i]);
+    std::transform(row.begin(), row.end(), out.row(i).begin(), [](double value) { return static_cast<float>(value); });
+  }
+  return true;
 }
 
 }  // namespace fulcrum::kernel

@@ -4,6 +4,7 @@
 // squared norms, so dense and sparse pools meet behind DotBlock.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,14 @@ class Features {
   /// dimension. One thread; callers tile.
   virtual void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
                         MutableMatrixView out) const = 0;
+  /// The named rows alone, side by side in memory and ready for many products, in their order. Null where nothing but
+  /// inner products is known.
+  virtual std::unique_ptr<Features> Gather(std::span<const RowIndex>) const { return nullptr; }
+  /// Writes the named rows in float32. False, and nothing written, where a row of numbers is not what there is: sparse
+  /// features, or inner products alone.
+  virtual bool CopyRows(std::span<const RowIndex>, MatrixView<float>) const { return false; }
+  /// Whether predictions should be made of float32 kernel values: a pool that is not in memory is too large for better.
+  virtual bool prefers_float() const { return false; }
 
  protected:
   std::vector<double> squared_norms_;
@@ -35,6 +44,8 @@ class DenseFeatures final : public Features {
   std::size_t dims() const override { return values_.cols(); }
   void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
                 MutableMatrixView out) const override;
+  std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override;
+  bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;
   ConstMatrixView values() const { return values_.view(); }
 
  private:

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "stages/linalg/blas.h"
+#include "stages/linalg/vector_exp.h"
 
 namespace fulcrum::kernel {
 namespace {
 
-double IntegerPower(double base, int exponent) {
-  double result = 1;
+template <typename T>
+T IntegerPower(T base, int exponent) {
+  T result = 1;
   for (; exponent > 0; exponent >>= 1) {
     if (exponent & 1) result *= base;
     base *= base;
@@ -19,41 +20,57 @@ double IntegerPower(double base, int exponent) {
   return result;
 }
 
-void ApplyRbf(double sigma, std::span<const double> a_norms, std::span<const double> b_norms, MutableMatrixView dots) {
-  const double inverse = 1 / (sigma * sigma);
-  for (std::size_t i = 0; i < dots.rows(); ++i) {
-    double* const row = dots.row(i).data();
-    const double a_norm = a_norms[i];
-    for (std::size_t j = 0; j < dots.cols(); ++j) {
-      // |x-z|^2 may come out a rounding below zero; the kernel may not exceed one.
-      row[j] = std::min(0.0, (2 * row[j] - a_norm - b_norms[j]) * inverse);
-    }
-    linalg::ExpInPlace(dots.row(i));
-  }
+template <typename T>
+void ApplyRbf(double sigma, std::span<const T> a_norms, std::span<const T> b_norms, MatrixView<T> dots) {
+  const T inverse = static_cast<T>(1 / (sigma * sigma));
+  for (std::size_t i = 0; i < dots.rows(); ++i) linalg::ExpOfDistances(a_norms[i], b_norms, inverse, dots.row(i));
 }
 
-void ApplyPoly(double offset, int degree, MutableMatrixView dots) {
+template <typename T>
+void ApplyPoly(double offset, int degree, MatrixView<T> dots) {
   for (std::size_t i = 0; i < dots.rows(); ++i) {
-    for (double& value : dots.row(i)) value = IntegerPower(value + offset, degree);
+    for (T& value : dots.row(i)) value = IntegerPower(value + static_cast<T>(offset), degree);
   }
 }
 
 /// Divides (i, j) by sqrt(a[i] b[j]); a row of norm zero has no direction and is similar to nothing.
-void DivideByRoots(std::span<const double> a, std::span<const double> b, MutableMatrixView values) {
-  std::vector<double> b_factors(b.size());
-  const auto factor = [](double square) { return square > 0 ? 1 / std::sqrt(square) : 0.0; };
+template <typename T>
+void DivideByRoots(std::span<const T> a, std::span<const T> b, MatrixView<T> values) {
+  std::vector<T> b_factors(b.size());
+  const auto factor = [](T square) { return square > 0 ? 1 / std::sqrt(square) : T{0}; };
   std::transform(b.begin(), b.end(), b_factors.begin(), factor);
   for (std::size_t i = 0; i < values.rows(); ++i) {
-    const double a_factor = factor(a[i]);
+    const T a_factor = factor(a[i]);
     for (std::size_t j = 0; j < values.cols(); ++j) values(i, j) *= a_factor * b_factors[j];
   }
 }
 
-std::vector<double> PolyDiagonals(const KernelFunction& kernel, std::span<const double> norms) {
-  std::vector<double> diagonals(norms.size());
+template <typename T>
+std::vector<T> PolyDiagonals(const KernelFunction& kernel, std::span<const T> norms) {
+  std::vector<T> diagonals(norms.size());
   std::transform(norms.begin(), norms.end(), diagonals.begin(),
-                 [&](double norm) { return IntegerPower(norm + kernel.offset, kernel.degree); });
+                 [&](T norm) { return IntegerPower(norm + static_cast<T>(kernel.offset), kernel.degree); });
   return diagonals;
+}
+
+template <typename T>
+void Apply(const KernelFunction& kernel, std::span<const T> a_norms, std::span<const T> b_norms, MatrixView<T> dots) {
+  switch (kernel.type) {
+    case KernelType::kRbf:
+      ApplyRbf(kernel.sigma, a_norms, b_norms, dots);
+      return;
+    case KernelType::kLinear:
+      if (kernel.normalize) DivideByRoots(a_norms, b_norms, dots);
+      return;
+    case KernelType::kCosine:
+      DivideByRoots(a_norms, b_norms, dots);
+      return;
+    case KernelType::kPoly:
+      ApplyPoly(kernel.offset, kernel.degree, dots);
+      if (!kernel.normalize) return;
+      DivideByRoots<T>(PolyDiagonals(kernel, a_norms), PolyDiagonals(kernel, b_norms), dots);
+      return;
+  }
 }
 
 }  // namespace
@@ -114,21 +131,11 @@ bool AlwaysInUnitInterval(const KernelFunction& kernel) {
 
 void ApplyKernelToDots(const KernelFunction& kernel, std::span<const double> a_norms, std::span<const double> b_norms,
                        MutableMatrixView dots) {
-  switch (kernel.type) {
-    case KernelType::kRbf:
-      ApplyRbf(kernel.sigma, a_norms, b_norms, dots);
-      return;
-    case KernelType::kLinear:
-      if (kernel.normalize) DivideByRoots(a_norms, b_norms, dots);
-      return;
-    case KernelType::kCosine:
-      DivideByRoots(a_norms, b_norms, dots);
-      return;
-    case KernelType::kPoly:
-      ApplyPoly(kernel.offset, kernel.degree, dots);
-      if (kernel.normalize) DivideByRoots(PolyDiagonals(kernel, a_norms), PolyDiagonals(kernel, b_norms), dots);
-      return;
-  }
+  Apply(kernel, a_norms, b_norms, dots);
+}
+void ApplyKernelToDots(const KernelFunction& kernel, std::span<const float> a_norms, std::span<const float> b_norms,
+                       MatrixView<float> dots) {
+  Apply(kernel, a_norms, b_norms, dots);
 }
 
 double KernelDiagonal(const KernelFunction& kernel, double squared_norm) {

@@ -41,6 +41,8 @@ bool AlwaysInUnitInterval(const KernelFunction& kernel);
 /// the rows behind the rows and the columns of `dots`.
 void ApplyKernelToDots(const KernelFunction& kernel, std::span<const double> a_norms, std::span<const double> b_norms,
                        MutableMatrixView dots);
+void ApplyKernelToDots(const KernelFunction& kernel, std::span<const float> a_norms, std::span<const float> b_norms,
+                       MatrixView<float> dots);
 
 /// K(x, x) for a row with this squared norm.
 double KernelDiagonal(const KernelFunction& kernel, double squared_norm);

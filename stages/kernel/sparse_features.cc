@@ -62,4 +62,17 @@ void SparseFeatures::DotBlock(std::span<const RowIndex> a, const Features& other
   linalg::MultiplyByTransposed(left.view(), right.view(), out);
 }
 
+std::unique_ptr<Features> SparseFeatures::Gather(std::span<const RowIndex> rows) const {
+  SparseMatrix gathered;
+  gathered.cols = values_.cols;
+  for (RowIndex row : rows) {
+    const auto columns = values_.ColumnsOf(row);
+    const auto values = values_.ValuesOf(row);
+    gathered.columns.insert(gathered.columns.end(), columns.begin(), columns.end());
+    gathered.values.insert(gathered.values.end(), values.begin(), values.end());
+    gathered.offsets.push_back(gathered.values.size());
+  }
+  return std::make_unique<SparseFeatures>(std::move(gathered));
+}
+
 }  // namespace fulcrum::kernel

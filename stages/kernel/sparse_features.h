@@ -3,6 +3,7 @@
 // Immutable and thread-safe after construction. Owns the matrix.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "stages/core/matrix.h"
@@ -18,6 +19,7 @@ class SparseFeatures final : public Features {
   /// `other` must be sparse too.
   void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
                 MutableMatrixView out) const override;
+  std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override;
   const SparseMatrix& values() const { return values_; }
 
  private:

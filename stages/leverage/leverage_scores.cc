@@ -19,18 +19,21 @@ std::vector<double> ScoresFromVectors(ConstMatrixView vectors, std::size_t rank)
   return scores;
 }
 
+absl::Status CheckScorable(double tau, std::size_t rows, double trace) {
+  if (!(tau > 0 && tau <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("tau is %g; it is a share of the trace and must lie in (0, 1]", tau));
+  }
+  if (trace > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "the kernel matrix of %d rows has trace %g, so there is nothing to score. Are all the features zero? "
+      "Another kernel (rbf) or normalisation may help.",
+      rows, trace));
+}
+
 absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperator& kernel,
                                                    const LeverageRequest& request) {
-  if (!(request.tau > 0 && request.tau <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("tau is %g; it is a share of the trace and must lie in (0, 1]", request.tau));
-  }
-  if (!(kernel.Trace() > 0)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "the kernel matrix of %d rows has trace %g, so there is nothing to score. Are all the features zero? "
-        "Another kernel (rbf) or normalisation may help.",
-        kernel.size(), kernel.Trace()));
-  }
+  FULCRUM_RETURN_IF_ERROR(CheckScorable(request.tau, kernel.size(), kernel.Trace()));
   FULCRUM_ASSIGN_OR_RETURN(const Engine* engine, FindEngine(request.engine));
   linalg::TopEigenRequest eigen_request;
   eigen_request.tau = request.tau;
@@ -38,6 +41,7 @@ absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperat
   eigen_request.start = request.start;
   eigen_request.start_multiplied = request.start_multiplied;
   eigen_request.dense_at_once = request.dense_at_once;
+  eigen_request.basis_bytes = request.basis_bytes;
   return engine->solve(kernel, eigen_request);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stages/core/matrix.h"
 #include "stages/linalg/symmetric_operator.h"
@@ -21,12 +22,16 @@ struct LeverageRequest {
   ConstMatrixView start = {};             ///< last round's subspace over the rows now, or empty
   ConstMatrixView start_multiplied = {};  ///< the kernel times `start`, where known (see warm_start.h)
   bool dense_at_once = false;             ///< do not try krylov: it failed for nearly the same rows
+  std::size_t basis_bytes = 0;            ///< tiled: what its vectors may take; 0: the engine's default
 };
 
 struct LeverageScores {
   std::vector<double> scores;  ///< l_i in the order of the operator's rows, not scaled
   linalg::TopEigen eigen;      ///< rank, engine, reason, residual; its vectors start the next round
 };
+
+/// InvalidArgument for a tau outside (0, 1], and for a kernel whose trace leaves nothing to score.
+absl::Status CheckScorable(double tau, std::size_t rows, double trace);
 
 /// The eigen step alone: the leading eigenspace that holds tau of the trace. Checks the request.
 absl::StatusOr<linalg::TopEigen> SolveLeadingSpace(const linalg::SymmetricOperator& kernel,

@@ -3,14 +3,17 @@
 // Between rounds a class group loses and gains a few rows. Those that stay keep their entries; a newcomer's
 // are extended from them (Nystroem: u(x) = K(x, .) u / lambda), which is where the eigenvectors would put it.
 // The kernel times the subspace is carried over too: only the terms of those that left and entered are computed,
-// so a start costs nothing like a product with the kernel. Not thread-safe.
+// so a start costs nothing like a product with the kernel. That works the same whether the kernel matrix is in memory
+// or recomputed: all that is needed of it is its rows for those who left and entered. Not thread-safe.
 #pragma once
 
 #include <span>
 
+#include "absl/functional/function_ref.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/row_set_kernel.h"
+#include "stages/kernel/tiled_kernel.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {
@@ -28,17 +31,24 @@ class WarmStart {
 
   /// A start for the rows of `kernel` now; empty where nothing is remembered or too many rows changed for it to help.
   StartSubspace For(const kernel::RowSetKernel& kernel) const;
+  StartSubspace For(const kernel::TiledKernel& kernel) const;
 
  private:
   struct Change;
-  Change CompareRows(const kernel::RowSetKernel& kernel) const;
+  /// The kernel of `count` of the newcomers, or of those who left, from the one numbered `first` on, with all rows now.
+  using KernelRows = absl::FunctionRef<Matrix<double>(std::size_t first, std::size_t count)>;
+
+  Change CompareRows(std::span<const RowIndex> rows_now) const;
+  /// Whether a start would not help, or there is nothing to start from.
+  bool TooMuchIsNew(const Change& change) const;
   /// Entries of vectors over the rows then, moved to the rows now; zero for newcomers.
   Matrix<double> CarryEntries(const Change& change, ConstMatrixView old) const;
   /// Eigenvalue of a remembered vector, beyond the rank too.
   double RitzValue(std::size_t index) const;
-  void ExtendToNewcomers(const Change& change, Matrix<double>& vectors) const;
-  bool CanCarryProducts(const kernel::RowSetKernel& kernel, const Change& change) const;
-  Matrix<double> CarryProducts(const kernel::RowSetKernel& kernel, const Change& change, ConstMatrixView vectors) const;
+  StartSubspace CarryVectors(const Change& change, KernelRows of_newcomers) const;
+  void ExtendToNewcomers(const Change& change, KernelRows of_newcomers, Matrix<double>& vectors) const;
+  Matrix<double> CarryProducts(const Change& change, ConstMatrixView vectors, KernelRows of_newcomers,
+                               KernelRows of_departed) const;
 
   RowList rows_;
   linalg::TopEigen eigen_;

@@ -1,7 +1,6 @@
 #include "stages/linalg/blas.h"
 
 #include <cassert>
-#include <cmath>
 
 #include "stages/linalg/blas_library.h"
 
@@ -56,6 +55,14 @@ void Gemv(Transpose transpose_a, double alpha, ConstMatrixView a, std::span<cons
               x.data(), 1, beta, y.data(), 1);
 }
 
+void Gemv(Transpose transpose_a, float alpha, MatrixView<const float> a, std::span<const float> x, float beta,
+          std::span<float> y) {
+  assert(OpCols(transpose_a, a) == x.size() && OpRows(transpose_a, a) == y.size());
+  if (a.empty()) return;
+  cblas_sgemv(CblasRowMajor, ToBlas(transpose_a), ToInt(a.rows()), ToInt(a.cols()), alpha, a.data(), ToInt(a.stride()),
+              x.data(), 1, beta, y.data(), 1);
+}
+
 double Dot(std::span<const double> x, std::span<const double> y) {
   assert(x.size() == y.size());
   return cblas_ddot(ToInt(x.size()), x.data(), 1, y.data(), 1);
@@ -69,23 +76,5 @@ void Axpy(double alpha, std::span<const double> x, std::span<double> y) {
 double Norm(std::span<const double> x) {
   return cblas_dnrm2(ToInt(x.size()), x.data(), 1);
 }
-
-#if FULCRUM_BLAS_MKL
-// Low-accuracy mode is still within one unit in the last place.
-void ExpInPlace(std::span<double> values) {
-  vmdExp(ToInt(values.size()), values.data(), values.data(), VML_LA);
-}
-void ExpInPlace(std::span<float> values) {
-  vmsExp(ToInt(values.size()), values.data(), values.data(), VML_LA);
-}
-#else
-// OpenBLAS has no vector functions; this loop is compiled to calls of the C library's vector exp (see CMakeLists.txt).
-void ExpInPlace(std::span<double> values) {
-  for (double& value : values) value = std::exp(value);
-}
-void ExpInPlace(std::span<float> values) {
-  for (float& value : values) value = std::exp(value);
-}
-#endif
 
 }  // namespace fulcrum::linalg

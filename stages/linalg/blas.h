@@ -22,14 +22,12 @@ void Gemm(Transpose transpose_a, Transpose transpose_b, float alpha, MatrixView<
 /// y = alpha * op(a) * x + beta * y.
 void Gemv(Transpose transpose_a, double alpha, ConstMatrixView a, std::span<const double> x, double beta,
           std::span<double> y);
+void Gemv(Transpose transpose_a, float alpha, MatrixView<const float> a, std::span<const float> x, float beta,
+          std::span<float> y);
 
 double Dot(std::span<const double> x, std::span<const double> y);
 /// y += alpha * x.
 void Axpy(double alpha, std::span<const double> x, std::span<double> y);
 double Norm(std::span<const double> x);
-
-/// values[i] = exp(values[i]), vectorised, in place.
-void ExpInPlace(std::span<double> values);
-void ExpInPlace(std::span<float> values);
 
 }  // namespace fulcrum::linalg

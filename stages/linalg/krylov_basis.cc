@@ -20,12 +20,13 @@ Matrix<double> Grown(const Matrix<double>& old, std::size_t rows, std::size_t co
 
 }  // namespace
 
-KrylovBasis::KrylovBasis(const SymmetricOperator& matrix) : matrix_(matrix) {}
+KrylovBasis::KrylovBasis(const SymmetricOperator& matrix, std::size_t largest) : matrix_(matrix), largest_(largest) {}
 
 void KrylovBasis::Reserve(std::size_t count) {
   if (count <= vectors_.rows()) return;
   // A warm start ends within this much of its first size: growing twice would copy the basis for nothing.
-  const std::size_t capacity = std::max(count, std::min(2 * count + 64, matrix_.size()));
+  const std::size_t wanted = largest_ > 0 ? largest_ : 2 * count + 64;
+  const std::size_t capacity = std::max(count, std::min(wanted, matrix_.size()));
   vectors_ = Grown(vectors_, capacity, matrix_.size(), size_, matrix_.size());
   multiplied_ = Grown(multiplied_, capacity, matrix_.size(), size_, matrix_.size());
   projection_ = Grown(projection_, capacity, capacity, size_, size_);
@@ -50,6 +51,17 @@ std::size_t KrylovBasis::Begin(ConstMatrixView block, ConstMatrixView block_mult
                                                    multiplied_.view().Rows(0, block.rows()));
   Accept(added);
   return added;
+}
+
+std::size_t KrylovBasis::Restart(const RitzPairs& pairs, std::size_t kept, MutableMatrixView next) {
+  const std::size_t independent = OrthonormalizeAgainst(vectors(), next);
+  CombineInPlace(pairs.coefficients.view().Rows(0, kept), vectors_.view().Rows(0, size_));
+  CombineInPlace(pairs.coefficients.view().Rows(0, kept), multiplied_.view().Rows(0, size_));
+  for (std::size_t i = 0; i < kept; ++i) {
+    for (std::size_t j = 0; j < kept; ++j) projection_(i, j) = i == j ? pairs.values[i] : 0.0;
+  }
+  size_ = kept;
+  return Expand(next.Rows(0, independent));
 }
 
 void KrylovBasis::Accept(std::size_t added) {

@@ -22,8 +22,9 @@ struct RitzPairs {
 
 class KrylovBasis {
  public:
-  /// `matrix` must outlive the basis.
-  explicit KrylovBasis(const SymmetricOperator& matrix);
+  /// `matrix` must outlive the basis. With a `largest` size its memory is set aside at once (and taken as it is used);
+  /// without one, 0, it doubles.
+  explicit KrylovBasis(const SymmetricOperator& matrix, std::size_t largest = 0);
 
   std::size_t size() const { return size_; }
   std::size_t dimension() const { return matrix_.size(); }
@@ -34,6 +35,9 @@ class KrylovBasis {
   std::size_t Expand(MutableMatrixView block);
   /// Begins an empty basis with the directions of `block`, whose products are known already.
   std::size_t Begin(ConstMatrixView block, ConstMatrixView block_multiplied);
+  /// Keeps the first `kept` Ritz vectors in place of the basis, and expands by the directions of `next` (destroyed)
+  /// that the old basis did not have: with its last products, a thick restart (Wu and Simon 2000).
+  std::size_t Restart(const RitzPairs& pairs, std::size_t kept, MutableMatrixView next);
   /// A times the vectors that the last Expand added: the next Krylov block.
   ConstMatrixView LastProducts() const;
 
@@ -51,6 +55,7 @@ class KrylovBasis {
   ConstMatrixView multiplied() const { return multiplied_.view().Rows(0, size_); }
 
   const SymmetricOperator& matrix_;
+  std::size_t largest_;
   std::size_t size_ = 0;
   std::size_t last_added_ = 0;
   std::size_t products_ = 0;

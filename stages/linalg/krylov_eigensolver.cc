@@ -22,7 +22,11 @@ constexpr std::size_t kBlocksAfterWarmStart = 1;
 class KrylovRun {
  public:
   KrylovRun(const SymmetricOperator& matrix, const TopEigenRequest& request, const KrylovOptions& options)
-      : matrix_(matrix), request_(request), options_(options), basis_(matrix), random_(request.seed) {}
+      : matrix_(matrix),
+        request_(request),
+        options_(options),
+        basis_(matrix, options.largest_basis),
+        random_(request.seed) {}
 
   absl::StatusOr<TopEigen> Solve();
 
@@ -33,6 +37,9 @@ class KrylovRun {
   /// Size of the basis at which to look at the answer again.
   std::size_t NextCheck(bool first, std::size_t added) const;
   bool DenseIsCheaper(const RitzVerdict& verdict) const;
+  /// Whether so many more vectors would be more than the options allow.
+  bool HasNoRoomFor(std::size_t more) const;
+  absl::Status Restart(const RitzPairs& pairs, const RitzVerdict& verdict);
   absl::StatusOr<TopEigen> HandOver(const std::string& why) const;
   TopEigen Answer(const RitzPairs& pairs, const RitzVerdict& verdict) const;
   bool warm() const { return !request_.start.empty(); }
@@ -43,6 +50,7 @@ class KrylovRun {
   const KrylovOptions& options_;
   KrylovBasis basis_;
   Random random_;
+  std::size_t restarts_ = 0;
 };
 
 void KrylovRun::Start() {
@@ -84,6 +92,26 @@ bool KrylovRun::DenseIsCheaper(const RitzVerdict& verdict) const {
   return static_cast<double>(std::max(basis_.size(), verdict.rank_lower_bound * 3 / 2)) > largest_basis;
 }
 
+bool KrylovRun::HasNoRoomFor(std::size_t more) const {
+  return options_.largest_basis > 0 && basis_.size() + more > options_.largest_basis;
+}
+
+absl::Status KrylovRun::Restart(const RitzPairs& pairs, const RitzVerdict& verdict) {
+  const std::size_t needed = verdict.rank + 2 * options_.block_width;
+  const std::size_t kept = std::max(needed, options_.largest_basis / 2);
+  Matrix<double> next =
+      Matrix<double>::CopyOf(basis_.LastProducts().empty() ? verdict.directions.view() : basis_.LastProducts());
+  if (!verdict.rank_found || kept + next.rows() > options_.largest_basis) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "tau = %g needs a rank of %d or more of m = %d, and memory is for %d vectors of that length; allow more "
+        "(--memory), lower --tau, or use --engine landmark",
+        request_.tau, std::max(verdict.rank, verdict.rank_lower_bound), matrix_.size(), options_.largest_basis));
+  }
+  if (basis_.Restart(pairs, kept, next.view()) == 0) ExpandByRandom();
+  ++restarts_;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TopEigen> KrylovRun::HandOver(const std::string& why) const {
   FULCRUM_ASSIGN_OR_RETURN(TopEigen top, SolveTopEigenPartial(matrix_.Dense(), request_));
   top.products = basis_.products();
@@ -93,11 +121,11 @@ absl::StatusOr<TopEigen> KrylovRun::HandOver(const std::string& why) const {
 
 TopEigen KrylovRun::Answer(const RitzPairs& pairs, const RitzVerdict& verdict) const {
   TopEigen top;
-  top.engine = "krylov";
+  top.engine = options_.name;
   top.rank = verdict.rank;
   top.values.assign(pairs.values.begin(), pairs.values.begin() + static_cast<std::ptrdiff_t>(top.rank));
   // The vectors beyond k cost little to carry and let the next start separate the cut at once.
-  const std::size_t kept = std::min(pairs.values.size(), 4 * top.rank + options_.block_width);
+  const std::size_t kept = std::min(pairs.values.size(), options_.kept_per_rank * top.rank + options_.block_width);
   const std::size_t known = std::min(kept, verdict.vectors.rows());
   top.vectors = Matrix<double>(kept, matrix_.size());
   top.multiplied = Matrix<double>(kept, matrix_.size());
@@ -113,6 +141,7 @@ TopEigen KrylovRun::Answer(const RitzPairs& pairs, const RitzVerdict& verdict) c
   top.degenerate_cut = verdict.degenerate_cut;
   top.reason = absl::StrFormat("%s start, %d products, basis of %d for m = %d", warm() ? "warm" : "cold", top.products,
                                basis_.size(), matrix_.size());
+  if (restarts_ > 0) absl::StrAppendFormat(&top.reason, ", restarted %d times for want of memory", restarts_);
   return top;
 }
 
@@ -126,7 +155,7 @@ absl::StatusOr<TopEigen> KrylovRun::Solve() {
   Start();
   std::size_t next_check = warm() ? 0 : 4 * options_.block_width;
   while (true) {
-    if (basis_.size() < next_check && !complete()) {
+    if (basis_.size() < next_check && !complete() && !HasNoRoomFor(options_.block_width)) {
       ExpandByKrylov();
       continue;
     }
@@ -136,6 +165,11 @@ absl::StatusOr<TopEigen> KrylovRun::Solve() {
     if (DenseIsCheaper(verdict)) {
       return HandOver(absl::StrFormat("tau = %g needs a rank of at least %d of m = %d", request_.tau,
                                       std::max(verdict.rank_lower_bound, verdict.rank), matrix_.size()));
+    }
+    if (HasNoRoomFor(std::max(options_.block_width, verdict.directions.rows()))) {
+      FULCRUM_RETURN_IF_ERROR(Restart(pairs, verdict));
+      next_check = NextCheck(/*first=*/false, 0);
+      continue;
     }
     const bool use_residuals = warm() && !verdict.directions.empty();
     const std::size_t added = use_residuals ? basis_.Expand(verdict.directions.view()) : 0;

@@ -3,8 +3,11 @@
 // The basis grows a block at a time until the Ritz values prove the rank k for tau and the residuals say
 // that every leverage score is right to the tolerance. With a start subspace from an earlier, slightly
 // different matrix, a few blocks are enough. Where the basis would grow beyond a set part of m, the dense
-// solver is cheaper: the solver hands over and says so.
+// solver is cheaper: the solver hands over and says so. Where the matrix is known by its products only and memory is
+// short, the basis is kept below a set size by thick restarts.
 #pragma once
+
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "stages/linalg/symmetric_operator.h"
@@ -17,6 +20,12 @@ struct KrylovOptions {
   std::size_t block_width = 12;
   /// Largest basis as a part of m before the dense solver takes over (where the operator is dense).
   double largest_basis_share = 0.4;
+  /// Vectors in the basis before it is restarted; 0: no limit.
+  std::size_t largest_basis = 0;
+  /// Ritz vectors in the answer, as a multiple of the rank: what follows the rank makes the next start warmer.
+  std::size_t kept_per_rank = 4;
+  /// TopEigen::engine of the answer.
+  std::string name = "krylov";
 };
 
 absl::StatusOr<TopEigen> SolveTopEigenKrylov(const SymmetricOperator& matrix, const TopEigenRequest& request,

@@ -23,6 +23,8 @@ struct TopEigenRequest {
   ConstMatrixView start_multiplied = {};
   /// The dense solver had to take over for nearly this matrix before: let it do so at once.
   bool dense_at_once = false;
+  /// What a solver that does not hold the matrix may use for its vectors; 0: its own default.
+  std::size_t basis_bytes = 0;
 };
 
 struct TopEigen {
@@ -41,7 +43,7 @@ struct TopEigen {
   double residual = 0;
   /// Columns multiplied by A; zero for the dense engine.
   std::size_t products = 0;
-  /// "dense" or "krylov".
+  /// "dense", "krylov" or "tiled".
   std::string engine;
   /// Why that engine answered, in words for the report.
   std::string reason;

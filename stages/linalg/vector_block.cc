@@ -66,12 +66,6 @@ Orthonormalizing FindOrthonormalizing(ConstMatrixView block) {
   return result;
 }
 
-void Rotate(ConstMatrixView rotation, MutableMatrixView block) {
-  Matrix<double> rotated(rotation.rows(), block.cols());
-  Combine(1.0, rotation, block, 0.0, rotated.view());
-  CopyMatrix<double>(rotated.view(), block.Rows(0, rotation.rows()));
-}
-
 }  // namespace
 
 void InnerProducts(ConstMatrixView a, ConstMatrixView b, MutableMatrixView out) {
@@ -96,6 +90,14 @@ void Combine(double alpha, ConstMatrixView coefficients, ConstMatrixView vectors
   });
 }
 
+void CombineInPlace(ConstMatrixView coefficients, MutableMatrixView block) {
+  ParallelForBlocks(block.cols(), kSlice, [&](std::size_t first, std::size_t count) {
+    Matrix<double> combined(coefficients.rows(), count);
+    Gemm(Transpose::kNo, Transpose::kNo, 1.0, coefficients, block.Cols(first, count), 0.0, combined.view());
+    CopyMatrix<double>(combined.view(), block.Block(0, first, combined.rows(), count));
+  });
+}
+
 std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block) {
   std::size_t kept = block.rows();
   // Twice is enough (Kahan, Parlett): the second pass removes what rounding left in the first, which is nothing where
@@ -103,7 +105,7 @@ std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block
   for (int pass = 0; pass < 2 && kept > 0; ++pass) {
     const double removed = RemoveComponents(basis, block.Rows(0, kept));
     const Orthonormalizing found = FindOrthonormalizing(block.Rows(0, kept));
-    Rotate(found.rotation.view(), block.Rows(0, kept));
+    CombineInPlace(found.rotation.view(), block.Rows(0, kept));
     kept = found.rotation.rows();
     if (removed < kHardlyRemoved && found.condition > kWellConditioned) break;
   }
@@ -118,8 +120,8 @@ std::size_t OrthonormalizeTogether(ConstMatrixView block, ConstMatrixView compan
   Combine(1.0, first.rotation.view(), companion, 0.0, companion_out.Rows(0, kept));
   if (kept == 0 || first.condition > kWellConditioned) return kept;
   const Orthonormalizing second = FindOrthonormalizing(block_out.Rows(0, kept));
-  Rotate(second.rotation.view(), block_out.Rows(0, kept));
-  Rotate(second.rotation.view(), companion_out.Rows(0, kept));
+  CombineInPlace(second.rotation.view(), block_out.Rows(0, kept));
+  CombineInPlace(second.rotation.view(), companion_out.Rows(0, kept));
   return second.rotation.rows();
 }
 

@@ -16,6 +16,9 @@ void InnerProducts(ConstMatrixView a, ConstMatrixView b, MutableMatrixView out);
 void Combine(double alpha, ConstMatrixView coefficients, ConstMatrixView vectors, double beta,
              MutableMatrixView result);
 
+/// The first vectors of `block` become coefficients * block; a slice at a time, so that there is no second block.
+void CombineInPlace(ConstMatrixView coefficients, MutableMatrixView block);
+
 /// Makes the vectors of `block` orthonormal among themselves and orthogonal to the orthonormal vectors of `basis`.
 /// Those that depend on the others are dropped. Returns how many are left, the first ones.
 std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block);

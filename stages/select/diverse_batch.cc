@@ -8,6 +8,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/batch_shares.h"
+#include "stages/select/streamed_greedy.h"
 #include "stages/select/submodular_greedy.h"
 
 namespace fulcrum::select {
@@ -41,6 +42,7 @@ absl::Status OutsideUnitInterval(const Candidates& candidates, const Group& grou
 
 absl::Status CheckKernel(const Candidates& candidates, const Group& group) {
   const std::size_t size = group.rows.size();
+  if (group.kernel.empty()) return absl::OkStatus();  // looked at as it is computed
   if (group.kernel.rows() != size || group.kernel.cols() != size) {
     return absl::InternalError(absl::StrFormat("class group %d has %d rows, but a kernel of %d x %d", group.class_index,
                                                size, group.kernel.rows(), group.kernel.cols()));
@@ -81,6 +83,25 @@ std::vector<std::size_t> SharesOf(const Candidates& candidates, std::span<const 
   return DivideBatch(candidates.batch, labeled_counts, available_counts);
 }
 
+absl::StatusOr<GreedyBatch> ChooseFrom(const Candidates& candidates, const Group& group, std::span<const double> scores,
+                                       std::span<const std::size_t> labeled, std::size_t share) {
+  if (group.kernel.empty()) {
+    return MaximizeStreamed({.features = candidates.features,
+                             .kernel = candidates.leverage_kernel,
+                             .rows = group.rows,
+                             .scores = scores,
+                             .labeled = labeled,
+                             .batch = share,
+                             .alpha = candidates.alpha});
+  }
+  return MaximizeGreedily({.rows = group.rows,
+                           .scores = scores,
+                           .kernel = group.kernel,
+                           .labeled = labeled,
+                           .batch = share,
+                           .alpha = candidates.alpha});
+}
+
 void AppendPicks(const Group& group, const GreedyBatch& batch, Selection& selection) {
   for (std::size_t i = 0; i < batch.positions.size(); ++i) {
     const std::size_t position = batch.positions[i];
@@ -111,19 +132,16 @@ absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates,
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (shares[g] > 0) FULCRUM_RETURN_IF_ERROR(CheckKernel(candidates, groups[g]));
   }
-  std::vector<GreedyBatch> batches(groups.size());
+  std::vector<absl::StatusOr<GreedyBatch>> batches(groups.size(), GreedyBatch());
   ParallelForBlocks(groups.size(), 1, [&](std::size_t g, std::size_t) {
-    if (shares[g] == 0) return;
-    batches[g] = MaximizeGreedily({.rows = groups[g].rows,
-                                   .scores = scores[g],
-                                   .kernel = groups[g].kernel,
-                                   .labeled = labeled[g],
-                                   .batch = shares[g],
-                                   .alpha = candidates.alpha});
+    if (shares[g] > 0) batches[g] = ChooseFrom(candidates, groups[g], scores[g], labeled[g], shares[g]);
   });
   Selection selection;
   selection.has_certificate = true;
-  for (std::size_t g = 0; g < groups.size(); ++g) AppendPicks(groups[g], batches[g], selection);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    FULCRUM_RETURN_IF_ERROR(batches[g].status());
+    AppendPicks(groups[g], *batches[g], selection);
+  }
   SortByGain(selection.picks);
   return selection;
 }

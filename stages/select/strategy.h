@@ -34,7 +34,7 @@ struct Group {
   std::span<const RowIndex> rows = {};
   std::span<const double> leverage = {};  ///< l_i, unscaled, in the order of rows; empty if not asked for
   std::size_t rank = 0;                   ///< k
-  ConstMatrixView kernel = {};            ///< K_c in the order of rows; empty if not asked for
+  ConstMatrixView kernel = {};            ///< K_c in the order of rows; empty where it is not in memory
 };
 
 /// What a strategy needs beside features and labels, so that nothing is computed in vain.

@@ -1,5 +1,6 @@
 #include "storage/pool/mapped_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +13,8 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/text_column.h"
+#include "storage/pool/batch_checksum.h"
 #include "storage/pool/block_features.h"
-#include "storage/pool/checksum.h"
 #include "storage/pool/part_writer.h"
 
 namespace fulcrum::storage {
@@ -40,6 +41,12 @@ void AppendSparse(const arrow::RecordBatch& batch, const PoolShape& shape, Spars
     to.values.insert(to.values.end(), value + values.value_offset(row), value + values.value_offset(row + 1));
     to.offsets.push_back(to.values.size());
   }
+}
+
+/// A cost that is not known counts as nothing.
+void AppendCosts(const arrow::Array& column, std::vector<double>& costs) {
+  const auto& values = static_cast<const arrow::DoubleArray&>(column);
+  for (std::int64_t row = 0; row < values.length(); ++row) costs.push_back(values.IsValid(row) ? values.Value(row) : 0);
 }
 
 }  // namespace
@@ -116,15 +123,38 @@ absl::Status MappedPool::Verify() const {
   return absl::OkStatus();
 }
 
-namespace {
-
-/// A cost that is not known counts as nothing.
-void AppendCosts(const arrow::Array& column, std::vector<double>& costs) {
-  const auto& values = static_cast<const arrow::DoubleArray&>(column);
-  for (std::int64_t row = 0; row < values.length(); ++row) costs.push_back(values.IsValid(row) ? values.Value(row) : 0);
+absl::StatusOr<ingest::RowIds> MappedPool::Ids() const {
+  const PoolColumns columns = ColumnsOf(shape_);
+  if (columns.id < 0) return ingest::RowIds(static_cast<std::size_t>(rows()));
+  arrow::ArrayVector ids;
+  for (std::size_t block = 0; block < blocks(); ++block) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));
+    ids.push_back(batch->column(columns.id));
+  }
+  return ingest::RowIds(std::move(ids));
 }
 
-}  // namespace
+absl::StatusOr<std::string> MappedPool::PayloadOf(std::int64_t row) const {
+  const PoolColumns columns = ColumnsOf(shape_);
+  if (columns.payload < 0) return std::string();
+  const auto after = std::upper_bound(first_rows_.begin(), first_rows_.end(), row);
+  const auto block = static_cast<std::size_t>(after - first_rows_.begin()) - 1;
+  FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));
+  std::vector<std::string> payloads;
+  FULCRUM_RETURN_IF_ERROR(
+      ingest::AppendPayloadColumn(*batch->column(columns.payload)->Slice(row - first_rows_[block], 1), payloads));
+  return payloads[0];
+}
+
+absl::StatusOr<std::vector<double>> MappedPool::Costs() const {
+  std::vector<double> costs;
+  const PoolColumns columns = ColumnsOf(shape_);
+  for (std::size_t block = 0; block < blocks() && columns.cost >= 0; ++block) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));
+    AppendCosts(*batch->column(columns.cost), costs);
+  }
+  return costs;
+}
 
 absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels, bool keep_payloads) const {
   ingest::Pool pool;
@@ -136,7 +166,6 @@ absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels, bool keep_payloa
   Matrix<double> dense;
   if (!shape_.sparse)
     dense = Matrix<double>(static_cast<std::size_t>(rows()), static_cast<std::size_t>(shape_.features));
-  arrow::ArrayVector ids;
   if (keep_labels && columns.label >= 0) pool.labels.emplace();
   for (std::size_t block = 0; block < blocks(); ++block) {
     FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));
@@ -147,7 +176,6 @@ absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels, bool keep_payloa
       CopyDense(DenseRows(*batch, shape_), dense.view().Rows(static_cast<std::size_t>(first_rows_[block]),
                                                              static_cast<std::size_t>(batch->num_rows())));
     }
-    if (columns.id >= 0) ids.push_back(batch->column(columns.id));
     if (pool.labels) {
       FULCRUM_RETURN_IF_ERROR(ingest::AppendTextColumn(*batch->column(columns.label), *pool.labels));
     }
@@ -157,7 +185,7 @@ absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels, bool keep_payloa
     if (keep_payloads && columns.cost >= 0) AppendCosts(*batch->column(columns.cost), pool.costs);
   }
   pool.features = shape_.sparse ? ingest::PoolFeatures(std::move(sparse)) : ingest::PoolFeatures(std::move(dense));
-  pool.ids = columns.id >= 0 ? ingest::RowIds(std::move(ids)) : ingest::RowIds(static_cast<std::size_t>(rows()));
+  FULCRUM_ASSIGN_OR_RETURN(pool.ids, Ids());
   return pool;
 }
 

@@ -39,6 +39,14 @@ class MappedPool {
   /// Reads everything and compares the checksums: DataLoss with the first block that has changed.
   absl::Status Verify() const;
 
+  /// The rows' ids, left in the mapping until one is looked for; row numbers where the pool has none.
+  absl::StatusOr<ingest::RowIds> Ids() const;
+
+  /// What a person needs to see of a row; empty where the pool has nothing to show.
+  absl::StatusOr<std::string> PayloadOf(std::int64_t row) const;
+  /// By row; empty where the pool has none. One that is not known counts as nothing.
+  absl::StatusOr<std::vector<double>> Costs() const;
+
   /// Everything in memory, as the numerical stages want it. Ids are left where they are until one is looked for.
   absl::StatusOr<ingest::Pool> Load(bool keep_labels, bool keep_payloads = false) const;
 

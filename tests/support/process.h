@@ -10,6 +10,7 @@ namespace fulcrum::testing {
 struct ProcessResult {
   int exit_code = -1;  ///< -1 where a signal ended it
   int signal = 0;
+  std::uint64_t peak_bytes = 0;  ///< the most memory it had
   std::string standard_output;
   std::string standard_error;
 };

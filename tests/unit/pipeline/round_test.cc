@@ -115,6 +115,24 @@ TEST_F(RoundTest, AWarmRoundGivesTheColdRoundsBatchAndSaysSo) {
   }
 }
 
+TEST_F(RoundTest, WithoutAKernelMatrixTheScoresAndTheBatchAreTheSame) {
+  RoundSpec spec = Spec("dbalevs", 10);
+  RoundRunner in_memory(spec, features_);
+  spec.engine = "tiled";
+  RoundRunner tiled(spec, features_);
+  for (const bool second_round : {false, true}) {
+    const auto expected = in_memory.Run(Input()), result = tiled.Run(Input());
+    ASSERT_TRUE(expected.ok() && result.ok()) << result.status();
+    EXPECT_EQ(PickedRows(*result), PickedRows(*expected));
+    for (std::size_t row = 0; row < kRows; ++row) ASSERT_NEAR(result->leverage[row], expected->leverage[row], 1e-8);
+    for (const ClassReport& report : result->classes) {
+      EXPECT_EQ(report.engine, "tiled");
+      EXPECT_EQ(report.warm, second_round);
+    }
+    LabelRows(20, 10);
+  }
+}
+
 TEST_F(RoundTest, GivenPredictionsTakeThePlaceOfTheClassifier) {
   std::vector<ClassIndex> predictions(kRows);
   for (std::size_t row = 0; row < kRows; ++row) predictions[row] = row < 100 ? 0 : 1;

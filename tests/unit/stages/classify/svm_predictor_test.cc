@@ -39,6 +39,27 @@ class DotsOnly final : public kernel::Features {
   ConstMatrixView values_;
 };
 
+/// Rows that ask for float32 kernel values, as a pool on the disk does.
+class FloatRows final : public kernel::Features {
+ public:
+  explicit FloatRows(ConstMatrixView values) : dense_(Matrix<double>::CopyOf(values)) {
+    squared_norms_.assign(dense_.squared_norms().begin(), dense_.squared_norms().end());
+  }
+  std::size_t dims() const override { return dense_.dims(); }
+  void DotBlock(std::span<const RowIndex>, const Features&, std::span<const RowIndex>,
+                MutableMatrixView) const override {
+    FAIL() << "inner products in double precision";
+  }
+  std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override { return dense_.Gather(rows); }
+  bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override {
+    return dense_.CopyRows(rows, out);
+  }
+  bool prefers_float() const override { return true; }
+
+ private:
+  kernel::DenseFeatures dense_;
+};
+
 /// No training behind it: as many support vectors and pairs as a test asks for.
 SvmModel RandomModel(const kernel::KernelFunction& kernel, std::size_t support, std::size_t classes) {
   SvmModel model;
@@ -155,6 +176,22 @@ TEST(SvmPredictorTest, TwoClassProbabilitiesAreTheSigmoidItself) {
   EXPECT_DOUBLE_EQ(probabilities(0, 0), 0.5);
   EXPECT_NEAR(probabilities(1, 0), 1 / (1 + std::exp(6.5)), 1e-15);
   EXPECT_DOUBLE_EQ(probabilities(1, 0) + probabilities(1, 1), 1);
+}
+
+TEST(DecisionValues, OfAPoolOnTheDiskAreThoseOfFloatKernelValues) {
+  const Matrix<double> points = testing::RandomMatrix(1700, 6, 12), others = testing::RandomMatrix(40, 6, 13);
+  const kernel::DenseFeatures dense(points.Clone()), test_set(others.Clone());
+  const FloatRows on_disk(points.view());
+  for (const std::size_t classes : {2, 4}) {
+    const SvmModel model = RandomModel({.type = kernel::KernelType::kRbf, .sigma = 2}, 700, classes);
+    const Matrix<double> expected = DecisionValues(model, dense, dense), pool = DecisionValues(model, on_disk, on_disk);
+    const Matrix<double> expected_test = DecisionValues(model, dense, test_set),
+                         test = DecisionValues(model, on_disk, test_set);
+    for (std::size_t p = 0; p < model.pairs.size(); ++p) {
+      for (std::size_t i = 0; i < 1700; ++i) ASSERT_NEAR(pool(i, p), expected(i, p), 1e-4);
+      for (std::size_t i = 0; i < 40; ++i) ASSERT_NEAR(test(i, p), expected_test(i, p), 1e-12) << "rows in memory";
+    }
+  }
 }
 
 }  // namespace

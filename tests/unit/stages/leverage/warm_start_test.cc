@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
+#include "stages/kernel/tiled_kernel.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
 #include "tests/support/matrices.h"
@@ -61,6 +62,39 @@ TEST_F(WarmStartTest, GivesTheColdScoresWithFewerProducts) {
     ASSERT_EQ(cold.eigen.rank, started.eigen.rank);
     for (std::size_t i = 0; i < kSize; ++i) ASSERT_NEAR(cold.scores[i], started.scores[i], 1e-8) << moved << " moved";
     EXPECT_LT(started.eigen.products, cold.eigen.products) << moved << " moved";
+  }
+}
+
+TEST_F(WarmStartTest, CarriesOverToAKernelThatIsRecomputed) {
+  const auto score = [&](const kernel::TiledKernel& kernel, const StartSubspace& start) {
+    auto scores = ComputeLeverage(
+        kernel,
+        {.tau = 0.75, .engine = "tiled", .start = start.vectors.view(), .start_multiplied = start.multiplied.view()});
+    EXPECT_TRUE(scores.ok()) << scores.status();
+    return *std::move(scores);
+  };
+  const RowList rows = Rows(kSize, 0);
+  const kernel::TiledKernel before(kernel_.kernel(), features_, rows);
+  WarmStart warm;
+  warm.Remember(rows, score(before, {}).eigen);
+  for (const std::size_t moved : {1, 40, 110}) {
+    RowList rows_now = Rows(kSize, moved);
+    rows_now.resize(rows_now.size() - 5);
+    const kernel::TiledKernel now(kernel_.kernel(), features_, rows_now);
+    const StartSubspace start = warm.For(now);
+    ASSERT_FALSE(start.vectors.empty()) << moved << " moved";
+    if (moved < 100) {
+      Matrix<double> expected(start.vectors.rows(), rows_now.size());
+      now.Apply(start.vectors.view(), expected.view());
+      for (std::size_t i = 0; i < expected.rows(); ++i) {
+        for (std::size_t j = 0; j < expected.cols(); ++j) ASSERT_NEAR(start.multiplied(i, j), expected(i, j), 1e-9);
+      }
+    } else {
+      EXPECT_TRUE(start.multiplied.empty()) << "correcting so much costs more than multiplying afresh";
+    }
+    const LeverageScores cold = score(now, {}), started = score(now, start);
+    ASSERT_EQ(cold.eigen.rank, started.eigen.rank);
+    for (std::size_t i = 0; i < rows_now.size(); ++i) ASSERT_NEAR(cold.scores[i], started.scores[i], 1e-8);
   }
 }
 

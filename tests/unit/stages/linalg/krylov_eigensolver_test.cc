@@ -56,6 +56,41 @@ TEST(KrylovEigensolver, UsesFarFewerProductsThanRows) {
   EXPECT_LT(top->products, 200u);
 }
 
+/// A matrix that is known by its products alone, as one that is recomputed at every product.
+class ProductsOnly final : public SymmetricOperator {
+ public:
+  explicit ProductsOnly(ConstMatrixView matrix) : matrix_(matrix) {}
+  std::size_t size() const override { return matrix_.size(); }
+  double Trace() const override { return matrix_.Trace(); }
+  void Apply(ConstMatrixView x, MutableMatrixView y) const override { matrix_.Apply(x, y); }
+
+ private:
+  DenseSymmetricOperator matrix_;
+};
+
+TEST(KrylovEigensolver, RestartsWithinTheMemoryItIsGiven) {
+  const Matrix<double> matrix = RbfKernel(900, 6, 3, 3);
+  const auto dense = SolveTopEigenDense(matrix.view(), {.tau = 0.6});
+  KrylovOptions options;
+  options.largest_basis = dense->rank + 60;
+  options.name = "tiled";
+  const auto restarted = SolveTopEigenKrylov(ProductsOnly(matrix.view()), {.tau = 0.6}, options);
+  ASSERT_TRUE(dense.ok() && restarted.ok()) << restarted.status();
+  EXPECT_EQ(restarted->engine, "tiled");
+  EXPECT_NE(restarted->reason.find("restarted"), std::string::npos) << restarted->reason;
+  EXPECT_GT(restarted->products, options.largest_basis);
+  ExpectSameScores(*restarted, *dense, 1e-8);
+}
+
+TEST(KrylovEigensolver, SaysWhatToDoWhereTheRankDoesNotFitIntoMemory) {
+  const Matrix<double> matrix = RbfKernel(600, 20, 3, 4);
+  KrylovOptions options;
+  options.largest_basis = 48;
+  const auto top = SolveTopEigenKrylov(ProductsOnly(matrix.view()), {.tau = 0.9}, options);
+  EXPECT_EQ(top.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(top.status().message().find("--memory"), std::string::npos) << top.status();
+}
+
 TEST(KrylovEigensolver, HandsOverToDenseWhereTheRankIsLarge) {
   const Matrix<double> matrix = RbfKernel(300, 20, 1, 2);  // nearly the identity
   const auto top = SolveTopEigenKrylov(DenseSymmetricOperator(matrix.view()), {.tau = 0.9});

@@ -198,9 +198,9 @@ TEST_F(PoolWriterTest, AnImportThatDiedIsClearedAway) {
 }
 
 TEST_F(PoolWriterTest, TwoWritersDoNotMeet) {
-  const auto lock = FolderLock::Take(folder_.path());
+  const auto lock = FileLock::Take(folder_.path());
   ASSERT_TRUE(lock.ok());
-  EXPECT_EQ(FolderLock::Take(folder_.path()).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(FileLock::Take(folder_.path()).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(PoolWriterTest, AFlippedByteOnTheDiskIsNoticed) {

@@ -1,0 +1,45 @@
+#include "pipeline/mapped_source.h"
+
+#include <utility>
+
+#include "stages/core/status_macros.h"
+#include "storage/pool/feature_statistics.h"
+#include "storage/pool/mapped_pool.h"
+#include "storage/pool/pool_manifest.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kShareWorthMapping = 8;
+
+absl::StatusOr<ingest::Normalizer> NormalizerFrom(const storage::FeatureStatistics& statistics,
+                                                  const std::vector<ingest::NormalizeStep>& steps) {
+  std::vector<double> deviations;
+  for (std::size_t i = 0; i < statistics.features(); ++i) deviations.push_back(statistics.DeviationOf(i));
+  return ingest::Normalizer::FromStatistics(steps, statistics.means(), std::move(deviations));
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,
+                                                         const std::vector<ingest::NormalizeStep>& steps,
+                                                         std::size_t memory_bytes) {
+  if (!storage::IsPoolFolder(path)) return std::nullopt;
+  FULCRUM_ASSIGN_OR_RETURN(storage::MappedPool pool, storage::MappedPool::Open(path));
+  const std::size_t bytes =
+      sizeof(double) * static_cast<std::size_t>(pool.rows()) * static_cast<std::size_t>(pool.shape().features);
+  if (pool.shape().sparse || bytes <= memory_bytes / kShareWorthMapping) return std::nullopt;
+  FULCRUM_ASSIGN_OR_RETURN(const storage::FeatureStatistics statistics, pool.Statistics());
+  absl::StatusOr<ingest::Normalizer> normalizer = NormalizerFrom(statistics, steps);
+  // Steps in an order that needs all rows at once: then they are loaded after all.
+  if (absl::IsFailedPrecondition(normalizer.status())) return std::nullopt;
+  FULCRUM_RETURN_IF_ERROR(normalizer.status());
+  MappedSource source;
+  FULCRUM_ASSIGN_OR_RETURN(source.ids, pool.Ids());
+  FULCRUM_ASSIGN_OR_RETURN(source.features, storage::MappedFeatures::Open(pool, *std::move(normalizer)));
+  source.feature_names = statistics.names();
+  source.pool = std::move(pool);
+  return source;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,18 @@
+// How much memory a run may use where nobody said it: what the machine, or the container around us, can give.
+#pragma once
+
+#include <cstddef>
+
+#include "absl/status/statusor.h"
+#include "stages/kernel/features.h"
+
+namespace fulcrum::pipeline {
+
+/// Three quarters of the machine's memory, or of the control group's limit where that is less.
+std::size_t UsableMemoryBytes();
+
+/// What is left for the engines of `total`, once the program, the pool's features and what a round keeps of every row
+/// have had theirs. ResourceExhausted where that is nothing.
+absl::StatusOr<std::size_t> MemoryForEngines(std::size_t total, const kernel::Features& features, std::size_t labeled);
+
+}  // namespace fulcrum::pipeline

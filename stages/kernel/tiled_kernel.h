@@ -1,0 +1,51 @@
+// The kernel matrix of a set of rows that is never stored: every product computes it again, tile by tile.
+//
+// A product with a block of vectors costs m^2 / 2 kernel values, since each tile off the diagonal is used for both of
+// its halves, and memory for the rows alone. Wide blocks pay: what a tile costs is shared by all vectors of the block.
+//
+// The rows are cut into panels. In each turn every panel meets one other (the schedule of a round-robin tournament),
+// so that all tiles of a turn write to different parts of the result: threads need no locks, and sums are taken in the
+// order of the turns, whatever the number of threads. Immutable and thread-safe after construction.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "stages/core/matrix.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+#include "stages/kernel/kernel_function.h"
+#include "stages/linalg/symmetric_operator.h"
+
+namespace fulcrum::kernel {
+
+class TiledKernel final : public linalg::SymmetricOperator {
+ public:
+  /// Keeps references to `features` and `rows`, and a copy of the rows' features.
+  TiledKernel(const KernelFunction& kernel, const Features& features, std::span<const RowIndex> rows);
+
+  std::size_t size() const override { return rows_.size(); }
+  double Trace() const override { return trace_; }
+  void Apply(ConstMatrixView x, MutableMatrixView y) const override;
+
+  /// The pool's row behind each row of the matrix.
+  std::span<const RowIndex> rows() const { return rows_; }
+  /// out(i, j) = K(x_{some[i]}, x_{rows()[j]}) for any rows of the pool.
+  void WriteRows(std::span<const RowIndex> some, MutableMatrixView out) const;
+
+ private:
+  /// y += x K for what two panels have to do with each other.
+  void MultiplyPanels(std::size_t first, std::size_t second, ConstMatrixView x, MutableMatrixView y) const;
+  std::size_t panels() const;
+
+  KernelFunction kernel_;
+  const Features& features_;
+  std::span<const RowIndex> rows_;
+  std::unique_ptr<Features> gathered_;  // the features of rows_ side by side, where they can be had
+  RowList numbers_;                     // of rows_ in gathered_, else in features_
+  std::vector<double> norms_;           // squared, in the order of rows_
+  double trace_ = 0;
+};
+
+}  // namespace fulcrum::kernel

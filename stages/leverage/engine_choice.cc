@@ -1,0 +1,84 @@
+#include "stages/leverage/engine_choice.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_format.h"
+#include "stages/leverage/landmark_engine.h"
+
+namespace fulcrum::leverage {
+namespace {
+
+// What a core does in a second of useful work, whatever the engine; half of what was measured in 2020's processors.
+constexpr double kOperationsPerSecond = 15e9;
+// Longer than this nobody waits for exact scores where landmarks give nearly the same.
+constexpr double kPatienceSeconds = 300;
+// Products that the exact engines need, and how many of them a tiled pass serves.
+constexpr double kUsualProducts = 400;
+constexpr double kTiledWidth = 32;
+constexpr std::size_t kFewestTiledVectors = 192;
+
+std::size_t MatrixBytes(std::size_t rows) {
+  // Slack for newcomers, and the basis of the solver.
+  return sizeof(double) * rows * (rows + rows / 16 + 1000);
+}
+
+std::size_t TiledBytes(const ClassSize& size, std::size_t vectors) {
+  // The basis and its products; then what the solver looks at and hands over.
+  return sizeof(double) * size.rows * (size.dims + 4 * vectors);
+}
+
+double TiledSeconds(const ClassSize& size) {
+  const auto m = static_cast<double>(size.rows);
+  const double pass = m * m * (static_cast<double>(size.dims) + 2 * kTiledWidth + 16);
+  return pass * kUsualProducts / kTiledWidth / (kOperationsPerSecond * static_cast<double>(size.threads));
+}
+
+double MatrixSeconds(const ClassSize& size) {
+  const auto m = static_cast<double>(size.rows);
+  return m * m * (static_cast<double>(size.dims) + 2 * kUsualProducts) /
+         (kOperationsPerSecond * static_cast<double>(size.threads));
+}
+
+std::string Mebibytes(std::size_t bytes) {
+  return absl::StrFormat("%d MiB", bytes >> 20);
+}
+
+/// As many as the class deserves and memory allows.
+std::size_t AffordableLandmarks(const ClassSize& size, std::size_t memory) {
+  std::size_t count = DefaultLandmarks(size.rows);
+  while (count > 1 && LandmarkBytes(count, size.dims) > memory) count -= std::max<std::size_t>(1, count / 16);
+  return count;
+}
+
+EngineChoice ChooseByItself(const ClassSize& size, std::size_t memory) {
+  if (MatrixBytes(size.rows) <= memory && MatrixSeconds(size) <= kPatienceSeconds) {
+    return {"krylov", KernelForm::kMatrix, "", 0, 0};
+  }
+  const std::string without =
+      absl::StrFormat("a kernel matrix of %d rows needs %s", size.rows, Mebibytes(MatrixBytes(size.rows)));
+  if (TiledBytes(size, kFewestTiledVectors) <= memory && TiledSeconds(size) <= kPatienceSeconds) {
+    return {"tiled", KernelForm::kTiles, without + absl::StrFormat(", there are %s", Mebibytes(memory)), 0, 0};
+  }
+  return {"landmark", KernelForm::kLandmarks,
+          absl::StrFormat("%s, and recomputing it about %.0f s", without, TiledSeconds(size)), 0, 0};
+}
+
+}  // namespace
+
+absl::StatusOr<EngineChoice> ChooseEngine(const std::string& asked, const ClassSize& size) {
+  const std::size_t memory = size.memory_bytes > 0 ? size.memory_bytes : std::numeric_limits<std::size_t>::max() / 2;
+  EngineChoice choice{asked, FormOf(asked), "", 0, 0};
+  if (asked == "auto") choice = ChooseByItself(size, memory);
+  if (choice.form == KernelForm::kMatrix && MatrixBytes(size.rows) > memory) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "the %s engine keeps a kernel matrix, and that of %d rows needs %s where a class may use %s; allow more "
+        "(--memory), or let --engine auto choose one that does without",
+        asked, size.rows, Mebibytes(MatrixBytes(size.rows)), Mebibytes(memory)));
+  }
+  if (choice.form == KernelForm::kLandmarks) choice.landmarks = AffordableLandmarks(size, memory);
+  if (choice.form == KernelForm::kTiles && size.memory_bytes > 0) choice.basis_bytes = memory / 2;
+  return choice;
+}
+
+}  // namespace fulcrum::leverage

@@ -1,0 +1,86 @@
+// Leverage scores of a class of any number of rows, seen from some of them: the landmarks.
+//
+//   landmarks S, uniform over the class, by a seed            once; they stay from round to round
+//   L L' = K_SS                                               once (landmark_space.h)
+//   G = sum of c(x) c(x)', c(x) = K(S, x)      first pass     later only the rows that entered or left
+//   (landmark_gram.h) (theta, w) = top of L^-1 G L^-T, k from tau               n_s x n_s, warm from last round's l(x)
+//   = |projection c(x)|^2                 second pass    every round, since all directions move a little
+//
+// Both passes stream the rows in blocks of float32 kernel tiles; nothing of the size of the class is kept but its
+// scores. What the answer is worth is measured in every round: see LandmarkQuality. Not thread-safe; loops run in
+// parallel inside, and the result does not depend on the number of threads. Keeps a reference to the features.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+#include "stages/kernel/kernel_function.h"
+#include "stages/leverage/landmark_space.h"
+
+namespace fulcrum::leverage {
+
+struct LandmarkRequest {
+  double tau = 0.5;
+  std::uint64_t seed = 1;
+  std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks
+};
+
+/// How good the scores are.
+struct LandmarkQuality {
+  double captured_share = 0;   ///< of the class's trace: what can be seen from the landmarks at all
+  double residual = 0;         ///< |K u - theta u| / theta_1, the largest over the pairs, estimated from sampled rows
+  std::size_t sample = 0;      ///< rows of the comparison with exact scores; 0 where it was not repeated
+  double collected_share = 0;  ///< of the leverage of the exact best twentieth of the sample, what ours collects
+};
+
+struct LandmarkScores {
+  std::vector<double> scores = {};  ///< l_i in the order of the rows, not scaled
+  std::size_t rank = 0;             ///< k
+  double trace_share = 0;           ///< that the rank reaches
+  bool warm = false;                ///< G was updated, not summed afresh
+  std::size_t rows_summed = 0;      ///< rows that the first pass looked at
+  std::size_t rows_scored = 0;      ///< rows that the second pass looked at
+  double largest_change = 0;        ///< no score of the others can have moved by more since it was computed
+  LandmarkQuality quality = {};
+  std::string reason = {};
+};
+
+/// As many as pay: the sum over a large class should not take much longer than scoring it, and that over a small class
+/// may. 2,000 to 4,000, or the class where that is less.
+std::size_t DefaultLandmarks(std::size_t rows);
+/// What an engine with so many landmarks holds at most.
+std::size_t LandmarkBytes(std::size_t landmarks, std::size_t dims);
+
+class LandmarkEngine {
+ public:
+  LandmarkEngine(const kernel::KernelFunction& kernel, const kernel::Features& features);
+  ~LandmarkEngine();
+
+  /// Scores of `rows` (ascending). Remembers what makes the next call cheap.
+  absl::StatusOr<LandmarkScores> Score(std::span<const RowIndex> rows, const LandmarkRequest& request);
+
+ private:
+  struct Model;
+
+  absl::Status Begin(std::span<const RowIndex> rows, const LandmarkRequest& request);
+  /// Brings the sum up to date, by an update where that is enough.
+  void UpdateGram(std::span<const RowIndex> rows, LandmarkScores& result);
+  /// The second pass, over as many rows as must be looked at.
+  absl::Status ScoreWith(const SpanSolution& solution, std::span<const RowIndex> rows, const LandmarkRequest& request,
+                         LandmarkScores& result);
+  absl::Status CompareWithExact(std::span<const RowIndex> rows, const LandmarkRequest& request,
+                                LandmarkQuality& quality) const;
+  double TraceOf(std::span<const RowIndex> rows) const;
+
+  kernel::KernelFunction kernel_;
+  const kernel::Features& features_;
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace fulcrum::leverage

@@ -1,0 +1,67 @@
+#include "stages/leverage/landmark_sample.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "stages/core/matrix.h"
+#include "stages/core/random.h"
+#include "stages/core/status_macros.h"
+#include "stages/kernel/kernel_block.h"
+#include "stages/leverage/leverage_scores.h"
+#include "stages/linalg/symmetric_operator.h"
+#include "stages/linalg/vector_block.h"
+
+namespace fulcrum::leverage {
+namespace {
+
+constexpr std::size_t kPickedOneOf = 20;
+
+std::vector<std::size_t> BestOf(const std::vector<double>& scores, std::size_t count) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+      [&](std::size_t a, std::size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+  order.resize(count);
+  return order;
+}
+
+double SumAt(const std::vector<double>& scores, std::span<const std::size_t> positions) {
+  double sum = 0;
+  for (const std::size_t position : positions) sum += scores[position];
+  return sum;
+}
+
+}  // namespace
+
+RowList SampleRows(std::span<const RowIndex> rows, std::size_t count, std::uint64_t seed, std::uint64_t stream) {
+  RowList sample(rows.begin(), rows.end());
+  if (count >= sample.size()) return sample;
+  Random random = Random::Fork(seed, stream);
+  for (std::size_t i = 0; i < count; ++i) std::swap(sample[i], sample[i + random.Below(sample.size() - i)]);
+  sample.resize(count);
+  sample.shrink_to_fit();
+  std::sort(sample.begin(), sample.end());
+  return sample;
+}
+
+absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                                      std::span<const RowIndex> landmarks, const LandmarkSpace& space,
+                                      std::span<const RowIndex> sample, double tau) {
+  const std::size_t size = sample.size();
+  Matrix<double> exact(size, size), seen(size, landmarks.size()), projected(size, size);
+  kernel::ComputeKernelSymmetric(kernel, features, sample, exact.view());
+  kernel::ComputeKernelBlock(kernel, features, sample, landmarks, seen.view());
+  space.Whiten(seen.view());
+  // z(x)'z(y): the sample's kernel as the landmarks see it.
+  linalg::InnerProducts(seen.view(), seen.view(), projected.view());
+  FULCRUM_ASSIGN_OR_RETURN(const LeverageScores of_exact,
+                           ComputeLeverage(linalg::DenseSymmetricOperator(exact.view()), {.tau = tau}));
+  FULCRUM_ASSIGN_OR_RETURN(const LeverageScores of_seen,
+                           ComputeLeverage(linalg::DenseSymmetricOperator(projected.view()), {.tau = tau}));
+  const std::size_t count = std::max<std::size_t>(1, size / kPickedOneOf);
+  return SumAt(of_exact.scores, BestOf(of_seen.scores, count)) / SumAt(of_exact.scores, BestOf(of_exact.scores, count));
+}
+
+}  // namespace fulcrum::leverage

@@ -1,0 +1,99 @@
+#include "stages/leverage/landmark_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+#include "stages/kernel/kernel_block.h"
+#include "stages/linalg/cholesky.h"
+#include "stages/linalg/krylov_eigensolver.h"
+#include "stages/linalg/symmetric_operator.h"
+
+namespace fulcrum::leverage {
+namespace {
+
+// Added to the diagonal of the landmarks' kernel, relative to its mean. Directions with smaller eigenvalues than this
+// cannot be told from the rounding of float32 sums, and would be blown up by whitening.
+constexpr double kRidge = 1e-3;
+// What float32 leaves of a score is no better.
+constexpr double kScoreTolerance = 1e-6;
+constexpr std::size_t kRowsPerTask = 128;
+
+/// H with the trace of the class, of which the landmarks see a part.
+class SpanOperator final : public linalg::SymmetricOperator {
+ public:
+  SpanOperator(ConstMatrixView matrix, double trace) : matrix_(matrix), trace_(trace) {}
+  std::size_t size() const override { return matrix_.size(); }
+  double Trace() const override { return trace_; }
+  void Apply(ConstMatrixView x, MutableMatrixView y) const override { matrix_.Apply(x, y); }
+  double OwnTrace() const { return matrix_.Trace(); }
+
+ private:
+  linalg::DenseSymmetricOperator matrix_;
+  double trace_;
+};
+
+void TransposeInPlace(MutableMatrixView matrix) {
+  for (std::size_t i = 0; i < matrix.rows(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) std::swap(matrix(i, j), matrix(j, i));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<LandmarkSpace> LandmarkSpace::Make(const kernel::KernelFunction& kernel,
+                                                  const kernel::Features& features,
+                                                  std::span<const RowIndex> landmarks) {
+  Matrix<double> matrix(landmarks.size(), landmarks.size());
+  kernel::ComputeKernelSymmetric(kernel, features, landmarks, matrix.view());
+  double trace = 0;
+  for (std::size_t i = 0; i < matrix.rows(); ++i) trace += matrix(i, i);
+  const double ridge = kRidge * trace / static_cast<double>(matrix.rows());
+  for (std::size_t i = 0; i < matrix.rows(); ++i) matrix(i, i) += ridge;
+  LandmarkSpace space;
+  FULCRUM_ASSIGN_OR_RETURN(space.lower_, linalg::FactorCholesky(std::move(matrix)));
+  return space;
+}
+
+void LandmarkSpace::Whiten(MutableMatrixView rows) const {
+  ParallelForBlocks(rows.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    linalg::SolveLowerForRows(lower_.view(), rows.Rows(first, count));
+  });
+}
+
+Matrix<double> LandmarkSpace::Project(Matrix<double> gram) const {
+  Whiten(gram.view());
+  TransposeInPlace(gram.view());
+  Whiten(gram.view());
+  return gram;
+}
+
+absl::StatusOr<SpanSolution> LandmarkSpace::Solve(Matrix<double> gram, double trace, double tau, std::uint64_t seed,
+                                                  ConstMatrixView start) const {
+  const Matrix<double> projected = Project(std::move(gram));
+  const SpanOperator span(projected.view(), trace);
+  SpanSolution solution;
+  solution.captured_share = span.OwnTrace() / trace;
+  linalg::TopEigenRequest request;
+  request.tau = solution.captured_share >= tau ? tau : tau * solution.captured_share;
+  request.seed = seed;
+  request.score_tolerance = kScoreTolerance;
+  request.start = start;
+  linalg::KrylovOptions options;
+  options.name = "landmark";
+  FULCRUM_ASSIGN_OR_RETURN(solution.eigen, linalg::SolveTopEigenKrylov(span, request, options));
+  Matrix<double> rows = Matrix<double>::CopyOf(solution.eigen.vectors.view().Rows(0, solution.eigen.rank));
+  linalg::SolveLowerTransposedForRows(lower_.view(), rows.view());
+  solution.projection = Matrix<float>(rows.rows(), rows.cols());
+  for (std::size_t j = 0; j < rows.rows(); ++j) {
+    const double length = std::sqrt(solution.eigen.values[j]);
+    std::transform(rows.row(j).begin(), rows.row(j).end(), solution.projection.row(j).begin(),
+                   [&](double value) { return static_cast<float>(value / length); });
+  }
+  return solution;
+}
+
+}  // namespace fulcrum::leverage

@@ -1,0 +1,98 @@
+#include "stages/linalg/vector_exp.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+
+namespace fulcrum::linalg {
+namespace {
+
+/// exp(x) = 2^n exp(r), n the integer nearest to x / ln 2, so that |r| <= ln(2) / 2; ln 2 is taken off in two parts of
+/// which the first has zeros at its end, so that n times it is exact. Adding kShift leaves n in the lowest bits.
+struct DoubleExp {
+  using Bits = std::int64_t;
+  static constexpr double kSmallest = -708, kLargest = 709;
+  static constexpr double kShift = 0x1.8p52;
+  static constexpr double kLog2High = 6.93147180369123816490e-01, kLog2Low = 1.90821492927058770002e-10;
+  static constexpr int kMantissaBits = 52;
+  static constexpr Bits kExponentBias = 1023;
+
+  // Taylor's series: its next term is below a unit in the last place.
+  static double OfRemainder(double r) {
+    double p = 1.0 / 6227020800;
+    p = p * r + 1.0 / 479001600;
+    p = p * r + 1.0 / 39916800;
+    p = p * r + 1.0 / 3628800;
+    p = p * r + 1.0 / 362880;
+    p = p * r + 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    return p * r * r + r + 1;
+  }
+};
+
+struct FloatExp {
+  using Bits = std::int32_t;
+  static constexpr float kSmallest = -87, kLargest = 88;
+  static constexpr float kShift = 0x1.8p23F;
+  static constexpr float kLog2High = 0.693359375F, kLog2Low = -2.12194440e-4F;
+  static constexpr int kMantissaBits = 23;
+  static constexpr Bits kExponentBias = 127;
+
+  // The minimax polynomial of Cephes' expf (Moshier).
+  static float OfRemainder(float r) {
+    float p = 1.9875691500e-4F;
+    p = p * r + 1.3981999507e-3F;
+    p = p * r + 8.3334519073e-3F;
+    p = p * r + 4.1665795894e-2F;
+    p = p * r + 1.6666665459e-1F;
+    p = p * r + 5.0000001201e-1F;
+    return p * r * r + r + 1;
+  }
+};
+
+template <typename Method, typename T>
+T Exp(T x) {
+  constexpr T kInverseLog2 = static_cast<T>(1.4426950408889634);
+  x = std::clamp(x, Method::kSmallest, Method::kLargest);
+  const T shifted = x * kInverseLog2 + Method::kShift;
+  const T n = shifted - Method::kShift;
+  const T r = x - n * Method::kLog2High - n * Method::kLog2Low;
+  using Bits = typename Method::Bits;
+  const Bits power = (std::bit_cast<Bits>(shifted) + Method::kExponentBias) << Method::kMantissaBits;
+  return Method::OfRemainder(r) * std::bit_cast<T>(power);
+}
+
+template <typename Method, typename T>
+void ExpOfDistancesBy(T norm, std::span<const T> norms, T inverse, std::span<T> dots) {
+  assert(norms.size() == dots.size());
+  T* const values = dots.data();
+  const T* const others = norms.data();
+  for (std::size_t j = 0; j < dots.size(); ++j) {
+    values[j] = Exp<Method, T>(std::min((2 * values[j] - norm - others[j]) * inverse, T{0}));
+  }
+}
+
+}  // namespace
+
+void ExpInPlace(std::span<double> values) {
+  for (double& value : values) value = Exp<DoubleExp>(value);
+}
+void ExpInPlace(std::span<float> values) {
+  for (float& value : values) value = Exp<FloatExp>(value);
+}
+
+void ExpOfDistances(double norm, std::span<const double> norms, double inverse, std::span<double> dots) {
+  ExpOfDistancesBy<DoubleExp>(norm, norms, inverse, dots);
+}
+void ExpOfDistances(float norm, std::span<const float> norms, float inverse, std::span<float> dots) {
+  ExpOfDistancesBy<FloatExp>(norm, norms, inverse, dots);
+}
+
+}  // namespace fulcrum::linalg

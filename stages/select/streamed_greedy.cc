@@ -1,0 +1,200 @@
+#include "stages/select/streamed_greedy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+#include "stages/select/shortlist.h"
+#include "stages/select/similarity_sums.h"
+
+namespace fulcrum::select {
+namespace {
+
+constexpr std::size_t kPositionsPerBlock = 16384;
+// Enough to put the edge of a shortlist where about as many candidates are above it as are wanted.
+constexpr std::size_t kGainsSampled = 65536;
+
+double SumOfLargest(std::vector<double> values, std::size_t count) {
+  count = std::min(count, values.size());
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(count);
+  if (count < values.size()) std::nth_element(values.begin(), middle, values.end(), std::greater<>());
+  // In order, so that the sum does not depend on how the library partitions.
+  std::sort(values.begin(), middle, std::greater<>());
+  return std::accumulate(values.begin(), middle, 0.0);
+}
+
+class StreamedRun {
+ public:
+  explicit StreamedRun(const StreamedProblem& problem)
+      : problem_(problem), sums_(problem.kernel, *problem.features, problem.rows), open_(problem.rows.size(), 1) {
+    for (const std::size_t position : problem.labeled) open_[position] = 0;
+    batch_ = std::min(problem.batch, problem.rows.size() - problem.labeled.size());
+    const std::size_t capacity = problem.labeled.size() + batch_;
+    factor_ = capacity > 0 ? problem.alpha / static_cast<double>(capacity) : 0.0;
+  }
+
+  absl::StatusOr<GreedyBatch> Run() {
+    FULCRUM_RETURN_IF_ERROR(AddLabeled());
+    const double first_bound = value_ + SumOfLargest(OpenGains(), batch_);
+    while (result_.positions.size() < batch_) {
+      ChooseFromShortlist();
+      FULCRUM_RETURN_IF_ERROR(ShowPendingToAll());
+      ++result_.evaluations;
+    }
+    result_.value = value_;
+    FULCRUM_ASSIGN_OR_RETURN(const double tangent_bound, TangentBound());
+    result_.upper_bound = std::max(value_, std::min(first_bound, tangent_bound));
+    return std::move(result_);
+  }
+
+ private:
+  double GainOf(std::size_t position) const {
+    return std::fma(-factor_, sums_.values()[position], problem_.scores[position] + 1);
+  }
+  double OwnSimilarity(std::size_t position) const {
+    return kernel::KernelDiagonal(problem_.kernel, problem_.features->squared_norms()[problem_.rows[position]]);
+  }
+
+  absl::Status AddLabeled() {
+    RowList rows;
+    for (const std::size_t position : problem_.labeled) rows.push_back(problem_.rows[position]);
+    std::sort(rows.begin(), rows.end());
+    FULCRUM_RETURN_IF_ERROR(sums_.Add(rows));
+    double twice_the_pairs = 0;
+    for (const std::size_t position : problem_.labeled) {
+      twice_the_pairs += sums_.values()[position] - OwnSimilarity(position);
+      value_ += problem_.scores[position] + 1;
+    }
+    value_ -= factor_ * twice_the_pairs / 2;
+    return absl::OkStatus();
+  }
+
+  std::vector<double> OpenGains() const {
+    std::vector<double> gains;
+    for (std::size_t position = 0; position < open_.size(); ++position) {
+      if (open_[position]) gains.push_back(GainOf(position));
+    }
+    return gains;
+  }
+
+  /// About as many gains are above it as the shortlist should have; from a sample at even distances.
+  double EdgeOfShortlist() const {
+    const std::size_t stride = std::max<std::size_t>(1, open_.size() / kGainsSampled);
+    std::vector<double> sample;
+    for (std::size_t position = 0; position < open_.size(); position += stride) {
+      if (open_[position]) sample.push_back(GainOf(position));
+    }
+    const std::size_t wanted = problem_.shortlist / stride;
+    if (wanted >= sample.size()) return -std::numeric_limits<double>::infinity();
+    std::nth_element(sample.begin(), sample.begin() + static_cast<std::ptrdiff_t>(wanted), sample.end(),
+                     std::greater<>());
+    return sample[wanted];
+  }
+
+  /// Those whose gain is above `edge`.
+  std::vector<Shortlist::Member> MembersAbove(double edge) const {
+    std::vector<std::vector<Shortlist::Member>> of_block(open_.size() / kPositionsPerBlock + 1);
+    ParallelForBlocks(open_.size(), kPositionsPerBlock, [&](std::size_t first, std::size_t count) {
+      for (std::size_t position = first; position < first + count; ++position) {
+        if (!open_[position] || !(GainOf(position) > edge)) continue;
+        of_block[first / kPositionsPerBlock].push_back(MemberAt(position));
+      }
+    });
+    std::vector<Shortlist::Member> members;
+    for (const auto& some : of_block) members.insert(members.end(), some.begin(), some.end());
+    return members;
+  }
+
+  Shortlist::Member MemberAt(std::size_t position) const {
+    return {position, problem_.rows[position], problem_.scores[position], sums_.values()[position]};
+  }
+
+  std::size_t BestOfAll() const {
+    std::size_t best = open_.size();
+    for (std::size_t position = 0; position < open_.size(); ++position) {
+      if (!open_[position]) continue;
+      const bool better = best == open_.size() || GainOf(position) > GainOf(best) ||
+                          (GainOf(position) == GainOf(best) && problem_.rows[position] < problem_.rows[best]);
+      if (better) best = position;
+    }
+    return best;
+  }
+
+  void ChooseFromShortlist() {
+    double edge = EdgeOfShortlist();
+    std::vector<Shortlist::Member> members = MembersAbove(edge);
+    if (members.empty()) {
+      // More candidates share the largest gain than fit into a shortlist; one pick will tell them apart.
+      edge = -std::numeric_limits<double>::infinity();
+      members.push_back(MemberAt(BestOfAll()));
+    }
+    Shortlist shortlist(problem_.kernel, *problem_.features, std::move(members), factor_);
+    // Nobody outside can have a gain above the edge; one that equals it could still win by its row.
+    while (result_.positions.size() < batch_ && shortlist.best() && shortlist.best()->gain > edge) {
+      Note(shortlist.member(shortlist.best()->index), shortlist.best()->gain);
+      shortlist.Choose();
+    }
+  }
+
+  void Note(const Shortlist::Member& member, double gain) {
+    // A shortlist's sums and everyone's round differently in float32, which must not make a gain rise.
+    if (!result_.gains.empty()) gain = std::min(gain, result_.gains.back());
+    value_ += gain;
+    open_[member.position] = 0;
+    pending_.push_back(member.row);
+    result_.positions.push_back(member.position);
+    result_.gains.push_back(gain);
+  }
+
+  absl::Status ShowPendingToAll() {
+    if (factor_ > 0) FULCRUM_RETURN_IF_ERROR(sums_.Add(pending_));
+    pending_.clear();
+    return absl::OkStatus();
+  }
+
+  /// 1_S' K 1_S of the picks among themselves.
+  absl::StatusOr<double> PairsOfPicks() const {
+    RowList picks;
+    for (const std::size_t position : result_.positions) picks.push_back(problem_.rows[position]);
+    SimilaritySums among_picks(problem_.kernel, *problem_.features, picks);
+    FULCRUM_RETURN_IF_ERROR(among_picks.Add(picks));
+    return std::accumulate(among_picks.values().begin(), among_picks.values().end(), 0.0);
+  }
+
+  /// submodular_greedy.h has the inequality; all sums have seen all picks here.
+  absl::StatusOr<double> TangentBound() const {
+    FULCRUM_ASSIGN_OR_RETURN(const double pairs, PairsOfPicks());
+    const double gained = std::accumulate(result_.gains.begin(), result_.gains.end(), 0.0);
+    std::vector<double> terms;
+    for (std::size_t position = 0; position < open_.size(); ++position) {
+      if (open_[position]) terms.push_back(GainOf(position) + 0.5 * factor_ * OwnSimilarity(position));
+    }
+    for (const std::size_t position : result_.positions) {
+      terms.push_back(GainOf(position) + 0.5 * factor_ * OwnSimilarity(position));
+    }
+    return value_ - gained + 0.5 * factor_ * pairs + SumOfLargest(std::move(terms), batch_);
+  }
+
+  const StreamedProblem& problem_;
+  SimilaritySums sums_;
+  std::vector<std::uint8_t> open_;  // by position: unlabeled and not chosen
+  std::size_t batch_ = 0;
+  double factor_ = 0;  // alpha / M
+  double value_ = 0;
+  RowList pending_;  // chosen from the shortlist, and not yet in sums_
+  GreedyBatch result_;
+};
+
+}  // namespace
+
+absl::StatusOr<GreedyBatch> MaximizeStreamed(const StreamedProblem& problem) {
+  return StreamedRun(problem).Run();
+}
+
+}  // namespace fulcrum::select

@@ -1,0 +1,117 @@
+#include "storage/pool/mapped_features.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "arrow/record_batch.h"
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+#include "stages/linalg/blas.h"
+#include "storage/pool/block_features.h"
+
+namespace fulcrum::storage {
+namespace {
+
+constexpr std::size_t kRowsPerTask = 512;
+// Given back once so much may have been touched.
+constexpr std::size_t kMostTouchedBytes = std::size_t{64} << 20;
+constexpr std::size_t kPageBytes = 4096;
+
+}  // namespace
+
+MappedFeatures::MappedFeatures(ingest::Normalizer normalizer, std::size_t dims)
+    : normalizer_(std::move(normalizer)), dims_(dims) {}
+
+absl::StatusOr<std::unique_ptr<MappedFeatures>> MappedFeatures::Open(const MappedPool& pool,
+                                                                     ingest::Normalizer normalizer) {
+  if (pool.shape().sparse) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the pool '", pool.folder(), "' is sparse; its rows must be loaded"));
+  }
+  std::unique_ptr<MappedFeatures> features(
+      new MappedFeatures(std::move(normalizer), static_cast<std::size_t>(pool.shape().features)));
+  for (std::size_t i = 0; i < pool.blocks(); ++i) {
+    FULCRUM_ASSIGN_OR_RETURN(auto batch, pool.Block(i));
+    const MatrixView<const float> values = DenseRows(*batch, pool.shape());
+    features->first_rows_.push_back(features->first_rows_.back() + values.rows());
+    features->blocks_.push_back({std::move(batch), values});
+  }
+  features->squared_norms_.resize(features->first_rows_.back());
+  ParallelForBlocks(features->rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    RowList rows(count);
+    std::iota(rows.begin(), rows.end(), static_cast<RowIndex>(first));
+    Matrix<double> values(count, features->dims());
+    features->CopyNormalized(rows, values.view());
+    for (std::size_t i = 0; i < count; ++i) {
+      features->squared_norms_[first + i] = linalg::Dot(values.row(i), values.row(i));
+    }
+  });
+  return features;
+}
+
+const float* MappedFeatures::RowAt(RowIndex row) const {
+  const auto after = std::upper_bound(first_rows_.begin(), first_rows_.end(), std::size_t{row});
+  const auto block = static_cast<std::size_t>(after - first_rows_.begin()) - 1;
+  return blocks_[block].values.row(row - first_rows_[block]).data();
+}
+
+void MappedFeatures::CopyNormalized(std::span<const RowIndex> rows, MutableMatrixView out) const {
+  for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(RowAt(rows[i]), dims_, out.row(i).data());
+  normalizer_.Apply(out);
+  NoteTouched(rows.size());
+}
+
+void MappedFeatures::NoteTouched(std::size_t rows) const {
+  // Rows may lie far apart, each on a page of its own.
+  const std::size_t bytes = rows * std::max(dims_ * sizeof(float), std::size_t{256});
+  if (touched_bytes_.fetch_add(bytes) + bytes < kMostTouchedBytes) return;
+  touched_bytes_ = 0;
+  GiveBackPages();
+}
+
+void MappedFeatures::GiveBackPages() const {
+  for (const Block& block : blocks_) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(block.values.data()) / kPageBytes * kPageBytes;
+    const auto end = reinterpret_cast<std::uintptr_t>(block.values.data() + block.values.rows() * dims_);
+    // The mapping is shared and read-only: what another thread still reads comes back by itself. No harm if it fails.
+    (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+}
+
+bool MappedFeatures::CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const {
+  Matrix<double> values(rows.size(), dims_);
+  CopyNormalized(rows, values.view());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::transform(values.row(i).begin(), values.row(i).end(), out.row(i).begin(),
+                   [](double value) { return static_cast<float>(value); });
+  }
+  return true;
+}
+
+std::unique_ptr<kernel::Features> MappedFeatures::Gather(std::span<const RowIndex> rows) const {
+  Matrix<double> gathered(rows.size(), dims_);
+  ParallelForBlocks(rows.size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    CopyNormalized(rows.subspan(first, count), gathered.view().Rows(first, count));
+  });
+  return std::make_unique<kernel::DenseFeatures>(std::move(gathered));
+}
+
+void MappedFeatures::DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
+                              MutableMatrixView out) const {
+  const auto& mapped = static_cast<const MappedFeatures&>(other);
+  assert(mapped.dims() == dims());
+  Matrix<double> left(a.size(), dims_), right(b.size(), dims_);
+  CopyNormalized(a, left.view());
+  mapped.CopyNormalized(b, right.view());
+  linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0, std::as_const(left).view(),
+               std::as_const(right).view(), 0.0, out);
+}
+
+}  // namespace fulcrum::storage

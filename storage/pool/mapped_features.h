@@ -1,0 +1,60 @@
+// The features of an imported pool as the kernels read them, left on the disk.
+//
+// Rows are float32 in the mapping; they are normalised each time they are copied out, a few hundred at a time, so that
+// a pool larger than memory costs eight bytes a row (its squared norms). Pages of the mapping count as this process's
+// memory once they are touched, so they are given back every so often: the disk's cache keeps them where there is room.
+//
+// Immutable and thread-safe after Open. Dense pools only.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "arrow/type_fwd.h"
+#include "stages/core/matrix.h"
+#include "stages/ingest/normalize.h"
+#include "stages/kernel/features.h"
+#include "storage/pool/mapped_pool.h"
+
+namespace fulcrum::storage {
+
+class MappedFeatures final : public kernel::Features {
+ public:
+  /// Reads every row once, for the norms; compares no checksums (MappedPool::Verify does). InvalidArgument for a sparse
+  /// pool. The mapping stays alive as long as this does.
+  static absl::StatusOr<std::unique_ptr<MappedFeatures>> Open(const MappedPool& pool, ingest::Normalizer normalizer);
+
+  std::size_t dims() const override { return dims_; }
+  void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
+                MutableMatrixView out) const override;
+  std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override;
+  bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;
+  bool prefers_float() const override { return true; }
+
+  const ingest::Normalizer& normalizer() const { return normalizer_; }
+
+ private:
+  struct Block {
+    std::shared_ptr<arrow::RecordBatch> batch;
+    MatrixView<const float> values;
+  };
+
+  MappedFeatures(ingest::Normalizer normalizer, std::size_t dims);
+  /// The named rows, normalised, in double precision.
+  void CopyNormalized(std::span<const RowIndex> rows, MutableMatrixView out) const;
+  const float* RowAt(RowIndex row) const;
+  void NoteTouched(std::size_t rows) const;
+  void GiveBackPages() const;
+
+  ingest::Normalizer normalizer_;
+  std::size_t dims_;
+  std::vector<Block> blocks_;
+  std::vector<std::size_t> first_rows_ = {0};  // by block, and one more
+  mutable std::atomic<std::size_t> touched_bytes_ = 0;
+};
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,127 @@
+// Whole rounds over a pool that stays on the disk: the first, and a warm one after its batch was labeled.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "arrow/api.h"
+#include "pipeline/memory_budget.h"
+#include "pipeline/round.h"
+#include "stages/linalg/blas.h"
+#include "storage/pool/mapped_features.h"
+#include "storage/pool/pool_writer.h"
+#include "tests/benchmarks/large_sections.h"
+#include "tests/benchmarks/ratio_report.h"
+#include "tests/support/temporary_directory.h"
+
+namespace fulcrum::benchmarks {
+namespace {
+
+constexpr std::size_t kDims = 64;
+constexpr std::size_t kLatent = 12;
+constexpr std::size_t kRowsPerBlock = 16384;
+constexpr std::size_t kBatch = 1000;
+constexpr std::size_t kLabelsAtStart = 1000;
+constexpr std::size_t kMemory = std::size_t{2} << 30;
+
+template <typename T>
+T Must(absl::StatusOr<T> value) {
+  if (value.ok()) return *std::move(value);
+  std::fprintf(stderr, "%s\n", std::string(value.status().message()).c_str());
+  std::exit(1);
+}
+void Must(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  std::exit(1);
+}
+
+std::shared_ptr<arrow::RecordBatch> AsBatch(ConstMatrixView rows) {
+  arrow::FloatBuilder values;
+  for (std::size_t i = 0; i < rows.rows(); ++i) {
+    for (const double value : rows.row(i)) (void)values.Append(static_cast<float>(value));
+  }
+  const auto lists =
+      arrow::FixedSizeListArray::FromArrays(values.Finish().ValueOrDie(), static_cast<int>(kDims)).ValueOrDie();
+  return arrow::RecordBatch::Make(arrow::schema({arrow::field("e", lists->type())}),
+                                  static_cast<std::int64_t>(rows.rows()), {lists});
+}
+
+/// Writes the pool; returns each row's true class, the side of a plane it is on.
+std::vector<ClassIndex> WritePool(const std::string& folder, std::size_t rows) {
+  std::vector<ClassIndex> truth;
+  std::unique_ptr<storage::PoolWriter> writer;
+  for (std::size_t first = 0; first < rows; first += kRowsPerBlock) {
+    const std::size_t count = std::min(kRowsPerBlock, rows - first);
+    // The map from latent dimensions is the seed's, the rows are the block's.
+    const Matrix<double> block = EmbeddingLikeRows(count, kDims, kLatent, 5, first);
+    for (std::size_t i = 0; i < count; ++i) truth.push_back(block(i, 0) + 0.5 * block(i, 1) > 0 ? 1 : 0);
+    const auto batch = AsBatch(block.view());
+    auto roles = Must(ingest::AssignRoles(*batch->schema(), {}, "benchmark"));
+    ingest::SettleWidths(*batch, roles);
+    if (!writer) writer = Must(storage::PoolWriter::Open(folder, storage::ShapeFor(roles), roles.FeatureNames()));
+    Must(writer->Append(Must(storage::BuildBlock(*batch, roles, {})), [](std::uint64_t) { return "benchmark"; }));
+  }
+  Must(writer->Commit(0));
+  return truth;
+}
+
+void PrintRound(const char* name, const pipeline::RoundResult& result, double seconds) {
+  std::printf("  %s: %.1f s;", name, seconds);
+  for (const pipeline::StageSeconds& stage : result.seconds)
+    std::printf(" %s %.1f", stage.stage.c_str(), stage.seconds);
+  std::printf("\n");
+  for (const pipeline::ClassReport& report : result.classes) {
+    std::printf("    %zu rows, k %zu, %s: %s\n", report.rows, report.rank, report.engine.c_str(),
+                report.reason.c_str());
+  }
+}
+
+/// Seconds of the first round.
+double MeasureRounds(std::size_t rows) {
+  std::printf("\nRounds over %zu x %zu on the disk, batch %zu, within %zu MiB\n", rows, kDims, kBatch, kMemory >> 20);
+  const testing::TemporaryDirectory folder;
+  const std::vector<ClassIndex> truth = WritePool(folder.File("pool"), rows);
+  const auto start = std::chrono::steady_clock::now();
+  const auto features = Must(storage::MappedFeatures::Open(Must(storage::MappedPool::Open(folder.File("pool"))),
+                                                           Must(ingest::Normalizer::FromStatistics({}, {}, {}))));
+  const auto seconds_since = [](std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  std::vector<ClassIndex> labels(rows, kUnlabeled);
+  for (std::size_t i = 0; i < kLabelsAtStart; ++i)
+    labels[i * (rows / kLabelsAtStart)] = truth[i * (rows / kLabelsAtStart)];
+  pipeline::RoundSpec spec;
+  spec.strategy = "dbalevs";
+  spec.batch = kBatch;
+  spec.tau = 0.55;
+  spec.memory_bytes = Must(pipeline::MemoryForEngines(kMemory, *features, kLabelsAtStart));
+  pipeline::RoundRunner runner(spec, *features);
+  const auto input = [&] { return pipeline::RoundInput{.class_count = 2, .labels = labels, .predictions = {}}; };
+  const pipeline::RoundResult first = Must(runner.Run(input()));
+  const double first_seconds = seconds_since(start);
+  PrintRound("first round, with opening the pool", first, first_seconds);
+  for (const select::Pick& pick : first.selection.picks) labels[pick.row] = truth[pick.row];
+  const auto second_start = std::chrono::steady_clock::now();
+  const pipeline::RoundResult second = Must(runner.Run(input()));
+  const double second_seconds = seconds_since(second_start);
+  PrintRound("second round, after its batch was labeled", second, second_seconds);
+  if (rows <= 1000000) PrintAtMost("first round", first_seconds, 180, "s");
+  PrintAtLeast("a warm round is faster by", first_seconds / second_seconds, 4);
+  PrintAtMost("peak memory of the process", PeakMebibytes(), 2048, "MiB");
+  return first_seconds;
+}
+
+}  // namespace
+
+void MeasureMillionRows() {
+  MeasureRounds(1000000);
+}
+
+void MeasureTenMillionRows() {
+  MeasureRounds(10000000);
+}
+
+}  // namespace fulcrum::benchmarks

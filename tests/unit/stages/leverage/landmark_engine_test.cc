@@ -1,0 +1,145 @@
+#include "stages/leverage/landmark_engine.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "gtest/gtest.h"
+#include "stages/leverage/leverage_scores.h"
+#include "stages/linalg/symmetric_operator.h"
+#include "tbb/global_control.h"
+#include "tests/support/matrices.h"
+
+namespace fulcrum::leverage {
+namespace {
+
+constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 4};
+constexpr std::size_t kRows = 1500;
+
+class LandmarkEngineTest : public ::testing::Test {
+ protected:
+  /// `count` rows of the pool, every other one from `first` on.
+  static RowList Rows(std::size_t count, std::size_t first = 0) {
+    RowList rows(count);
+    for (std::size_t i = 0; i < count; ++i) rows[i] = static_cast<RowIndex>(first + 2 * i);
+    return rows;
+  }
+  LeverageScores Exact(std::span<const RowIndex> rows) const {
+    Matrix<double> own(rows.size(), points_.cols());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::copy_n(points_.row(rows[i]).data(), points_.cols(), own.row(i).data());
+    }
+    const Matrix<double> kernel = testing::NaiveKernel(kRbf, own.view(), own.view());
+    return *ComputeLeverage(linalg::DenseSymmetricOperator(kernel.view()), {.tau = 0.6});
+  }
+  LandmarkScores Score(LandmarkEngine& engine, std::span<const RowIndex> rows, std::size_t landmarks) const {
+    auto scores = engine.Score(rows, {.tau = 0.6, .landmarks = landmarks});
+    EXPECT_TRUE(scores.ok()) << scores.status();
+    return *std::move(scores);
+  }
+  static double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+    return largest;
+  }
+
+  Matrix<double> points_ = testing::RandomMatrix(2 * kRows + 400, 5, 1);
+  kernel::DenseFeatures features_{points_.Clone()};
+};
+
+TEST_F(LandmarkEngineTest, ComesNearTheExactScoresWithAThirdOfTheRows) {
+  const RowList rows = Rows(kRows);
+  LandmarkEngine engine(kRbf, features_);
+  const LandmarkScores scored = Score(engine, rows, 500);
+  const LeverageScores exact = Exact(rows);
+  EXPECT_EQ(scored.rank, exact.eigen.rank);
+  EXPECT_NEAR(std::accumulate(scored.scores.begin(), scored.scores.end(), 0.0), static_cast<double>(scored.rank),
+              1e-3 * static_cast<double>(scored.rank));
+  const double mean = static_cast<double>(scored.rank) / kRows;
+  EXPECT_LT(LargestDifference(scored.scores, exact.scores), 0.05 * mean);
+  EXPECT_NEAR(scored.trace_share, exact.eigen.trace_share, 1e-3);
+  EXPECT_GT(scored.quality.captured_share, 0.95);
+  EXPECT_LT(scored.quality.residual, 1e-3);
+  EXPECT_GT(scored.quality.collected_share, 0.99);
+  EXPECT_FALSE(scored.warm);
+}
+
+TEST_F(LandmarkEngineTest, FewLandmarksSayThatTheyAreNotGood) {
+  const RowList rows = Rows(kRows);
+  LandmarkEngine many(kRbf, features_), few(kRbf, features_);
+  const LandmarkScores good = Score(many, rows, 500), poor = Score(few, rows, 12);
+  EXPECT_LT(poor.quality.captured_share, good.quality.captured_share);
+  EXPECT_GT(poor.quality.residual, 10 * good.quality.residual);
+  EXPECT_LT(poor.quality.collected_share, good.quality.collected_share);
+}
+
+TEST_F(LandmarkEngineTest, AnUpdateEqualsASumOverAllRows) {
+  LandmarkEngine updated(kRbf, features_);
+  Score(updated, Rows(kRows), 400);
+  // A hundred rows leave, a hundred others enter.
+  RowList rows = Rows(kRows - 100, 200);
+  for (const RowIndex row : Rows(100, 1)) rows.push_back(row);
+  std::sort(rows.begin(), rows.end());
+  const LandmarkScores second = Score(updated, rows, 400);
+  EXPECT_TRUE(second.warm);
+  EXPECT_EQ(second.rows_summed, 200u);
+  const LeverageScores exact = Exact(rows);
+  EXPECT_EQ(second.rank, exact.eigen.rank);
+  EXPECT_LT(LargestDifference(second.scores, exact.scores), 0.08 * static_cast<double>(second.rank) / kRows);
+}
+
+TEST_F(LandmarkEngineTest, ScoresOnlyWhoEnteredWhereTheOthersCannotHaveMoved) {
+  LandmarkEngine engine(kRbf, features_);
+  const RowList rows = Rows(kRows);
+  const LandmarkScores first = Score(engine, rows, 300);
+  EXPECT_EQ(first.rows_scored, kRows);
+  const LandmarkScores same = Score(engine, rows, 300);
+  EXPECT_EQ(same.rows_scored, 0u) << "nothing changed, so nothing can have moved";
+  EXPECT_EQ(same.scores, first.scores);
+  EXPECT_EQ(same.quality.residual, first.quality.residual);
+  EXPECT_NE(same.reason.find("cannot have moved"), std::string::npos) << same.reason;
+  // A third of the class leaves: bounds prove nothing any more.
+  const LandmarkScores other = Score(engine, Rows(kRows - 400), 300);
+  EXPECT_TRUE(other.warm);
+  EXPECT_EQ(other.rows_scored, kRows - 400);
+}
+
+TEST_F(LandmarkEngineTest, SumsAfreshWhereMostRowsChanged) {
+  LandmarkEngine engine(kRbf, features_);
+  Score(engine, Rows(kRows), 300);
+  const LandmarkScores second = Score(engine, Rows(kRows, 1), 300);
+  EXPECT_FALSE(second.warm);
+  EXPECT_EQ(second.rows_summed, kRows);
+}
+
+TEST_F(LandmarkEngineTest, IsTheSameBitForBitOnAnyNumberOfThreads) {
+  const RowList rows = Rows(kRows);
+  LandmarkEngine many(kRbf, features_), one(kRbf, features_);
+  const LandmarkScores with_all = Score(many, rows, 300);
+  const tbb::global_control control(tbb::global_control::max_allowed_parallelism, 1);
+  const LandmarkScores with_one = Score(one, rows, 300);
+  EXPECT_EQ(with_all.scores, with_one.scores);
+  EXPECT_EQ(with_all.quality.residual, with_one.quality.residual);
+}
+
+TEST_F(LandmarkEngineTest, WhereTauIsOutOfSightTheRankCountsWhatIsInSight) {
+  // Nearly the identity: sixty landmarks see sixty of fifteen hundred directions.
+  const kernel::KernelFunction narrow{.type = kernel::KernelType::kRbf, .sigma = 0.2};
+  LandmarkEngine engine(narrow, features_);
+  const auto scored = engine.Score(Rows(kRows), {.tau = 0.6, .landmarks = 60});
+  ASSERT_TRUE(scored.ok()) << scored.status();
+  EXPECT_LT(scored->quality.captured_share, 0.2);
+  EXPECT_LE(scored->rank, 60u);
+  EXPECT_GE(scored->trace_share, 0.6 * scored->quality.captured_share * 0.999);
+}
+
+TEST_F(LandmarkEngineTest, AllRowsAsLandmarksAreExactUpToTheRidge) {
+  const RowList rows = Rows(400);
+  LandmarkEngine engine(kRbf, features_);
+  const LandmarkScores scored = Score(engine, rows, 400);
+  const LeverageScores exact = Exact(rows);
+  EXPECT_EQ(scored.rank, exact.eigen.rank);
+  EXPECT_LT(LargestDifference(scored.scores, exact.scores), 0.01 * static_cast<double>(exact.eigen.rank) / 400);
+}
+
+}  // namespace
+}  // namespace fulcrum::leverage
