@@ -55,7 +55,7 @@ absl::Status CheckDoor(const DaemonOptions& options) {
   return absl::OkStatus();
 }
 
-/// gRPC 1.51 stops accepting for good once the process has run out of file descriptors, so there had better be many.
+/// Connections and databases take file descriptors; the usual limit of 1024 is for programs with a few.
 void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -156,7 +156,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   if (it.options.ask_for_tokens) {
     FULCRUM_ASSIGN_OR_RETURN(it.tokens, TokenBook::Open(it.options.data_folder));
   }
-  it.gatekeeper = std::make_unique<Gatekeeper>(it.tokens.get());
+  it.gatekeeper = std::make_unique<Gatekeeper>(it.tokens.get(), it.options.rate);
   it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
   std::vector<RegisteredService> services;
   services.push_back(

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/grpc_server.h"
 #include "pipeline/operation/watch_options.h"
+#include "pipeline/services/rate_limits.h"
 
 namespace fulcrum::pipeline {
 
@@ -18,8 +19,9 @@ struct DaemonOptions {
   std::string data_folder = {};  ///< campaigns and tokens; made where it is absent
   std::string pool_root = ".";   ///< pools are read from this folder and no other
   GrpcServerOptions server = {};
-  std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: no limit but the machine's
+  std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: the machine's limit only
   bool ask_for_tokens = true;     ///< off only on loopback
+  RateLimit rate = {.calls_a_second = 1000, .burst = 2000};  ///< of one token
   std::chrono::milliseconds stop_time{20'000};
   WatchOptions watch = {};
 };

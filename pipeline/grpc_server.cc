@@ -5,6 +5,7 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -13,6 +14,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/connection_listener.h"
+#include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -40,15 +43,18 @@ void EnableHealthChecks() {
   std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
 }
 
-/// How often the files are looked at.
-constexpr unsigned int kCertificateSeconds = 10;
+// For all that is no connection: databases, logs, models, pools.
+constexpr std::size_t kOtherFiles = 256;
+constexpr int kKeepaliveTime = 60'000;
+constexpr int kKeepaliveTimeout = 20'000;
 
 std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const GrpcServerOptions& options) {
   if (options.tls_certificate.empty()) return grpc::InsecureServerCredentials();
   namespace tls = grpc::experimental;
   const bool ask_clients = !options.tls_client_authorities.empty();
   const auto files = std::make_shared<tls::FileWatcherCertificateProvider>(
-      options.tls_key, options.tls_certificate, options.tls_client_authorities, kCertificateSeconds);
+      options.tls_key, options.tls_certificate, options.tls_client_authorities,
+      static_cast<unsigned int>(options.tls_check_time.count()));
   tls::TlsServerCredentialsOptions credentials(files);
   credentials.watch_identity_key_cert_pairs();
   if (ask_clients) {
@@ -63,8 +69,24 @@ void ApplyLimits(const GrpcServerOptions& options, grpc::ServerBuilder& builder)
   builder.SetMaxSendMessageSize(options.max_message_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, static_cast<int>(options.handshake_timeout.count()));
-  // Without it two servers could listen on one port, and each would get half of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A client whose machine has gone would hold its streams for ever.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTime);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeout);
+}
+
+std::size_t MostConnections(const GrpcServerOptions& options) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return options.max_connections;
+  const std::size_t files = limit.rlim_cur;
+  return std::min(options.max_connections, files > 2 * kOtherFiles ? files - kOtherFiles : files / 2);
+}
+
+/// gRPC serves the connections that our listener hands it.
+void HandOn(grpc::experimental::ExternalConnectionAcceptor& acceptor, int listening, int connection) {
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+  parameters.listener_fd = listening;
+  parameters.fd = connection;
+  acceptor.HandleNewConnection(&parameters);
 }
 
 }  // namespace
@@ -73,7 +95,9 @@ void ApplyLimits(const GrpcServerOptions& options, grpc::ServerBuilder& builder)
 struct GrpcServer::Running {
   std::chrono::milliseconds cancellation_time{0};
   std::vector<RegisteredService> services;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<ConnectionListener> listener;
 
   std::mutex mutex;
   std::condition_variable stopped_changed;
@@ -106,22 +130,24 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOp
   running->services = std::move(services);
   running->cancellation_time = options.cancellation_time;
 
+  FULCRUM_ASSIGN_OR_RETURN(running->listener, ConnectionListener::Open(options.address, MostConnections(options)));
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(options.address, CredentialsOf(options), &port);
+  running->acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, CredentialsOf(options));
   ApplyLimits(options, builder);
   builder.SetOption(std::make_unique<ReflectionOption>(options.reflection));
   for (const RegisteredService& registered : running->services) builder.RegisterService(registered.service.get());
   running->server = builder.BuildAndStart();
   if (running->server == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address,
-                                               ": check that the address is one of this machine's and that no other "
-                                               "process has the port (ss -ltnp shows which)."));
+    return absl::UnavailableError("gRPC cannot serve; its own messages, on standard error, say why.");
   }
-  std::unique_ptr<GrpcServer> server(new GrpcServer(running, port));
+  std::unique_ptr<GrpcServer> server(new GrpcServer(running, running->listener->port()));
   for (const RegisteredService& registered : running->services) {
     running->server->GetHealthCheckService()->SetServingStatus(registered.name, true);
   }
+  running->listener->Start([acceptor = running->acceptor.get()](int listening, int connection) {
+    HandOn(*acceptor, listening, connection);
+  });
   return server;
 }
 
@@ -142,6 +168,7 @@ absl::Status GrpcServer::Stop(std::chrono::milliseconds grace) {
   if (!std::exchange(running_->stopping, true)) {
     // Final: after it nothing can be reported as serving again.
     running_->server->GetHealthCheckService()->Shutdown();
+    running_->listener->Stop();
     running_->shutdown = std::thread([running = running_, grace] { running->ShutDown(grace); });
   }
   const std::chrono::milliseconds limit = grace + running_->cancellation_time;

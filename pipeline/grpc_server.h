@@ -29,6 +29,8 @@ struct GrpcServerOptions {
   int max_message_bytes = 4 * 1024 * 1024;
   /// On one connection; more wait. gRPC's own default is no limit.
   int max_concurrent_streams = 100;
+  /// More are turned away; fewer where the process may not have that many files.
+  std::size_t max_connections = 10'000;
   /// A connection that has not introduced itself by then is closed, so half-open ones do not pile up.
   std::chrono::milliseconds handshake_timeout{10'000};
   /// Files with the server's certificate chain and key; both or none. Read again when they change.
@@ -36,6 +38,8 @@ struct GrpcServerOptions {
   std::string tls_key = {};
   /// File with the authorities whose certificates clients must show; empty: clients need none.
   std::string tls_client_authorities = {};
+  /// How often those files are looked at.
+  std::chrono::seconds tls_check_time{10};
   /// How long a call gets to end after Stop has cancelled it.
   std::chrono::milliseconds cancellation_time{2'000};
 };

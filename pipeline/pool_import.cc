@@ -101,7 +101,7 @@ absl::Status RunImport(const ImportOptions& options, const ingest::ColumnRoles& 
 
 }  // namespace
 
-absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options) {
+absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options, storage::KnownRows known) {
   auto opened = ingest::OpenSources(options.sources, options.columns, LimitsFor(options));
   if (!opened.ok()) return Explained(opened.status(), options);
   const std::unique_ptr<ingest::TableSource> source = *std::move(opened);
@@ -117,13 +117,18 @@ absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options) {
   if (!roles.sparse() && roles.width() == 0) {
     return absl::DataLossError(absl::StrCat(source->path(), ": its lists are empty; nothing can be told apart"));
   }
+  if (options.check_shape) {
+    FULCRUM_RETURN_IF_ERROR(options.check_shape(storage::ShapeFor(roles), roles.FeatureNames()));
+  }
   const auto durability = options.wait_for_disk ? Durability::kAgainstPowerLoss : Durability::kAgainstKill;
   FULCRUM_ASSIGN_OR_RETURN(const auto writer, storage::PoolWriter::Open(options.folder, storage::ShapeFor(roles),
                                                                         roles.FeatureNames(), durability));
+  writer->AddKnown(std::move(known));
   const absl::Status ran = RunImport(options, roles, **std::move(first), reader, *writer);
   if (!ran.ok()) return Explained(ran, options);
-  FULCRUM_RETURN_IF_ERROR(writer->Commit(options.max_rejected_share));
-  return ImportResult{writer->counts(), writer->manifest()};
+  const bool nothing_to_keep = options.may_add_nothing && writer->counts().added == 0;
+  if (!nothing_to_keep) FULCRUM_RETURN_IF_ERROR(writer->Commit(options.max_rejected_share));
+  return ImportResult{writer->counts(), writer->manifest(), writer->rejected_examples()};
 }
 
 }  // namespace fulcrum::pipeline

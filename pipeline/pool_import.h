@@ -26,6 +26,11 @@ struct ImportOptions {
   std::int64_t memory_bytes = std::int64_t{2} << 30;  ///< what the import may use, about
   double max_rejected_share = 0.01;
   bool wait_for_disk = false;  ///< so that not even a loss of power can harm what an OK has said
+  /// Asked, before anything is written, whether rows of this shape and with these features may come.
+  std::function<absl::Status(const storage::PoolShape&, const std::vector<std::string>& feature_names)> check_shape =
+      {};
+  /// Rows that are known elsewhere alone are no error; nothing is written then.
+  bool may_add_nothing = false;
   /// Told how many rows are in the pool's files so far.
   std::function<void(std::size_t rows)> on_progress = {};
 };
@@ -33,9 +38,11 @@ struct ImportOptions {
 struct ImportResult {
   storage::PoolWriter::Counts counts = {};
   storage::PoolManifest manifest = {};
+  std::vector<std::string> rejected_examples = {};  ///< the first few, each with its place and the reason
 };
 
-/// Imports, or adds to the pool that is there. An error leaves the pool as it was.
-absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options);
+/// Imports, or adds to the pool that is there. An error leaves the pool as it was. Rows that are among `known`, with
+/// the same content, are there already; with another one they are rejected.
+absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options, storage::KnownRows known = {});
 
 }  // namespace fulcrum::pipeline

@@ -66,6 +66,16 @@ absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
   serve.log = static_cast<LogFormat>(fields.Choice("log", LogNames(), 0));
   const double seconds = fields.Number("stop_seconds", 20, {.low = 0, .high = kLongestStop});
   options.stop_time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  if (const YAML::Node limits = fields.Take("limits"); limits.IsDefined()) {
+    SpecFields values(problems, limits, "limits");
+    options.server.max_connections = static_cast<std::size_t>(
+        values.Number("connections", static_cast<double>(options.server.max_connections), {.low = 1, .high = 1e6}));
+    options.server.max_concurrent_streams =
+        static_cast<int>(values.Number("streams", options.server.max_concurrent_streams, {.low = 1, .high = 1e5}));
+    options.rate.calls_a_second = values.Number("calls_a_second", options.rate.calls_a_second, {.low = 0, .high = 1e9});
+    options.rate.burst = values.Number("burst", 2 * options.rate.calls_a_second, {.low = 1, .high = 1e9});
+    values.RejectOthers();
+  }
   if (const YAML::Node tls = fields.Take("tls"); tls.IsDefined()) {
     SpecFields files(problems, tls, "tls");
     options.server.tls_certificate = files.RequiredText("cert");

@@ -87,7 +87,18 @@ absl::Status CampaignState::ApplyModelStored(const Event& event) {
                      .round = event.round,
                      .trained_on = event.number,
                      .file = event.value,
-                     .checksum = event.detail});
+                     .checksum = event.detail,
+                     .record = event.reason,
+                     .at = event.at});
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::ApplyRowsAppended(const Event& event) {
+  if (event.number < 0) return absl::DataLossError("it is of fewer than no rows");
+  // A request that brought nothing new is in the log for its answer alone.
+  if (event.number > 0) {
+    appended_.push_back({.sequence = event.sequence, .folder = event.value, .rows = event.number});
+  }
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -46,6 +47,12 @@ std::vector<std::string> NamedFiles(const CampaignState& state) {
   return names;
 }
 
+/// Rows that were appended have no source from which they could be made again.
+bool IsAppended(const CampaignState& state, const std::string& file) {
+  return std::any_of(state.appended().begin(), state.appended().end(),
+                     [&](const AppendedRows& rows) { return absl::StartsWith(file, absl::StrCat(rows.folder, "/")); });
+}
+
 absl::StatusOr<std::vector<std::string>> PoolFiles(const CampaignFolder& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -82,7 +89,7 @@ absl::StatusOr<BackupReport> WriteBackup(const CampaignFolder& folder, const std
   };
   for (const std::string& name : NamedFiles(state)) FULCRUM_RETURN_IF_ERROR(add(name, true));
   FULCRUM_ASSIGN_OR_RETURN(const auto pool, PoolFiles(folder));
-  for (const std::string& name : pool) FULCRUM_RETURN_IF_ERROR(add(name, options.with_pool));
+  for (const std::string& name : pool) FULCRUM_RETURN_IF_ERROR(add(name, options.with_pool || IsAppended(state, name)));
   FULCRUM_RETURN_IF_ERROR(transaction.Commit());
   return report;
 }

@@ -12,6 +12,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/parquet_file.h"
+#include "stages/ingest/text_column.h"
 #include "storage/checksum.h"
 
 namespace fulcrum::storage {
@@ -51,6 +52,10 @@ arrow::Result<std::shared_ptr<arrow::Table>> ToTable(const RoundBatch& batch) {
       {rank, items, predicted, leverage, gain});
 }
 
+std::string ScoresName(std::int64_t round) {
+  return absl::StrFormat("rounds/%06d-scores.parquet", round);
+}
+
 template <typename Columns>
 absl::StatusOr<std::string> WriteRoundFile(const CampaignFolder& folder, const std::string& name,
                                            const Columns& columns) {
@@ -86,11 +91,22 @@ absl::StatusOr<std::string> ReadModelFile(const CampaignFolder& folder, const St
                                           ", not ", model.checksum, "; train again or restore a backup"));
 }
 
+absl::StatusOr<std::vector<std::string>> ReadRoundPredictions(const CampaignFolder& folder, std::int64_t round) {
+  const std::string path = folder.File(ScoresName(round));
+  FULCRUM_ASSIGN_OR_RETURN(const auto table, ingest::ReadParquetFile(path));
+  const auto column = table->GetColumnByName("class");
+  if (column == nullptr) return absl::DataLossError(absl::StrCat("'", path, "' has no column 'class'"));
+  std::vector<std::string> predicted;
+  for (const auto& chunk : column->chunks()) {
+    FULCRUM_RETURN_IF_ERROR(ingest::AppendPayloadColumn(*chunk, predicted));
+  }
+  return predicted;
+}
+
 absl::StatusOr<std::vector<std::string>> WriteRoundFiles(const CampaignFolder& folder, std::int64_t round,
                                                          const RoundScores& scores, const RoundBatch& batch) {
   std::vector<std::string> names(2);
-  FULCRUM_ASSIGN_OR_RETURN(names[0],
-                           WriteRoundFile(folder, absl::StrFormat("rounds/%06d-scores.parquet", round), scores));
+  FULCRUM_ASSIGN_OR_RETURN(names[0], WriteRoundFile(folder, ScoresName(round), scores));
   FULCRUM_ASSIGN_OR_RETURN(names[1],
                            WriteRoundFile(folder, absl::StrFormat("rounds/%06d-batch.parquet", round), batch));
   return names;

@@ -42,4 +42,8 @@ struct RoundBatch {
 absl::StatusOr<std::vector<std::string>> WriteRoundFiles(const CampaignFolder& folder, std::int64_t round,
                                                          const RoundScores& scores, const RoundBatch& batch);
 
+/// The class that a committed round gave each row, in the pool's order. NotFound or DataLoss where the file is not
+/// there or damaged.
+absl::StatusOr<std::vector<std::string>> ReadRoundPredictions(const CampaignFolder& folder, std::int64_t round);
+
 }  // namespace fulcrum::storage

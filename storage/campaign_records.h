@@ -91,6 +91,15 @@ struct StoredModel {
   std::int64_t trained_on = 0;  ///< log sequence that the model is a function of
   std::string file = {};
   std::string checksum = {};
+  std::string record = {};  ///< what is known of it, in the words of whoever trained it
+  Time at = {};
+};
+
+/// Rows that joined the pool after the campaign was made.
+struct AppendedRows {
+  std::int64_t sequence = 0;  ///< of the event that tells of them
+  std::string folder = {};    ///< an imported pool, relative to the campaign's folder
+  std::int64_t rows = 0;
 };
 
 struct Totals {

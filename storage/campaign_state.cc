@@ -44,6 +44,8 @@ absl::Status CampaignState::Dispatch(const Event& event) {
       return ApplyRoundClosed(event);
     case EventKind::kModelStored:
       return ApplyModelStored(event);
+    case EventKind::kRowsAppended:
+      return ApplyRowsAppended(event);
     case EventKind::kLeaseGranted:
       return ApplyLeaseGranted(event);
     case EventKind::kLeaseRenewed:

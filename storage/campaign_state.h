@@ -56,6 +56,8 @@ class CampaignState {
   const Totals& totals() const { return totals_; }
   const std::vector<Round>& rounds() const { return rounds_; }
   const std::vector<StoredModel>& models() const { return models_; }
+  /// In the order they joined the pool.
+  const std::vector<AppendedRows>& appended() const { return appended_; }
   const absl::node_hash_map<std::string, Item>& items() const { return items_; }
   const absl::flat_hash_map<std::int64_t, Lease>& leases() const { return leases_; }
 
@@ -110,6 +112,7 @@ class CampaignState {
   absl::Status ApplyItemBatched(const Event& event);
   absl::Status ApplyRoundClosed(const Event& event);
   absl::Status ApplyModelStored(const Event& event);
+  absl::Status ApplyRowsAppended(const Event& event);
 
   // apply_lease_events.cc
   absl::Status ApplyLeaseGranted(const Event& event);
@@ -150,6 +153,7 @@ class CampaignState {
   Totals totals_;
   std::vector<Round> rounds_;
   std::vector<StoredModel> models_;
+  std::vector<AppendedRows> appended_;
   absl::node_hash_map<std::string, Item> items_;
   absl::flat_hash_map<std::int64_t, Lease> leases_;
   absl::btree_set<std::pair<Time, std::int64_t>> expiries_;

@@ -19,7 +19,9 @@ enum class EventKind : std::int64_t {
   kBatchCommitted = 10,  ///< round, number: log sequence the batch is based on, detail: the round's files
   kItemBatched = 11,     ///< round, item, number: rank in the batch, cost: what a label of it costs
   kRoundClosed = 12,     ///< round, reason
-  kModelStored = 13,     ///< round, number: log sequence trained on, value: file, detail: checksum of the file
+  kModelStored = 13,     ///< round, number: log sequence trained on, value: file, detail: checksum of the file, reason:
+                         ///< what is known of the model, in the words of whoever trained it
+  kRowsAppended = 14,    ///< annotator: who, number: rows, value: their folder, detail: what whoever appended answered
   kLeaseGranted = 20,    ///< annotator, item, slot, epoch, round, number: expiry; its sequence is the lease's id
   kLeaseRenewed = 21,    ///< annotator, lease, epoch, number: expiry
   kLeaseReleased = 22,   ///< annotator, lease, epoch

@@ -75,6 +75,12 @@ void CheckFiles(const CampaignFolder& folder, const CampaignState& state, FsckRe
       report.problems.push_back(absl::StrCat("round ", round.number, ": the file ", name, " is missing"));
     }
   }
+  for (const AppendedRows& rows : state.appended()) {
+    std::error_code error;
+    if (std::filesystem::is_directory(folder.File(rows.folder), error)) continue;
+    report.problems.push_back(absl::StrCat("rows appended by event ", rows.sequence, ": the folder ", rows.folder,
+                                           " is missing; restore a backup"));
+  }
   for (const StoredModel& model : state.models()) {
     const auto checksum = ChecksumOfFile(folder.File(model.file));
     if (checksum.ok() && *checksum == model.checksum) continue;

@@ -120,8 +120,21 @@ absl::StatusOr<std::int64_t> RecordModel(Ledger& ledger, const RecordModelReques
   return ledger.Append({.kind = EventKind::kModelStored,
                         .round = request.round,
                         .value = request.file,
+                        .reason = request.record,
                         .number = request.trained_on,
                         .detail = request.checksum});
+}
+
+absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& request) {
+  const std::vector<StoredModel>& models = ledger.state().models();
+  for (auto model = models.rbegin(); model != models.rend(); ++model) {
+    if (request.round == 0 || model->round == request.round) return *model;
+  }
+  if (models.empty()) {
+    return absl::NotFoundError("no model is trained yet; the first comes when two classes have labels");
+  }
+  return absl::NotFoundError(absl::StrCat("no model was trained in round ", request.round, "; there are models of ",
+                                          models.size(), " rounds, the last is of round ", models.back().round));
 }
 
 absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const CampaignSettings& settings) {

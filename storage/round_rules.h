@@ -55,9 +55,16 @@ struct RecordModelRequest {
   std::int64_t trained_on = 0;  ///< log sequence that the model is a function of
   std::string file = {};        ///< relative to the campaign's folder
   std::string checksum = {};
+  std::string record = {};  ///< what is known of it, kept as it is
 };
 
 absl::StatusOr<std::int64_t> RecordModel(Ledger& ledger, const RecordModelRequest& request);
+
+struct FindModelRequest {
+  std::int64_t round = 0;  ///< 0: the latest
+};
+/// The last model that was trained for a round; NotFound where there is none.
+absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& request);
 
 absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const CampaignSettings& settings);
 

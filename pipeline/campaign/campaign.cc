@@ -1,10 +1,14 @@
 #include "pipeline/campaign/campaign.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/campaign/prediction.h"
+#include "pipeline/campaign/stored_text.h"
 #include "pipeline/operation/structured_log.h"
 #include "stages/core/status_macros.h"
 #include "storage/round_rules.h"
@@ -79,16 +83,39 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
 }
 
 absl::Status Campaign::LoadPool() {
-  FULCRUM_ASSIGN_OR_RETURN(pool_, CampaignPool::Load(plan_, surroundings_.pool_root));
-  if (surroundings_.memory == nullptr) return absl::OkStatus();
-  FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit(plan_.name, pool_->bytes()));
+  FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(plan_, surroundings_.pool_root));
+  if (surroundings_.memory != nullptr) {
+    FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit(plan_.name, pool->bytes()));
+  }
+  pool_ = std::make_unique<GrowingPool>(std::move(pool));
   return absl::OkStatus();
+}
+
+absl::StatusOr<ModelHistory> Campaign::RecallModels() {
+  FULCRUM_RETURN_IF_ERROR(reader_->CatchUp());
+  for (const storage::StoredModel& stored : reader_->state().models()) {
+    v1::CampaignEvent event;
+    *event.mutable_time() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(stored.at));
+    if (stored.record.empty() || !ParseStoredText(stored.record, *event.mutable_model()).ok()) continue;
+    if (event.model().has_accuracy()) accuracy_ = event.model().accuracy();
+    events_.Remember(std::move(event));
+  }
+  return ModelHistory::Read(reader_->state().models());
 }
 
 absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   store_ = std::move(store);
   FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(store_->folder().path()));
-  round_ = std::make_unique<CampaignRound>(plan_, *pool_, *store_, *reader_, events_);
+  FULCRUM_ASSIGN_OR_RETURN(ModelHistory history, RecallModels());
+  FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_->Follow(reader_->state().appended(), store_->folder()));
+  const auto admit = [this](std::size_t pool_bytes) {
+    return surroundings_.memory == nullptr ? absl::OkStatus()
+                                           : surroundings_.memory->Grow(plan_.name, pool_bytes, place_);
+  };
+  FULCRUM_RETURN_IF_ERROR(admit(pool->bytes()));
+  appender_ = std::make_unique<PoolAppender>(*pool_, *store_, admit);
+  models_ = std::make_unique<ModelShelf>(*store_);
+  round_ = std::make_unique<CampaignRound>(plan_, *pool_, *store_, *reader_, events_, std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
   return absl::OkStatus();
 }
@@ -106,7 +133,7 @@ bool Campaign::over() const {
 }
 
 absl::Status Campaign::CheckItem(const std::string& item) const {
-  if (pool_->ids().Find(item)) return absl::OkStatus();
+  if (pool_->now()->ids().Find(item)) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("the pool of campaign '", plan_.name, "' has no example '", item, "'"));
 }
 
@@ -117,7 +144,7 @@ v1::Campaign Campaign::Describe() const {
   if (auto spec = ParseSpecificationText(plan_.settings.specification); spec.ok())
     *campaign.mutable_spec() = *std::move(spec);
   campaign.set_state_reason(status->life_reason);
-  campaign.set_pool_rows(static_cast<std::int64_t>(pool_->rows()));
+  campaign.set_pool_rows(static_cast<std::int64_t>(pool_->now()->rows()));
   campaign.set_round(status->round);
   campaign.set_round_items(status->round_items);
   campaign.set_round_settled(status->round_settled);
@@ -161,6 +188,26 @@ absl::Status Campaign::Resume() {
 absl::Status Campaign::Stop() {
   if (life() == "done") return absl::OkStatus();
   return ChangeLife("done", "it was stopped");
+}
+
+absl::Status Campaign::Retrain() {
+  if (over()) return CannotBe(plan_.name, life(), "trained again");
+  round_->StartFromNothing();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::AppendItemsResponse> Campaign::AppendItems(const AppendRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(v1::AppendItemsResponse response, appender_->Append(request));
+  v1::CampaignEvent event;
+  event.mutable_items()->set_added(response.added());
+  event.mutable_items()->set_pool_rows(response.pool_rows());
+  if (response.added() > 0) events_.Publish(std::move(event));
+  return response;
+}
+
+absl::StatusOr<v1::PredictResponse> Campaign::Predict(const v1::PredictRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto model, models_->Load(request.round()));
+  return pipeline::Predict(plan_, *pool_->now(), *model, request);
 }
 
 void Campaign::PublishState() {

@@ -17,16 +17,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/campaign_round.h"
 #include "pipeline/campaign/event_hub.h"
+#include "pipeline/campaign/growing_pool.h"
 #include "pipeline/campaign/memory_allowance.h"
+#include "pipeline/campaign/model_shelf.h"
+#include "pipeline/campaign/pool_appender.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
-
-namespace fulcrum::v1 {
-class Campaign;
-}  // namespace fulcrum::v1
 
 namespace fulcrum::pipeline {
 
@@ -66,15 +64,24 @@ class Campaign {
   EventHub& events() { return events_; }
   v1::Campaign Describe() const;
 
+  /// Gathers rows, and adds them to the pool; see PoolAppender.
+  absl::StatusOr<std::unique_ptr<RowUpload>> BeginUpload() { return appender_->BeginUpload(); }
+  absl::StatusOr<v1::AppendItemsResponse> AppendItems(const AppendRequest& request);
+  /// What a model says of examples; see prediction.h.
+  absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
+  ModelShelf& models() { return *models_; }
+
   absl::Status Start();
   absl::Status Pause();
   absl::Status Resume();
   absl::Status Stop();
+  /// Lets the next round train from nothing. FailedPrecondition where there will be none.
+  absl::Status Retrain();
 
   /// NotFound for an example that the pool does not have.
   absl::Status CheckItem(const std::string& item) const;
   /// What a person needs to see of an example.
-  std::string PayloadOf(const std::string& item) const { return pool_->PayloadOf(item); }
+  std::string PayloadOf(const std::string& item) const { return pool_->now()->PayloadOf(item); }
   /// Tasks are offered now; otherwise none are.
   bool offers_tasks() const;
   /// No task will come any more.
@@ -85,6 +92,8 @@ class Campaign {
   absl::Status LoadPool();
   storage::StoreOptions StoreOptionsHere();
   absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
+  /// Takes up what the log says of the models so far.
+  absl::StatusOr<ModelHistory> RecallModels();
   absl::Status ChangeLife(const std::string& life, const std::string& reason);
   std::string life() const;
 
@@ -101,9 +110,11 @@ class Campaign {
   const CampaignSurroundings surroundings_;
   EventHub events_;
   MemoryAllowance::Place place_;
-  std::unique_ptr<CampaignPool> pool_;
+  std::unique_ptr<GrowingPool> pool_;
   std::unique_ptr<storage::CampaignReader> reader_;
   std::unique_ptr<storage::CampaignStore> store_;
+  std::unique_ptr<PoolAppender> appender_;
+  std::unique_ptr<ModelShelf> models_;
   std::unique_ptr<CampaignRound> round_;
 
   mutable std::mutex mutex_;

@@ -1,6 +1,5 @@
 #include "pipeline/campaign/campaign_plan.h"
 
-#include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/time_util.h>
 
 #include <set>
@@ -9,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
+#include "pipeline/campaign/stored_text.h"
+#include "pipeline/error_details.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/strategy_registry.h"
 
@@ -23,18 +24,19 @@ constexpr std::int64_t kLargestBatch = 1'000'000;
 /// What is wrong, a line a field.
 class Problems {
  public:
-  void Add(const std::string& path, const std::string& what) { lines_.push_back(absl::StrCat("  ", path, ": ", what)); }
+  void Add(const std::string& path, const std::string& what) { problems_.push_back({path, what}); }
   void Add(const std::string& path, const absl::Status& status) {
     if (!status.ok()) Add(path, std::string(status.message()));
   }
   absl::Status ToStatus() const {
-    if (lines_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("the campaign cannot be run as it is specified:\n", absl::StrJoin(lines_, "\n")));
+    if (problems_.empty()) return absl::OkStatus();
+    std::string message = "the campaign cannot be run as it is specified:";
+    for (const FieldProblem& problem : problems_) absl::StrAppend(&message, "\n  ", problem.field, ": ", problem.what);
+    return WithFieldProblems(absl::InvalidArgumentError(message), problems_);
   }
 
  private:
-  std::vector<std::string> lines_;
+  std::vector<FieldProblem> problems_;
 };
 
 bool IsNameCharacter(char c) {
@@ -147,12 +149,19 @@ void PlanStop(const v1::StopSpec& spec, CampaignPlan& plan, Problems& problems) 
   plan.stop.accuracy = spec.accuracy().target();
   plan.stop.stable_rounds = spec.stable().rounds();
   if (spec.stable().has_share()) plan.stop.stable_share = spec.stable().share();
+  plan.stop.plateau_rounds = spec.plateau().rounds();
+  if (spec.plateau().has_improvement()) plan.stop.plateau_improvement = spec.plateau().improvement();
   plan.validation_sources.assign(spec.accuracy().sources().begin(), spec.accuracy().sources().end());
   if (plan.stop.labels < 0) problems.Add("stop.labels", "is negative");
   if (plan.stop.rounds < 0) problems.Add("stop.rounds", "is negative");
   if (plan.stop.stable_rounds < 0) problems.Add("stop.stable.rounds", "is negative");
   if (!(plan.stop.stable_share >= 0 && plan.stop.stable_share < 1)) {
     problems.Add("stop.stable.share", absl::StrCat("is ", plan.stop.stable_share, "; it must lie in [0, 1)"));
+  }
+  if (plan.stop.plateau_rounds < 0) problems.Add("stop.plateau.rounds", "is negative");
+  if (!(plan.stop.plateau_improvement >= 0 && plan.stop.plateau_improvement < 1)) {
+    problems.Add("stop.plateau.improvement",
+                 absl::StrCat("is ", plan.stop.plateau_improvement, "; it must lie in [0, 1)"));
   }
   if (!(plan.stop.accuracy >= 0 && plan.stop.accuracy <= 1)) {
     problems.Add("stop.accuracy.target", absl::StrCat("is ", plan.stop.accuracy, "; it must lie in [0, 1]"));
@@ -191,24 +200,14 @@ absl::StatusOr<CampaignPlan> PlanCampaign(const v1::CampaignSpec& spec) {
   plan.round.seed = spec.seed() == 0 ? 1 : spec.seed();
   FULCRUM_RETURN_IF_ERROR(problems.ToStatus());
   FULCRUM_RETURN_IF_ERROR(ValidateRoundSpec(plan.round));
-  plan.settings.specification = SpecificationText(spec);
+  plan.settings.specification = StoredText(spec);
   return plan;
-}
-
-std::string SpecificationText(const v1::CampaignSpec& spec) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  const auto status = google::protobuf::util::MessageToJsonString(spec, &text, options);
-  return status.ok() ? text : std::string();
 }
 
 absl::StatusOr<v1::CampaignSpec> ParseSpecificationText(const std::string& text) {
   v1::CampaignSpec spec;
-  const auto status = google::protobuf::util::JsonStringToMessage(text, &spec);
-  if (status.ok()) return spec;
-  return absl::DataLossError(
-      absl::StrCat("the specification in the campaign's store cannot be read: ", std::string(status.message())));
+  FULCRUM_RETURN_IF_ERROR(ParseStoredText(text, spec));
+  return spec;
 }
 
 }  // namespace fulcrum::pipeline

@@ -43,8 +43,7 @@ absl::StatusOr<CampaignPlan> PlanCampaign(const v1::CampaignSpec& spec);
 /// OK for what may be a campaign's name, which is also a folder's.
 absl::Status CheckCampaignName(const std::string& name);
 
-/// The specification as it stands in the store, and back.
-std::string SpecificationText(const v1::CampaignSpec& spec);
+/// The specification from its text in the store; DataLoss where that cannot be read.
 absl::StatusOr<v1::CampaignSpec> ParseSpecificationText(const std::string& text);
 
 }  // namespace fulcrum::pipeline

@@ -1,46 +1,21 @@
 #include "pipeline/campaign/campaign_pool.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/campaign/pool_sources.h"
 #include "pipeline/kernel_features.h"
 #include "pipeline/memory_budget.h"
 #include "pipeline/pool_source.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/pool.h"
+#include "stages/kernel/sparse_features.h"
+#include "storage/pool/mapped_pool.h"
 
 namespace fulcrum::pipeline {
 namespace {
-
-bool IsInside(const std::filesystem::path& path, const std::filesystem::path& folder) {
-  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
-  return end == folder.end();
-}
-
-/// A campaign is specified by whoever may call the server; it reads the files it was given and no others.
-absl::StatusOr<std::vector<std::string>> ResolveSources(const std::vector<std::string>& sources,
-                                                        const std::string& root) {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::weakly_canonical(root, error);
-  if (error)
-    return absl::InvalidArgumentError(
-        absl::StrCat("the folder of pools '", root, "' cannot be read: ", error.message()));
-  std::vector<std::string> resolved;
-  for (const std::string& source : sources) {
-    const std::filesystem::path path = std::filesystem::weakly_canonical(folder / source, error);
-    if (error || !IsInside(path, folder)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the source '", source, "' is not inside '", folder.string(),
-                       "', the folder that this server reads pools from (serve --pools)"));
-    }
-    resolved.push_back(path.string());
-  }
-  return resolved;
-}
 
 absl::StatusOr<std::vector<ClassIndex>> ClassesOf(const std::vector<std::string>& labels,
                                                   const std::vector<std::string>& classes) {
@@ -69,81 +44,159 @@ ingest::PoolOptions OptionsOf(const CampaignPlan& plan, bool keep_labels) {
   return options;
 }
 
-std::size_t BytesOf(const ingest::PoolFeatures& features) {
-  if (!features.is_sparse()) return features.rows() * features.cols() * sizeof(double);
-  return features.sparse().values.size() * (sizeof(double) + sizeof(int)) + features.rows() * sizeof(int);
+const SparseMatrix& SparseOf(const kernel::Features& features) {
+  return static_cast<const kernel::SparseFeatures&>(features).values();
 }
 
-std::size_t BytesOf(const std::vector<std::string>& texts) {
-  std::size_t bytes = texts.size() * sizeof(std::string);
-  for (const std::string& text : texts) bytes += text.size();
-  return bytes;
+ConstMatrixView DenseOf(const kernel::Features& features) {
+  return static_cast<const kernel::DenseFeatures&>(features).values();
+}
+
+std::size_t BytesOf(const kernel::Features& features, bool sparse) {
+  if (!sparse) return features.rows() * features.dims() * sizeof(double);
+  return SparseOf(features).nonzeros() * (sizeof(double) + sizeof(std::int32_t)) +
+         features.rows() * sizeof(std::size_t);
+}
+
+SparseMatrix Joined(const SparseMatrix& first, const SparseMatrix& second) {
+  SparseMatrix joined = first;
+  joined.columns.insert(joined.columns.end(), second.columns.begin(), second.columns.end());
+  joined.values.insert(joined.values.end(), second.values.begin(), second.values.end());
+  for (std::size_t row = 0; row < second.rows(); ++row) {
+    joined.offsets.push_back(first.nonzeros() + second.offsets[row + 1]);
+  }
+  return joined;
+}
+
+Matrix<double> Joined(ConstMatrixView first, ConstMatrixView second) {
+  Matrix<double> joined(first.rows() + second.rows(), first.cols());
+  CopyMatrix<double>(first, joined.view().Rows(0, first.rows()));
+  CopyMatrix<double>(second, joined.view().Rows(first.rows(), second.rows()));
+  return joined;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::Load(const CampaignPlan& plan, const std::string& root) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolveSources(plan.sources, root));
-  if (sources.size() == 1) {
-    FULCRUM_ASSIGN_OR_RETURN(auto mapped, MapLargePool(sources[0], plan.normalize, UsableMemoryBytes()));
-    if (mapped) {
-      const ingest::Normalizer normalizer = mapped->features->normalizer();
-      FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<CampaignPool> loaded, FromMapping(*std::move(mapped)));
-      if (!plan.validation_sources.empty()) {
-        FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root, normalizer, /*sparse=*/false));
-      }
-      return loaded;
-    }
-  }
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources, OptionsOf(plan, false)));
-  FULCRUM_ASSIGN_OR_RETURN(const ingest::Normalizer normalizer,
+absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::Load(const CampaignPlan& plan,
+                                                                       const std::string& root) {
+  std::shared_ptr<CampaignPool> loaded(new CampaignPool());
+  FULCRUM_ASSIGN_OR_RETURN(loaded->sources_, ResolvePoolSources(plan.sources, root));
+  FULCRUM_RETURN_IF_ERROR(loaded->DescribeColumns(plan));
+  FULCRUM_ASSIGN_OR_RETURN(const bool is_mapped, loaded->MapSources(plan));
+  if (!is_mapped) FULCRUM_RETURN_IF_ERROR(loaded->ReadSources(plan));
+  if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root));
+  return std::shared_ptr<const CampaignPool>(std::move(loaded));
+}
+
+absl::StatusOr<bool> CampaignPool::MapSources(const CampaignPlan& plan) {
+  if (sources_.size() != 1) return false;
+  FULCRUM_ASSIGN_OR_RETURN(auto mapped, MapLargePool(sources_[0], plan.normalize, UsableMemoryBytes()));
+  if (!mapped) return false;
+  normalizer_ = std::make_shared<const ingest::Normalizer>(mapped->features->normalizer());
+  ids_ = std::move(mapped->ids);
+  feature_names_ = std::move(mapped->feature_names);
+  features_ = std::move(mapped->features);
+  FULCRUM_ASSIGN_OR_RETURN(costs_, mapped->pool.Costs());
+  mapped_ = std::move(mapped->pool);
+  return true;
+}
+
+absl::Status CampaignPool::ReadSources(const CampaignPlan& plan) {
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources_, OptionsOf(plan, false)));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Normalizer normalizer,
                            ingest::Normalizer::FitInPlace(plan.normalize, pool.features));
-  std::unique_ptr<CampaignPool> loaded(new CampaignPool());
-  loaded->ids_ = std::move(pool.ids);
-  loaded->payloads_ = std::move(pool.payloads);
-  loaded->costs_ = std::move(pool.costs);
-  loaded->bytes_ = BytesOf(pool.features) + BytesOf(loaded->payloads_);
-  const bool sparse = pool.features.is_sparse();
-  loaded->features_ = MakeFeatures(std::move(pool.features));
-  if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root, normalizer, sparse));
-  return loaded;
+  normalizer_ = std::make_shared<const ingest::Normalizer>(std::move(normalizer));
+  ids_ = std::move(pool.ids);
+  feature_names_ = std::move(pool.feature_names);
+  payloads_ = std::move(pool.payloads);
+  costs_ = std::move(pool.costs);
+  sparse_ = pool.features.is_sparse();
+  // A pool that is still sparse was brought to unit length, or left as it is.
+  scales_rows_ = !plan.normalize.empty();
+  features_ = MakeFeatures(std::move(pool.features));
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::FromMapping(MappedSource mapped) {
-  std::unique_ptr<CampaignPool> pool(new CampaignPool());
-  pool->ids_ = std::move(mapped.ids);
-  pool->features_ = std::move(mapped.features);
-  FULCRUM_ASSIGN_OR_RETURN(pool->costs_, mapped.pool.Costs());
-  pool->mapped_ = std::move(mapped.pool);
-  return pool;
+absl::Status CampaignPool::DescribeColumns(const CampaignPlan& plan) {
+  columns_ = OptionsOf(plan, false).columns;
+  if (sources_.size() != 1 || !storage::IsPoolFolder(sources_[0])) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool imported, storage::MappedPool::Open(sources_[0]));
+  if (imported.shape().has_cost) columns_.cost = "cost";
+  if (imported.shape().has_payload) columns_.payload = "payload";
+  return absl::OkStatus();
 }
 
-absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::string& root,
-                                          const ingest::Normalizer& normalizer, bool sparse) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolveSources(plan.validation_sources, root));
+absl::StatusOr<std::unique_ptr<kernel::Features>> CampaignPool::Prepare(ingest::PoolFeatures rows) const {
+  // Text without the pool's last words is as wide as the pool all the same.
+  if (rows.is_sparse() && rows.cols() < features_->dims()) rows.sparse().cols = features_->dims();
+  if (rows.cols() != features_->dims()) {
+    return absl::InvalidArgumentError(absl::StrCat("the rows have ", rows.cols(), " features and the pool ",
+                                                   features_->dims(), "; they must be the same columns"));
+  }
+  if (sparse_ && !rows.is_sparse()) {
+    return absl::InvalidArgumentError("the pool is sparse and the rows are not; give both in the same form");
+  }
+  if (sparse_) {
+    if (scales_rows_) ingest::ScaleRowsToUnit(rows.sparse());
+  } else {
+    rows.MakeDense();
+    normalizer_->Apply(rows.dense().view());
+  }
+  return MakeFeatures(std::move(rows));
+}
+
+absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::With(const std::string& folder) const {
+  if (mapped_) {
+    return absl::FailedPreconditionError(
+        "the pool is so large beside the memory of this machine that it stays on the disk, and there it cannot grow; "
+        "import the rows into it with `fulcrum import`, and make another campaign of it");
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool mapped, storage::MappedPool::Open(folder));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool more, mapped.Load(/*keep_labels=*/false, /*keep_payloads=*/true));
+  FULCRUM_ASSIGN_OR_RETURN(const auto features, Prepare(std::move(more.features)));
+  std::shared_ptr<CampaignPool> grown(new CampaignPool());
+  grown->sources_ = sources_;
+  grown->appended_folders_ = appended_folders_;
+  grown->appended_folders_.push_back(folder);
+  grown->columns_ = columns_;
+  grown->ids_ = ids_.With(more.ids);
+  grown->feature_names_ = feature_names_;
+  grown->payloads_ = payloads_;
+  grown->payloads_.insert(grown->payloads_.end(), more.payloads.begin(), more.payloads.end());
+  grown->costs_ = costs_;
+  grown->costs_.insert(grown->costs_.end(), more.costs.begin(), more.costs.end());
+  grown->normalizer_ = normalizer_;
+  grown->scales_rows_ = scales_rows_;
+  grown->sparse_ = sparse_;
+  if (sparse_) {
+    grown->features_ = std::make_unique<kernel::SparseFeatures>(Joined(SparseOf(*features_), SparseOf(*features)));
+  } else {
+    grown->features_ = std::make_unique<kernel::DenseFeatures>(Joined(DenseOf(*features_), DenseOf(*features)));
+  }
+  grown->validation_ = validation_;
+  return std::shared_ptr<const CampaignPool>(std::move(grown));
+}
+
+absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::string& root) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolvePoolSources(plan.validation_sources, root));
   FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources, OptionsOf(plan, true)));
   if (!pool.labels) return absl::DataLossError("the validation set has no column of labels");
-  // Text without the pool's last words is as wide as the pool all the same.
-  if (pool.features.is_sparse() && pool.features.cols() < features_->dims()) {
-    pool.features.sparse().cols = features_->dims();
+  auto set = std::make_shared<ValidationSet>();
+  FULCRUM_ASSIGN_OR_RETURN(set->labels, ClassesOf(*pool.labels, plan.classes));
+  auto features = Prepare(std::move(pool.features));
+  if (!features.ok()) {
+    return absl::DataLossError(absl::StrCat("the validation set does not fit: ", features.status().message()));
   }
-  if (pool.features.cols() != features_->dims()) {
-    return absl::DataLossError(absl::StrCat("the validation set has ", pool.features.cols(), " features and the pool ",
-                                            features_->dims(), "; they must be the same columns"));
-  }
-  if (sparse && pool.features.is_sparse()) {
-    // A pool that is still sparse was brought to unit length, or left as it is.
-    if (!plan.normalize.empty()) ingest::ScaleRowsToUnit(pool.features.sparse());
-  } else if (sparse) {
-    return absl::DataLossError("the pool is sparse and the validation set is not; give both in the same form");
-  } else {
-    pool.features.MakeDense();
-    normalizer.Apply(pool.features.dense().view());
-  }
-  FULCRUM_ASSIGN_OR_RETURN(validation_labels_, ClassesOf(*pool.labels, plan.classes));
-  bytes_ += BytesOf(pool.features);
-  validation_ = MakeFeatures(std::move(pool.features));
+  set->features = *std::move(features);
+  validation_ = std::move(set);
   return absl::OkStatus();
+}
+
+std::size_t CampaignPool::bytes() const {
+  std::size_t bytes = (mapped_ ? 0 : BytesOf(*features_, sparse_)) + payloads_.size() * sizeof(std::string);
+  for (const std::string& payload : payloads_) bytes += payload.size();
+  if (validation_ != nullptr) bytes += BytesOf(*validation_->features, sparse_);
+  return bytes;
 }
 
 std::string CampaignPool::PayloadOf(const std::string& item) const {
@@ -153,12 +206,31 @@ std::string CampaignPool::PayloadOf(const std::string& item) const {
   return row ? payloads_[*row] : std::string();
 }
 
+void CampaignPool::CopyRow(RowIndex row, std::span<double> to) const {
+  if (mapped_) {
+    std::vector<float> values(to.size());
+    features_->CopyRows({&row, 1}, MatrixView<float>(values.data(), 1, values.size()));
+    std::copy(values.begin(), values.end(), to.begin());
+    return;
+  }
+  if (!sparse_) {
+    const std::span<const double> values = DenseOf(*features_).row(row);
+    std::copy(values.begin(), values.end(), to.begin());
+    return;
+  }
+  const SparseMatrix& matrix = SparseOf(*features_);
+  std::fill(to.begin(), to.end(), 0.0);
+  const auto columns = matrix.ColumnsOf(row);
+  const auto values = matrix.ValuesOf(row);
+  for (std::size_t i = 0; i < columns.size(); ++i) to[static_cast<std::size_t>(columns[i])] = values[i];
+}
+
 std::optional<double> CampaignPool::Accuracy(const classify::SvmModel& model) const {
   if (validation_ == nullptr) return std::nullopt;
-  const Matrix<double> decisions = classify::DecisionValues(model, *features_, *validation_);
+  const Matrix<double> decisions = classify::DecisionValues(model, *features_, *validation_->features);
   const std::vector<ClassIndex> predicted = classify::VoteClasses(model, decisions.view());
   std::size_t right = 0;
-  for (std::size_t i = 0; i < predicted.size(); ++i) right += predicted[i] == validation_labels_[i] ? 1 : 0;
+  for (std::size_t i = 0; i < predicted.size(); ++i) right += predicted[i] == validation_->labels[i] ? 1 : 0;
   return static_cast<double>(right) / static_cast<double>(predicted.size());
 }
 

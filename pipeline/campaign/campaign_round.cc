@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/campaign/stored_text.h"
 #include "stages/classify/svm_io.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
@@ -58,17 +59,20 @@ double SecondsOf(const RoundResult& result, std::string_view stage) {
 
 }  // namespace
 
-CampaignRound::CampaignRound(const CampaignPlan& plan, const CampaignPool& pool, storage::CampaignStore& store,
-                             storage::CampaignReader& reader, EventHub& events)
-    : plan_(plan), pool_(pool), store_(store), reader_(reader), events_(events) {}
+CampaignRound::CampaignRound(const CampaignPlan& plan, GrowingPool& pool, storage::CampaignStore& store,
+                             storage::CampaignReader& reader, EventHub& events, ModelHistory history)
+    : plan_(plan), growing_pool_(pool), store_(store), reader_(reader), events_(events), history_(std::move(history)) {}
 
-absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLabels(std::int64_t sequence) {
+absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequence) {
   FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(sequence));
+  FULCRUM_ASSIGN_OR_RETURN(const auto pool, growing_pool_.Follow(reader_.state().appended(), store_.folder()));
+  if (pool != pool_) runner_.reset();
+  pool_ = pool;
   Labels labels;
-  labels.of_rows.assign(pool_.rows(), kUnlabeled);
+  labels.of_rows.assign(pool_->rows(), kUnlabeled);
   std::vector<bool> present(plan_.classes.size(), false);
   for (const storage::DecidedLabel& label : reader_.state().DecidedLabels()) {
-    const auto row = pool_.ids().Find(label.item);
+    const auto row = pool_->ids().Find(label.item);
     const auto found = std::find(plan_.classes.begin(), plan_.classes.end(), label.value);
     if (!row || found == plan_.classes.end()) {
       return absl::DataLossError(
@@ -82,7 +86,7 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLabels(std::int64_t seq
   }
   for (const auto& [id, item] : reader_.state().items()) {
     const bool barred = item.status == storage::ItemStatus::kDisputed || item.status == storage::ItemStatus::kSetAside;
-    const auto row = pool_.ids().Find(id);
+    const auto row = pool_->ids().Find(id);
     if (barred && row) labels.barred.push_back(*row);
   }
   std::sort(labels.barred.begin(), labels.barred.end());
@@ -91,10 +95,11 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLabels(std::int64_t seq
 }
 
 RoundRunner& CampaignRound::RunnerFor(std::int64_t number, bool trainable) {
-  const bool from_nothing = plan_.full_every > 0 && number % plan_.full_every == 0;
+  const bool is_due = plan_.full_every > 0 && number % plan_.full_every == 0;
+  const bool from_nothing = from_nothing_.exchange(false) || is_due;
   if (runner_ == nullptr || runner_trains_ != trainable || from_nothing) {
     runner_.reset();
-    runner_ = std::make_unique<RoundRunner>(trainable ? plan_.round : WithoutLabels(plan_.round), pool_.features());
+    runner_ = std::make_unique<RoundRunner>(trainable ? plan_.round : WithoutLabels(plan_.round), pool_->features());
     runner_trains_ = trainable;
   }
   return *runner_;
@@ -119,39 +124,56 @@ absl::StatusOr<RoundResult> CampaignRound::Select(std::int64_t number, const Lab
   return RunnerFor(number, trainable).Run(input, progress, std::move(stop));
 }
 
-double CampaignRound::NoteChanges(const RoundResult& result) {
-  if (result.predicted.empty()) return 1;
-  const auto rows = static_cast<double>(result.predicted.size());
-  std::size_t same = 0;
-  for (std::size_t row = 0; row < last_predicted_.size(); ++row) {
-    same += last_predicted_[row] == result.predicted[row] ? 1 : 0;
+absl::Status CampaignRound::RecallPredictions(std::int64_t number) {
+  if (predicted_round_ == number - 1) return absl::OkStatus();
+  last_predicted_.clear();
+  predicted_round_ = number - 1;
+  if (number == 1) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                           storage::ReadRoundPredictions(store_.folder(), number - 1));
+  for (const std::string& name : names) {
+    const auto found = std::find(plan_.classes.begin(), plan_.classes.end(), name);
+    // Before there was a classifier no row had a class.
+    last_predicted_.push_back(found == plan_.classes.end() ? kUnlabeled
+                                                           : static_cast<ClassIndex>(found - plan_.classes.begin()));
   }
-  last_predicted_ = result.predicted;
-  const double share = 1 - static_cast<double>(same) / rows;
-  stable_rounds_ = share <= plan_.stop.stable_share ? stable_rounds_ + 1 : 0;
-  return share;
+  return absl::OkStatus();
 }
 
-absl::Status CampaignRound::StoreModel(std::int64_t number, std::int64_t sequence, const RoundResult& result) {
-  if (!result.model) return absl::OkStatus();
-  FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, classify::SerializeSvm(*result.model, pool_.features()));
+double CampaignRound::NoteChanges(const RoundResult& result) {
+  if (result.predicted.empty()) return 1;
+  const std::size_t known = std::min(last_predicted_.size(), result.predicted.size());
+  std::size_t same = 0;
+  for (std::size_t row = 0; row < known; ++row) same += last_predicted_[row] == result.predicted[row] ? 1 : 0;
+  return 1 - static_cast<double>(same) / static_cast<double>(result.predicted.size());
+}
+
+absl::Status CampaignRound::StoreModel(std::int64_t sequence, const RoundResult& result,
+                                       const v1::ModelTrained& trained) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, classify::SerializeSvm(*result.model, pool_->features()));
   FULCRUM_ASSIGN_OR_RETURN(storage::RecordModelRequest record,
-                           storage::WriteModelFile(store_.folder(), number, sequence, bytes));
-  return store_.Run(storage::RecordModel, std::move(record)).status();
+                           storage::WriteModelFile(store_.folder(), trained.round(), sequence, bytes));
+  record.record = StoredText(trained);
+  FULCRUM_RETURN_IF_ERROR(store_.Run(storage::RecordModel, std::move(record)).status());
+  history_.Add(trained);
+  v1::CampaignEvent event;
+  *event.mutable_model() = trained;
+  events_.Publish(std::move(event));
+  return absl::OkStatus();
 }
 
 absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels,
                                         const RoundResult& result, double seconds) {
-  const storage::RoundBatch batch = BatchOf(plan_, pool_, result);
+  const storage::RoundBatch batch = BatchOf(plan_, *pool_, result);
   storage::CommitBatchRequest request;
   request.round = number;
   request.based_on = sequence;
   for (const select::Pick& pick : result.selection.picks) {
-    request.items.push_back({.item = pool_.ids().TextOf(pick.row), .cost = pool_.CostOf(pick.row)});
+    request.items.push_back({.item = pool_->ids().TextOf(pick.row), .cost = pool_->CostOf(pick.row)});
   }
   FULCRUM_ASSIGN_OR_RETURN(
       request.files,
-      storage::WriteRoundFiles(store_.folder(), number, ScoresOf(plan_, pool_, result, labels.of_rows), batch));
+      storage::WriteRoundFiles(store_.folder(), number, ScoresOf(plan_, *pool_, result, labels.of_rows), batch));
   FULCRUM_RETURN_IF_ERROR(store_.Run(storage::CommitBatch, std::move(request)).status());
   v1::CampaignEvent event;
   event.mutable_batch()->set_round(number);
@@ -163,25 +185,25 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   return absl::OkStatus();
 }
 
-void CampaignRound::Announce(std::int64_t number, const Labels& labels, const RoundResult& result, double changed_share,
-                             std::optional<double> accuracy) {
-  if (!result.svm) return;
-  v1::CampaignEvent event;
-  v1::ModelTrained& model = *event.mutable_model();
+v1::ModelTrained CampaignRound::Describe(std::int64_t number, const Labels& labels, const RoundResult& result,
+                                         double seconds) {
+  v1::ModelTrained model;
   model.set_round(number);
   model.set_labels(labels.count);
   model.set_support_vectors(static_cast<std::int64_t>(result.svm->support_vectors));
   model.set_warm(result.svm->warm);
   model.set_train_seconds(SecondsOf(result, "train"));
-  model.set_changed_share(changed_share);
-  if (accuracy) model.set_accuracy(*accuracy);
-  events_.Publish(std::move(event));
+  model.set_changed_share(NoteChanges(result));
+  if (const auto accuracy = pool_->Accuracy(*result.model)) model.set_accuracy(*accuracy);
+  *model.mutable_effort() = history_.EffortOf(number, result, seconds);
+  return model;
 }
 
 absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, std::stop_token stop) {
   const auto begun = std::chrono::steady_clock::now();
   const std::int64_t sequence = store_.status()->last_sequence;
-  FULCRUM_ASSIGN_OR_RETURN(const Labels labels, ReadLabels(sequence));
+  FULCRUM_ASSIGN_OR_RETURN(const Labels labels, ReadLog(sequence));
+  FULCRUM_RETURN_IF_ERROR(RecallPredictions(number));
   v1::CampaignEvent started;
   started.mutable_round_started()->set_round(number);
   started.mutable_round_started()->set_labels(labels.count);
@@ -194,19 +216,20 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, s
     return outcome;
   }
   FULCRUM_RETURN_IF_ERROR(result.status());
-  const double changed_share = NoteChanges(*result);
-  if (result->model) outcome.accuracy = pool_.Accuracy(*result->model);
-  FULCRUM_RETURN_IF_ERROR(StoreModel(number, sequence, *result));
-  Announce(number, labels, *result, changed_share, outcome.accuracy);
-  const storage::Totals totals = store_.status()->totals;
-  outcome.over = StoppingReason(plan_.stop, {.labels = totals.labels,
-                                             .cost = totals.cost,
-                                             .rounds = number - 1,
-                                             .accuracy = outcome.accuracy,
-                                             .stable_rounds = stable_rounds_});
-  if (outcome.over) return outcome;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  if (result->model) {
+    const v1::ModelTrained trained = Describe(number, labels, *result, seconds);
+    if (trained.has_accuracy()) outcome.accuracy = trained.accuracy();
+    FULCRUM_RETURN_IF_ERROR(StoreModel(sequence, *result, trained));
+  }
+  const storage::Totals totals = store_.status()->totals;
+  const std::vector<ModelScore> scores = history_.ScoresThrough(number);
+  outcome.over = StoppingReason(plan_.stop,
+                                {.labels = totals.labels, .cost = totals.cost, .rounds = number - 1, .models = scores});
+  if (outcome.over) return outcome;
   FULCRUM_RETURN_IF_ERROR(CommitBatch(number, sequence, labels, *result, seconds));
+  last_predicted_ = std::move(result->predicted);
+  predicted_round_ = number;
   outcome.times = Times{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(),
                         .warm = result->svm && result->svm->warm,
                         .stages = std::move(result->seconds)};

@@ -3,6 +3,7 @@
 // Keeps what makes the next round cheap. Used by one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,8 @@
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/event_hub.h"
+#include "pipeline/campaign/growing_pool.h"
+#include "pipeline/campaign/model_history.h"
 #include "pipeline/round.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
@@ -23,9 +26,12 @@ namespace fulcrum::pipeline {
 
 class CampaignRound {
  public:
-  /// All of them must outlive it.
-  CampaignRound(const CampaignPlan& plan, const CampaignPool& pool, storage::CampaignStore& store,
-                storage::CampaignReader& reader, EventHub& events);
+  /// All of them must outlive it. `history` is what the log says of the models so far.
+  CampaignRound(const CampaignPlan& plan, GrowingPool& pool, storage::CampaignStore& store,
+                storage::CampaignReader& reader, EventHub& events, ModelHistory history);
+
+  /// The next round starts from nothing. For any thread. A campaign that is opened again starts so anyway.
+  void StartFromNothing() { from_nothing_ = true; }
 
   /// How long a round took that ended with a batch.
   struct Times {
@@ -49,27 +55,33 @@ class CampaignRound {
     std::int64_t count = 0;
     std::size_t classes = 0;  ///< with at least one label
   };
-  absl::StatusOr<Labels> ReadLabels(std::int64_t sequence);
+  /// Takes the labels and the pool as they are at this point of the log.
+  absl::StatusOr<Labels> ReadLog(std::int64_t sequence);
+  /// Predictions of the round before, where this process did not make them itself.
+  absl::Status RecallPredictions(std::int64_t number);
   /// The runner for this round. There is only ever one: each may hold kernel matrices as large as the pool squared.
   RoundRunner& RunnerFor(std::int64_t number, bool trainable);
   absl::StatusOr<RoundResult> Select(std::int64_t number, const Labels& labels, std::stop_token stop);
-  absl::Status StoreModel(std::int64_t number, std::int64_t sequence, const RoundResult& result);
+  /// Makes the model durable with what is known of it, and tells of it.
+  absl::Status StoreModel(std::int64_t sequence, const RoundResult& result, const v1::ModelTrained& trained);
   absl::Status CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,
                            double seconds);
-  /// Counts rounds in which predictions hardly changed; returns the share that did.
+  /// The share of predictions that changed since the last round.
   double NoteChanges(const RoundResult& result);
-  void Announce(std::int64_t number, const Labels& labels, const RoundResult& result, double changed_share,
-                std::optional<double> accuracy);
+  v1::ModelTrained Describe(std::int64_t number, const Labels& labels, const RoundResult& result, double seconds);
 
   const CampaignPlan& plan_;
-  const CampaignPool& pool_;
+  GrowingPool& growing_pool_;
   storage::CampaignStore& store_;
   storage::CampaignReader& reader_;
   EventHub& events_;
+  ModelHistory history_;
+  std::atomic<bool> from_nothing_ = false;
+  std::shared_ptr<const CampaignPool> pool_;  // of the round that runs; the runner refers to it
   std::unique_ptr<RoundRunner> runner_;
-  bool runner_trains_ = false;  // not before two classes have labels
+  bool runner_trains_ = false;        // not before two classes have labels
+  std::int64_t predicted_round_ = 0;  // whose predictions the next line has; 0: nobody's
   std::vector<ClassIndex> last_predicted_;
-  std::int64_t stable_rounds_ = 0;
 };
 
 }  // namespace fulcrum::pipeline

@@ -33,12 +33,21 @@ void EventHub::Unwatch(std::int64_t id) {
   watchers_.erase(id);
 }
 
+void EventHub::Keep(v1::CampaignEvent model) {
+  models_.push_back(std::move(model));
+  if (models_.size() > kMostModels) models_.pop_front();
+}
+
+void EventHub::Remember(v1::CampaignEvent model) {
+  const std::scoped_lock lock(mutex_);
+  Keep(std::move(model));
+}
+
 void EventHub::Publish(v1::CampaignEvent event) {
   *event.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
   // Called under the lock, so that a watcher who has left is never called; watchers only queue.
   const std::scoped_lock lock(mutex_);
-  if (event.has_model()) models_.push_back(event);
-  if (models_.size() > kMostModels) models_.pop_front();
+  if (event.has_model()) Keep(event);
   for (const auto& [id, entry] : watchers_) entry.watcher(event);
 }
 

@@ -23,12 +23,16 @@ class EventHub {
   /// will come because the daemon stops.
   std::int64_t Watch(Watcher watcher, std::function<void()> over = {});
   void Unwatch(std::int64_t id);
+  /// Models that were trained before this process began, for those who come late.
+  void Remember(v1::CampaignEvent model);
   /// Stamps the event with the time now and tells everybody.
   void Publish(v1::CampaignEvent event);
   /// Lets everybody go who watches, and whoever comes later.
   void Close();
 
  private:
+  void Keep(v1::CampaignEvent model);
+
   std::mutex mutex_;
   std::int64_t next_ = 1;
   struct Entry {

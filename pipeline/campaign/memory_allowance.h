@@ -36,10 +36,16 @@ class MemoryAllowance {
   /// ResourceExhausted where the pool does not fit beside the others, with room for their rounds.
   absl::StatusOr<Place> Admit(const std::string& campaign, std::size_t pool_bytes);
 
+  /// The same for a pool that has become larger. Where it does not fit, the place stays what it was.
+  absl::Status Grow(const std::string& campaign, std::size_t pool_bytes, Place& place);
+
   /// What one campaign's round may use now, beside the pools; 0: no limit.
   std::size_t RoundBytes() const;
 
  private:
+  absl::Status CheckFits(const std::string& campaign, std::size_t pool_bytes, std::size_t others,
+                         std::size_t others_bytes) const;
+
   const std::size_t budget_bytes_;
   mutable std::mutex mutex_;
   std::size_t pool_bytes_ = 0;

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/client/printable_text.h"
+#include "pipeline/error_details.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -34,10 +35,7 @@ std::string Unavailable(const std::string& message, const std::string& server) {
                       "that uses TLS needs --tls-ca, one that asks for certificates --tls-cert too");
 }
 
-}  // namespace
-
-absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& server) {
-  if (status.ok()) return absl::OkStatus();
+absl::Status Translated(const grpc::Status& status, const std::string& server) {
   const std::string message = PrintableText(status.error_message());
   if (WasBrokenOff(status)) {
     return absl::UnavailableError(
@@ -61,6 +59,13 @@ absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& serve
     default:
       return absl::Status(code, message);
   }
+}
+
+}  // namespace
+
+absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& server) {
+  if (status.ok()) return absl::OkStatus();
+  return WithSerializedDetails(Translated(status, server), status.error_details());
 }
 
 absl::Status FromItemCode(int code, const std::string& message) {

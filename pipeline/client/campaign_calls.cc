@@ -3,8 +3,10 @@
 #include <grpcpp/channel.h>
 
 #include <chrono>
+#include <fstream>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "pipeline/client/call_status.h"
 #include "pipeline/client/server_connection.h"
@@ -20,6 +22,7 @@ constexpr milliseconds kCallTime{30'000};
 // off.
 constexpr milliseconds kLongCallTime{3'600'000};
 constexpr milliseconds kNoDeadline{0};
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -40,13 +43,18 @@ struct CampaignCalls::Impl {
     return Call<v1::Campaign>(method, request, deadline);
   }
 
-  /// Reads a stream until its end, or until `visit` says false and it is broken off.
   template <typename Message, typename Method, typename Visit>
   absl::Status ReadStream(Method method, const std::string& name, const Visit& visit) {
-    grpc::ClientContext context;
-    connection->Prepare(kNoDeadline, context);
     v1::CampaignRequest request;
     request.set_name(name);
+    return ReadStreamOf<Message>(method, request, visit);
+  }
+
+  /// Reads a stream until its end, or until `visit` says false and it is broken off.
+  template <typename Message, typename Method, typename Request, typename Visit>
+  absl::Status ReadStreamOf(Method method, const Request& request, const Visit& visit) {
+    grpc::ClientContext context;
+    connection->Prepare(kNoDeadline, context);
     const auto reader = (stub.get()->*method)(&context, request);
     Message message;
     while (reader->Read(&message)) {
@@ -108,6 +116,10 @@ absl::StatusOr<v1::Campaign> CampaignCalls::Stop(const std::string& name) {
   return impl_->Steer(&Stub::StopCampaign, name);
 }
 
+absl::StatusOr<v1::Campaign> CampaignCalls::Retrain(const std::string& name) {
+  return impl_->Steer(&Stub::RetrainCampaign, name);
+}
+
 absl::StatusOr<v1::DeleteCampaignResponse> CampaignCalls::Delete(const std::string& name) {
   v1::CampaignRequest request;
   request.set_name(name);
@@ -116,6 +128,57 @@ absl::StatusOr<v1::DeleteCampaignResponse> CampaignCalls::Delete(const std::stri
 
 absl::StatusOr<v1::ImportLabelsResponse> CampaignCalls::ImportLabels(const v1::ImportLabelsRequest& request) {
   return impl_->Call<v1::ImportLabelsResponse>(&Stub::ImportLabels, request);
+}
+
+absl::StatusOr<v1::AppendItemsResponse> CampaignCalls::AppendItems(const std::string& name,
+                                                                   const std::string& request_id,
+                                                                   const std::string& file) {
+  std::ifstream bytes(file, std::ios::binary);
+  if (!bytes) return absl::NotFoundError(absl::StrCat("cannot read '", file, "'"));
+  grpc::ClientContext context;
+  impl_->connection->Prepare(kLongCallTime, context);
+  v1::AppendItemsResponse response;
+  const auto writer = impl_->stub->AppendItems(&context, &response);
+  v1::AppendItemsRequest part;
+  part.mutable_begin()->set_name(name);
+  part.mutable_begin()->set_request_id(request_id);
+  std::string chunk(kChunkBytes, '\0');
+  // A server that refuses says so at the end, whatever was written meanwhile.
+  while (writer->Write(part) && !part.end()) {
+    bytes.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
+    if (bytes.gcount() > 0) {
+      part.set_chunk(chunk.data(), static_cast<std::size_t>(bytes.gcount()));
+    } else {
+      part.set_end(true);
+    }
+  }
+  writer->WritesDone();
+  FULCRUM_RETURN_IF_ERROR(FromGrpcStatus(writer->Finish(), impl_->connection->server()));
+  return response;
+}
+
+absl::StatusOr<v1::PredictResponse> CampaignCalls::Predict(const v1::PredictRequest& request) {
+  return impl_->Call<v1::PredictResponse>(&Stub::Predict, request);
+}
+
+absl::StatusOr<v1::ModelDescription> CampaignCalls::GetModel(
+    const std::string& name, std::int64_t round, const std::function<absl::Status(const std::string&)>& write) {
+  v1::GetModelRequest request;
+  request.set_name(name);
+  request.set_round(round);
+  v1::ModelDescription description;
+  std::int64_t received = 0;
+  absl::Status written;
+  FULCRUM_RETURN_IF_ERROR(
+      impl_->ReadStreamOf<v1::ModelChunk>(&Stub::GetModel, request, [&](const v1::ModelChunk& part) {
+        if (part.has_description()) description = part.description();
+        received += static_cast<std::int64_t>(part.chunk().size());
+        if (part.has_chunk()) written = write(part.chunk());
+        return written.ok();
+      }));
+  FULCRUM_RETURN_IF_ERROR(written);
+  if (received == description.bytes()) return description;
+  return absl::DataLossError(absl::StrCat("the server sent ", received, " bytes of a model of ", description.bytes()));
 }
 
 absl::Status CampaignCalls::ExportLabels(const std::string& name,

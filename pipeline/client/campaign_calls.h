@@ -1,6 +1,7 @@
 // The calls of fulcrum.v1.CampaignService, with this project's status. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 
 namespace fulcrum::v1 {
+class AppendItemsResponse;
 class Campaign;
 class CampaignEvent;
 class CampaignSpec;
@@ -17,6 +19,9 @@ class ExportedLabel;
 class ImportLabelsRequest;
 class ImportLabelsResponse;
 class ListCampaignsResponse;
+class ModelDescription;
+class PredictRequest;
+class PredictResponse;
 }  // namespace fulcrum::v1
 
 namespace fulcrum::pipeline {
@@ -36,8 +41,17 @@ class CampaignCalls {
   absl::StatusOr<v1::Campaign> Pause(const std::string& name);
   absl::StatusOr<v1::Campaign> Resume(const std::string& name);
   absl::StatusOr<v1::Campaign> Stop(const std::string& name);
+  absl::StatusOr<v1::Campaign> Retrain(const std::string& name);
   absl::StatusOr<v1::DeleteCampaignResponse> Delete(const std::string& name);
   absl::StatusOr<v1::ImportLabelsResponse> ImportLabels(const v1::ImportLabelsRequest& request);
+
+  /// Sends an Arrow IPC file, in chunks.
+  absl::StatusOr<v1::AppendItemsResponse> AppendItems(const std::string& name, const std::string& request_id,
+                                                      const std::string& file);
+  absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
+  /// Calls `write` with the pieces of a model's file; round 0 is the latest's. DataLoss where some are missing.
+  absl::StatusOr<v1::ModelDescription> GetModel(const std::string& name, std::int64_t round,
+                                                const std::function<absl::Status(const std::string&)>& write);
 
   /// Calls `visit` for every label until the stream ends; an error of `visit` ends it too and is given back.
   absl::Status ExportLabels(const std::string& name,

@@ -77,6 +77,8 @@ std::string Describe(const v1::CampaignEvent& event) {
       return Describe(event.labels());
     case v1::CampaignEvent::kModel:
       return Describe(event.model());
+    case v1::CampaignEvent::kItems:
+      return absl::StrCat(event.items().added(), " examples joined the pool, which has ", event.items().pool_rows());
     case v1::CampaignEvent::EVENT_NOT_SET:
       break;
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/client/call_status.h"
+#include "pipeline/error_details.h"
 
 namespace fulcrum::pipeline {
 
@@ -24,7 +25,9 @@ absl::Status Retrier::Call(const Attempt& attempt) {
     const absl::Status status = attempt();
     if (!MayPass(status) || timing_.now() >= end) return status;
     if (first && on_trouble_) on_trouble_(status);
-    if (!timing_.sleep(Jittered(pause))) {
+    // A server that says when it has time again is not asked before.
+    const auto wanted = std::min(RetryDelayOf(status).value_or(std::chrono::milliseconds(0)), policy_.longest_pause);
+    if (!timing_.sleep(std::max(Jittered(pause), wanted))) {
       return absl::CancelledError(absl::StrCat("asked to end while the server was away: ", status.message()));
     }
     pause = std::min(2 * pause, policy_.longest_pause);

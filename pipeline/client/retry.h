@@ -36,7 +36,8 @@ class Retrier {
 
   Retrier(RetryPolicy policy, Timing timing, std::uint64_t seed, OnTrouble on_trouble = {});
 
-  /// Repeats `attempt`, which must do the same each time, while its error MayPass. Then the last error; Cancelled where
+  /// Repeats `attempt`, which must do the same each time, while its error MayPass, and not before the time that the
+  /// error asks for. Then the last error; Cancelled where
   /// a pause was broken off.
   absl::Status Call(const Attempt& attempt);
 

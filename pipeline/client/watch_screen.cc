@@ -49,6 +49,9 @@ void WatchScreen::Follow(const v1::CampaignEvent& event) {
       return;
     case v1::CampaignEvent::kModel:
       return Follow(event.model());
+    case v1::CampaignEvent::kItems:
+      doing_ = absl::StrCat(event.items().added(), " examples joined the pool");
+      return;
     case v1::CampaignEvent::EVENT_NOT_SET:
       return;
   }

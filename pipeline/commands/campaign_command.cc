@@ -32,9 +32,10 @@ Example:
 )";
 
 std::vector<Command> Words() {
-  return {CampaignCreateCommand(), CampaignListCommand(),   CampaignGetCommand(),         CampaignStartCommand(),
-          CampaignPauseCommand(),  CampaignResumeCommand(), CampaignStopCommand(),        CampaignDeleteCommand(),
-          CampaignWatchCommand(),  CampaignExportCommand(), CampaignImportLabelsCommand()};
+  return {CampaignCreateCommand(), CampaignListCommand(),    CampaignGetCommand(),    CampaignStartCommand(),
+          CampaignPauseCommand(),  CampaignResumeCommand(),  CampaignStopCommand(),   CampaignRetrainCommand(),
+          CampaignDeleteCommand(), CampaignWatchCommand(),   CampaignExportCommand(), CampaignImportLabelsCommand(),
+          CampaignAppendCommand(), CampaignPredictCommand(), CampaignModelCommand()};
 }
 
 CommandRun AddCampaign(CLI::App& app) {

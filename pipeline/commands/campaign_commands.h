@@ -42,9 +42,13 @@ Command CampaignStartCommand();
 Command CampaignPauseCommand();
 Command CampaignResumeCommand();
 Command CampaignStopCommand();
+Command CampaignRetrainCommand();
 Command CampaignDeleteCommand();
 Command CampaignWatchCommand();
 Command CampaignExportCommand();
 Command CampaignImportLabelsCommand();
+Command CampaignAppendCommand();
+Command CampaignModelCommand();
+Command CampaignPredictCommand();
 
 }  // namespace fulcrum::pipeline

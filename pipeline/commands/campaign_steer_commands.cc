@@ -1,4 +1,4 @@
-// `fulcrum campaign list|get|start|pause|resume|stop|delete`: one call each.
+// `fulcrum campaign list|get|start|pause|resume|stop|retrain|delete`: one call each.
 
 #include <memory>
 
@@ -85,6 +85,11 @@ Command CampaignResumeCommand() {
 
 Command CampaignStopCommand() {
   return SteerCommand("stop", "End a campaign for good; its results stay", &CampaignCalls::Stop);
+}
+
+Command CampaignRetrainCommand() {
+  return SteerCommand("retrain", "Let the next round train from nothing instead of from the last model",
+                      &CampaignCalls::Retrain);
 }
 
 Command CampaignDeleteCommand() {

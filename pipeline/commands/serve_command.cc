@@ -31,7 +31,9 @@ constexpr char kFooter[] = R"(The configuration is a YAML file with the long opt
   memory_budget: 4GB         # for pools and rounds together; without it, what the machine has
   log: text                  # or json: a line an event, on standard error
   stop_seconds: 20
-What is given on the command line goes before it.
+  limits: {connections: 10000, streams: 100, calls_a_second: 1000, burst: 2000}
+What is given on the command line goes before it. Streams are calls at a time on one connection; calls a second are those
+of one token, 0 for any number.
 
 SIGTERM and SIGINT end it: it takes no more calls, finishes those that are running, ends rounds where they are, and
 exits with 0, within stop_seconds and a few more. A daemon that is killed loses nothing that it has answered; start it

@@ -74,9 +74,12 @@ absl::Status KnockAtListener(const std::string& address, int port, std::chrono::
   const timeval limit = {.tv_sec = patience.count() / 1000, .tv_usec = patience.count() % 1000 * 1000};
   setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&destination.address), destination.size) != 0 ||
-      send(descriptor, kGreeting, kGreetingBytes, MSG_NOSIGNAL) < 0) {
+  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&destination.address), destination.size) != 0) {
     return NoAnswer(address, std::strerror(errno));
+  }
+  if (send(descriptor, kGreeting, kGreetingBytes, MSG_NOSIGNAL) < 0) {
+    // A listener that is full hangs up at once: that is an answer too.
+    return errno == EPIPE || errno == ECONNRESET ? absl::OkStatus() : NoAnswer(address, std::strerror(errno));
   }
   char first = 0;
   if (recv(descriptor, &first, 1, 0) >= 0 || errno == ECONNRESET) return absl::OkStatus();

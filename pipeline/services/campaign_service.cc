@@ -7,11 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/services/append_stream.h"
 #include "pipeline/services/grpc_status.h"
 #include "pipeline/services/label_requests.h"
 #include "pipeline/services/message_stream.h"
+#include "pipeline/services/paged_stream.h"
+#include "pipeline/services/stream_pages.h"
 #include "stages/core/status_macros.h"
-#include "storage/campaign_reader.h"
 #include "storage/label_rules.h"
 
 namespace fulcrum::pipeline {
@@ -19,43 +21,8 @@ namespace {
 
 constexpr int kDefaultPage = 50;
 constexpr int kLargestPage = 1000;
-
-const char* KindName(storage::EventKind kind) {
-  switch (kind) {
-    case storage::EventKind::kLabelSubmitted:
-      return "label";
-    case storage::EventKind::kLabelChanged:
-      return "change";
-    case storage::EventKind::kLabelWithdrawn:
-      return "withdrawal";
-    case storage::EventKind::kLabelImported:
-      return "import";
-    default:
-      return nullptr;
-  }
-}
-
-v1::ExportedLabel ToExported(const storage::Event& event) {
-  v1::ExportedLabel label;
-  label.set_sequence(event.sequence);
-  label.set_item_id(event.item);
-  label.set_value(event.value);
-  label.set_annotator(event.annotator);
-  *label.mutable_time() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(event.at));
-  label.set_round(event.round);
-  label.set_lease_id(event.lease);
-  label.set_cost(event.cost);
-  label.set_kind(KindName(event.kind));
-  return label;
-}
-
-absl::Status ExportTo(const std::string& folder, MessageFeed<v1::ExportedLabel>& feed) {
-  FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(folder));
-  return reader->VisitEvents(1, storage::kEndOfLog, [&](const storage::Event& event) {
-    if (KindName(event.kind) == nullptr || feed.Put(ToExported(event))) return absl::OkStatus();
-    return absl::CancelledError("the client has gone");
-  });
-}
+// An administrator of a daemon that asks for no tokens has no name.
+constexpr char kNobody[] = "admin";
 
 absl::Status CheckImport(const Campaign& campaign, const v1::ImportLabelsRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckRequest(request.request_id(), 0));
@@ -84,7 +51,7 @@ grpc::ServerUnaryReactor* CampaignService::Handle(grpc::CallbackServerContext* c
     return reactor;
   }
   if (!executor_.Submit([reactor, act = std::move(act)] { reactor->Finish(ToGrpcStatus(act())); })) {
-    reactor->Finish(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the server is busy; try again"));
+    reactor->Finish(ToGrpcStatus(Executor::Busy()));
   }
   return reactor;
 }
@@ -154,6 +121,11 @@ grpc::ServerUnaryReactor* CampaignService::StopCampaign(grpc::CallbackServerCont
   return Steer(context, request, response, &Campaign::Stop);
 }
 
+grpc::ServerUnaryReactor* CampaignService::RetrainCampaign(grpc::CallbackServerContext* context,
+                                                           const v1::CampaignRequest* request, v1::Campaign* response) {
+  return Steer(context, request, response, &Campaign::Retrain);
+}
+
 grpc::ServerUnaryReactor* CampaignService::DeleteCampaign(grpc::CallbackServerContext* context,
                                                           const v1::CampaignRequest* request,
                                                           v1::DeleteCampaignResponse* response) {
@@ -188,20 +160,42 @@ absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const 
   return campaigns_.Find(name);
 }
 
+grpc::ServerReadReactor<v1::AppendItemsRequest>* CampaignService::AppendItems(grpc::CallbackServerContext* context,
+                                                                              v1::AppendItemsResponse* response) {
+  const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
+  absl::Status status = caller.status();
+  if (status.ok()) status = Gatekeeper::RequireAdmin(*caller);
+  if (!status.ok()) return AppendStream::Refuse(executor_, status);
+  return AppendStream::Begin(
+      executor_, [this](const std::string& name) { return campaigns_.Find(name); },
+      caller->name.empty() ? kNobody : caller->name, response);
+}
+
 grpc::ServerWriteReactor<v1::ExportedLabel>* CampaignService::ExportLabels(grpc::CallbackServerContext* context,
                                                                            const v1::CampaignRequest* request) {
-  auto* stream = new MessageStream<v1::ExportedLabel>();
-  const auto feed = stream->feed();
+  using Stream = PagedStream<v1::ExportedLabel>;
   const auto campaign = FindForReading(*context, request->name());
-  if (!campaign.ok()) {
-    feed->End(campaign.status());
-    return stream;
-  }
-  const std::string folder = (*campaign)->store().folder().path();
-  if (!executor_.Submit([feed, folder] { feed->End(ExportTo(folder, *feed)); })) {
-    feed->End(absl::ResourceExhaustedError("the server is busy; try again"));
-  }
-  return stream;
+  if (!campaign.ok()) return Stream::Refuse(executor_, campaign.status());
+  const auto pages = std::make_shared<LabelPages>((*campaign)->store().folder().path());
+  return Stream::Begin(executor_, [pages] { return pages->Next(); });
+}
+
+grpc::ServerWriteReactor<v1::ModelChunk>* CampaignService::GetModel(grpc::CallbackServerContext* context,
+                                                                    const v1::GetModelRequest* request) {
+  using Stream = PagedStream<v1::ModelChunk>;
+  const auto campaign = FindForReading(*context, request->name());
+  if (!campaign.ok()) return Stream::Refuse(executor_, campaign.status());
+  const auto pages = std::make_shared<ModelPages>(*campaign, request->round());
+  return Stream::Begin(executor_, [pages] { return pages->Next(); });
+}
+
+grpc::ServerUnaryReactor* CampaignService::Predict(grpc::CallbackServerContext* context,
+                                                   const v1::PredictRequest* request, v1::PredictResponse* response) {
+  return Handle(context, false, [this, request, response]() -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->name()));
+    FULCRUM_ASSIGN_OR_RETURN(*response, campaign->Predict(*request));
+    return absl::OkStatus();
+  });
 }
 
 grpc::ServerWriteReactor<v1::CampaignEvent>* CampaignService::WatchCampaign(grpc::CallbackServerContext* context,
@@ -214,9 +208,10 @@ grpc::ServerWriteReactor<v1::CampaignEvent>* CampaignService::WatchCampaign(grpc
     return stream;
   }
   const std::shared_ptr<Campaign> campaign = *found;
-  const auto tell = [feed](const v1::CampaignEvent& event) {
-    // A watcher that does not keep up is let go: it comes back and sees the state as it is then.
-    if (!feed->Offer(event)) feed->End(absl::ResourceExhaustedError("the watcher does not keep up; watch again"));
+  const auto tell = [feed, context](const v1::CampaignEvent& event) {
+    // A watcher that does not keep up is let go: it comes back and sees the state as it is then. A status would wait
+    // behind all that it does not read.
+    if (!feed->Offer(event)) context->TryCancel();
     if (event.campaign().state() == v1::CAMPAIGN_STATE_DONE) feed->End(absl::OkStatus());
   };
   const std::int64_t id = campaign->events().Watch(

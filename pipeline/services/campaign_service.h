@@ -36,14 +36,22 @@ class CampaignService final : public v1::CampaignService::CallbackService {
                                            v1::Campaign* response) override;
   grpc::ServerUnaryReactor* StopCampaign(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
                                          v1::Campaign* response) override;
+  grpc::ServerUnaryReactor* RetrainCampaign(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
+                                            v1::Campaign* response) override;
   grpc::ServerUnaryReactor* DeleteCampaign(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
                                            v1::DeleteCampaignResponse* response) override;
+  grpc::ServerReadReactor<v1::AppendItemsRequest>* AppendItems(grpc::CallbackServerContext* context,
+                                                               v1::AppendItemsResponse* response) override;
   grpc::ServerUnaryReactor* ImportLabels(grpc::CallbackServerContext* context, const v1::ImportLabelsRequest* request,
                                          v1::ImportLabelsResponse* response) override;
   grpc::ServerWriteReactor<v1::ExportedLabel>* ExportLabels(grpc::CallbackServerContext* context,
                                                             const v1::CampaignRequest* request) override;
   grpc::ServerWriteReactor<v1::CampaignEvent>* WatchCampaign(grpc::CallbackServerContext* context,
                                                              const v1::CampaignRequest* request) override;
+  grpc::ServerWriteReactor<v1::ModelChunk>* GetModel(grpc::CallbackServerContext* context,
+                                                     const v1::GetModelRequest* request) override;
+  grpc::ServerUnaryReactor* Predict(grpc::CallbackServerContext* context, const v1::PredictRequest* request,
+                                    v1::PredictResponse* response) override;
 
  private:
   /// Runs `act` on the executor and finishes the call with what it says.

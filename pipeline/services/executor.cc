@@ -1,8 +1,16 @@
 #include "pipeline/services/executor.h"
 
+#include <chrono>
 #include <utility>
 
+#include "pipeline/error_details.h"
+
 namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::chrono::milliseconds kRetryDelay{500};
+
+}  // namespace
 
 Executor::Executor(std::size_t threads, std::size_t most_queued) : most_queued_(most_queued) {
   for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
@@ -25,6 +33,10 @@ bool Executor::Submit(std::function<void()> task) {
   }
   changed_.notify_one();
   return true;
+}
+
+absl::Status Executor::Busy() {
+  return WithRetryDelay(absl::ResourceExhaustedError("the server is busy; try again"), kRetryDelay);
 }
 
 std::size_t Executor::queued() const {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace fulcrum::pipeline {
 
 class Executor {
@@ -23,6 +25,8 @@ class Executor {
 
   /// False where the queue is full; `task` is not run then. Tasks must not throw.
   bool Submit(std::function<void()> task);
+  /// What to tell whoever did not get in.
+  static absl::Status Busy();
   /// Tasks that wait for a thread.
   std::size_t queued() const;
 

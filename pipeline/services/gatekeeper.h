@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "pipeline/services/rate_limits.h"
 #include "pipeline/services/token_book.h"
 
 namespace grpc {
@@ -23,19 +24,23 @@ struct Caller {
 
 class Gatekeeper {
  public:
-  /// `tokens` may be null, and must outlive it.
-  explicit Gatekeeper(TokenBook* tokens) : tokens_(tokens) {}
+  /// `tokens` may be null, and must outlive it. The limit is on the calls of one token; without tokens there is none.
+  explicit Gatekeeper(TokenBook* tokens, RateLimit limit = {}) : tokens_(tokens), rates_(limit) {}
 
-  /// Unauthenticated without a token that is somebody's.
+  /// Unauthenticated without a token that is somebody's, ResourceExhausted for somebody who calls too often.
   absl::StatusOr<Caller> Admit(const grpc::ServerContextBase& context) const;
+  /// Counts a message of a stream that was admitted before, as a call of its own.
+  absl::Status CountMessage(const std::string& caller) const;
   /// PermissionDenied for a caller who may not read, label or administer.
   static absl::Status RequireReading(const Caller& caller);
+  static absl::Status RequireLabeling(const Caller& caller);
   static absl::Status RequireAdmin(const Caller& caller);
   /// The annotator that a call is for: the one it names, where that is the caller or nobody asked for tokens.
   static absl::StatusOr<std::string> AnnotatorOf(const Caller& caller, const std::string& named);
 
  private:
   TokenBook* const tokens_;
+  mutable RateLimits rates_;
 };
 
 }  // namespace fulcrum::pipeline

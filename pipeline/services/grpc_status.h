@@ -7,6 +7,7 @@
 
 namespace fulcrum::pipeline {
 
+/// With the details that error_details.h attached; what is too long to be sent is cut.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace fulcrum::pipeline

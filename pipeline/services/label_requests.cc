@@ -67,6 +67,12 @@ absl::Status CheckValue(const CampaignPlan& plan, const std::string& value) {
       absl::StrCat("'", value.substr(0, 100), "' is not one of the classes: ", absl::StrJoin(plan.classes, ", ")));
 }
 
+absl::Status CheckChange(const CampaignPlan& plan, const v1::LabelChange& change) {
+  if (change.has_value()) return CheckValue(plan, change.value());
+  if (change.withdraw()) return absl::OkStatus();
+  return absl::InvalidArgumentError("a change needs a new value, or 'withdraw'");
+}
+
 absl::StatusOr<storage::SkipReason> ReasonOf(v1::SkipReason reason) {
   switch (reason) {
     case v1::SKIP_REASON_UNSURE:
@@ -120,6 +126,31 @@ void SubmitLabels(Campaign& campaign, const std::string& annotator, const v1::Su
                             .epoch = label.lease().epoch(),
                             .item = label.item_id(),
                             .value = label.value()},
+                           take);
+  }
+  gathering->FinishPart();
+}
+
+void ChangeLabels(Campaign& campaign, const std::string& annotator, const v1::ChangeLabelsRequest& request,
+                  std::function<void(v1::ChangeLabelsResponse)> done) {
+  const auto gathering = Gather(request.changes(), std::move(done));
+  for (int i = 0; i < request.changes_size(); ++i) {
+    const v1::LabelChange& change = request.changes(i);
+    const auto take = [gathering, i](const absl::StatusOr<storage::LabelAnswer>& answer) {
+      auto& result = *gathering->response().mutable_results(i);
+      *result.mutable_status() = ToItemStatus(answer.status());
+      if (answer.ok()) result.set_sequence(answer->sequence);
+      gathering->FinishPart();
+    };
+    if (const absl::Status status = CheckChange(campaign.plan(), change); !status.ok()) {
+      take(status);
+      continue;
+    }
+    campaign.store().Start(change.has_value() ? storage::ChangeLabel : storage::WithdrawLabel,
+                           {.annotator = annotator,
+                            .request_id = PartId(request.request_id(), i),
+                            .item = change.item_id(),
+                            .value = change.value()},
                            take);
   }
   gathering->FinishPart();

@@ -18,6 +18,8 @@ absl::Status CheckRequest(const std::string& request_id, int parts);
 
 void SubmitLabels(Campaign& campaign, const std::string& annotator, const v1::SubmitLabelsRequest& request,
                   std::function<void(v1::SubmitLabelsResponse)> done);
+void ChangeLabels(Campaign& campaign, const std::string& annotator, const v1::ChangeLabelsRequest& request,
+                  std::function<void(v1::ChangeLabelsResponse)> done);
 void SkipTasks(Campaign& campaign, const std::string& annotator, const v1::SkipTasksRequest& request,
                std::function<void(v1::SkipTasksResponse)> done);
 void ReleaseTasks(Campaign& campaign, const std::string& annotator, const v1::ReleaseTasksRequest& request,

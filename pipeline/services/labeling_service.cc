@@ -55,6 +55,11 @@ absl::StatusOr<LabelingCall> LabelingService::Admit(const grpc::ServerContextBas
   return call;
 }
 
+absl::Status LabelingService::AdmitStream(const grpc::ServerContextBase& context) const {
+  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
+  return Gatekeeper::RequireLabeling(caller);
+}
+
 grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerContext* context,
                                                         const v1::AcquireTasksRequest* request,
                                                         v1::AcquireTasksResponse* response) {
@@ -92,6 +97,12 @@ grpc::ServerUnaryReactor* LabelingService::SubmitLabels(grpc::CallbackServerCont
                                                         const v1::SubmitLabelsRequest* request,
                                                         v1::SubmitLabelsResponse* response) {
   return Handle(*this, context, *request, request->labels(), response, pipeline::SubmitLabels);
+}
+
+grpc::ServerUnaryReactor* LabelingService::ChangeLabels(grpc::CallbackServerContext* context,
+                                                        const v1::ChangeLabelsRequest* request,
+                                                        v1::ChangeLabelsResponse* response) {
+  return Handle(*this, context, *request, request->changes(), response, pipeline::ChangeLabels);
 }
 
 grpc::ServerUnaryReactor* LabelingService::SkipTasks(grpc::CallbackServerContext* context,

@@ -33,6 +33,8 @@ class LabelingService final : public v1::LabelingService::CallbackService {
                                         v1::RenewLeasesResponse* response) override;
   grpc::ServerUnaryReactor* SubmitLabels(grpc::CallbackServerContext* context, const v1::SubmitLabelsRequest* request,
                                          v1::SubmitLabelsResponse* response) override;
+  grpc::ServerUnaryReactor* ChangeLabels(grpc::CallbackServerContext* context, const v1::ChangeLabelsRequest* request,
+                                         v1::ChangeLabelsResponse* response) override;
   grpc::ServerUnaryReactor* SkipTasks(grpc::CallbackServerContext* context, const v1::SkipTasksRequest* request,
                                       v1::SkipTasksResponse* response) override;
   grpc::ServerUnaryReactor* ReleaseTasks(grpc::CallbackServerContext* context, const v1::ReleaseTasksRequest* request,
@@ -42,6 +44,11 @@ class LabelingService final : public v1::LabelingService::CallbackService {
   /// Unauthenticated, PermissionDenied or NotFound where the call is not to be carried out.
   absl::StatusOr<LabelingCall> Admit(const grpc::ServerContextBase& context, const std::string& campaign,
                                      const std::string& annotator) const;
+
+  /// The same for a stream that has not said yet what it is for.
+  absl::Status AdmitStream(const grpc::ServerContextBase& context) const;
+  /// Counts a message of a stream as a call.
+  absl::Status CountMessage(const LabelingCall& call) const { return gatekeeper_.CountMessage(call.annotator); }
 
  private:
   CampaignBook& campaigns_;

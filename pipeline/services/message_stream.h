@@ -1,13 +1,13 @@
 // A stream of messages from the server, fed from any thread.
 //
-// Messages wait in a bounded queue; what happens when it is full is up to whoever feeds it. The stream ends with a
-// status, or when the client leaves, of which it tells. It deletes itself when gRPC is done with it, so whoever feeds
+// For news, which cannot be fetched when there is room (paged_stream.h is for what can): messages wait in a bounded
+// queue, and what happens when it is full is up to whoever feeds it. The stream ends with a status, or when the client
+// leaves, of which it tells. It deletes itself when gRPC is done with it, so whoever feeds
 // it holds a MessageFeed, which outlives it. Thread-safe.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -27,18 +27,11 @@ class MessageFeed {
  public:
   static constexpr std::size_t kMostQueued = 1024;
 
-  /// False where the queue is full or the stream is over.
+  /// False where the queue is full. What comes after the end is dropped.
   bool Offer(Message message) {
     const std::scoped_lock lock(mutex_);
-    if (over_ || ending_ || queue_.size() >= kMostQueued) return false;
-    Push(std::move(message));
-    return true;
-  }
-  /// Waits for room; false where the stream is over.
-  bool Put(Message message) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return over_ || ending_ || queue_.size() < kMostQueued; });
-    if (over_ || ending_) return false;
+    if (over_ || ending_) return true;
+    if (queue_.size() >= kMostQueued) return false;
     Push(std::move(message));
     return true;
   }
@@ -48,7 +41,6 @@ class MessageFeed {
     if (std::exchange(ending_, true) || over_) return;
     status_ = status;
     if (queue_.empty()) Finish();
-    changed_.notify_all();
   }
 
  private:
@@ -64,7 +56,6 @@ class MessageFeed {
   void WriteDone(bool ok) {
     const std::scoped_lock lock(mutex_);
     queue_.pop_front();
-    changed_.notify_all();
     if (over_) return;
     if (!ok) {
       status_ = absl::CancelledError("the client has gone");
@@ -77,11 +68,9 @@ class MessageFeed {
     const std::scoped_lock lock(mutex_);
     status_ = absl::CancelledError("the client has gone");
     Finish();
-    changed_.notify_all();
   }
 
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::deque<Message> queue_;  // the first is being written
   absl::Status status_;
   bool ending_ = false;

@@ -24,6 +24,23 @@ std::int64_t NowSeconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+std::int64_t LeaseOf(const v1::LeaseRef& lease) {
+  return lease.lease_id();
+}
+std::int64_t LeaseOf(const v1::Label& label) {
+  return label.lease().lease_id();
+}
+std::int64_t LeaseOf(const v1::Skip& skip) {
+  return skip.lease().lease_id();
+}
+
+template <typename Parts>
+std::vector<std::int64_t> LeasesOf(const Parts& parts) {
+  std::vector<std::int64_t> leases;
+  for (const auto& part : parts) leases.push_back(LeaseOf(part));
+  return leases;
+}
+
 }  // namespace
 
 WorkStream* WorkStream::Begin(const LabelingService& service, TaskAcquirer& acquirer,
@@ -31,7 +48,12 @@ WorkStream* WorkStream::Begin(const LabelingService& service, TaskAcquirer& acqu
   std::shared_ptr<WorkStream> stream(new WorkStream(service, acquirer, context));
   stream->self_ = stream;
   stream->id_ = NewStreamId();
-  stream->ReadMore();
+  // Before anything is read: a stranger must not hold a stream by saying nothing.
+  if (const absl::Status status = service.AdmitStream(context); status.ok()) {
+    stream->ReadMore();
+  } else {
+    stream->End(status);
+  }
   return stream.get();
 }
 
@@ -75,50 +97,42 @@ void WorkStream::Greet(const v1::WorkRequest& request) {
   credit_ = static_cast<std::size_t>(hello.credit());
 }
 
-void WorkStream::Serve(const v1::WorkRequest& request) {
+template <typename Request, typename Act, typename Answer>
+void WorkStream::Carry(const Request& request, int parts, std::vector<std::int64_t> ended_leases, Act act,
+                       Answer answer_of) {
+  if (const auto status = CheckRequest(request.request_id(), parts); !status.ok()) return End(status);
   const auto self = shared_from_this();
+  act(*call_.campaign, call_.annotator, request,
+      [self, answer_of, ended_leases = std::move(ended_leases)](auto answer) {
+        for (const std::int64_t lease : ended_leases) self->Return(lease);
+        v1::WorkResponse response;
+        *(response.*answer_of)() = std::move(answer);
+        self->Send(std::move(response));
+      });
+}
+
+void WorkStream::Serve(const v1::WorkRequest& request) {
+  if (const absl::Status status = service_.CountMessage(call_); !status.ok()) return End(status);
+  using Answer = v1::WorkResponse;
   switch (request.message_case()) {
-    case v1::WorkRequest::kSubmit:
-      if (const auto status = CheckRequest(request.submit().request_id(), request.submit().labels_size()); !status.ok())
-        return End(status);
-      return SubmitLabels(*call_.campaign, call_.annotator, request.submit(),
-                          [self, request](v1::SubmitLabelsResponse answer) {
-                            for (const v1::Label& label : request.submit().labels())
-                              self->Return(label.lease().lease_id());
-                            v1::WorkResponse response;
-                            *response.mutable_submitted() = std::move(answer);
-                            self->Send(std::move(response));
-                          });
-    case v1::WorkRequest::kSkip:
-      if (const auto status = CheckRequest(request.skip().request_id(), request.skip().skips_size()); !status.ok())
-        return End(status);
-      return SkipTasks(*call_.campaign, call_.annotator, request.skip(), [self, request](v1::SkipTasksResponse answer) {
-        for (const v1::Skip& skip : request.skip().skips()) self->Return(skip.lease().lease_id());
-        v1::WorkResponse response;
-        *response.mutable_skipped() = std::move(answer);
-        self->Send(std::move(response));
-      });
-    case v1::WorkRequest::kRelease:
-      if (const auto status = CheckRequest(request.release().request_id(), request.release().leases_size());
-          !status.ok())
-        return End(status);
-      return ReleaseTasks(*call_.campaign, call_.annotator, request.release(),
-                          [self, request](v1::ReleaseTasksResponse answer) {
-                            for (const v1::LeaseRef& lease : request.release().leases()) self->Return(lease.lease_id());
-                            v1::WorkResponse response;
-                            *response.mutable_released() = std::move(answer);
-                            self->Send(std::move(response));
-                          });
+    case v1::WorkRequest::kSubmit: {
+      const auto& labels = request.submit().labels();
+      return Carry(request.submit(), labels.size(), LeasesOf(labels), SubmitLabels, &Answer::mutable_submitted);
+    }
+    case v1::WorkRequest::kSkip: {
+      const auto& skips = request.skip().skips();
+      return Carry(request.skip(), skips.size(), LeasesOf(skips), SkipTasks, &Answer::mutable_skipped);
+    }
+    case v1::WorkRequest::kRelease: {
+      const auto& leases = request.release().leases();
+      return Carry(request.release(), leases.size(), LeasesOf(leases), ReleaseTasks, &Answer::mutable_released);
+    }
     case v1::WorkRequest::kRenew:
-      if (const auto status = CheckRequest(request.renew().request_id(), request.renew().leases_size()); !status.ok())
-        return End(status);
-      return RenewLeases(*call_.campaign, call_.annotator, request.renew(), [self](v1::RenewLeasesResponse answer) {
-        v1::WorkResponse response;
-        *response.mutable_renewed() = std::move(answer);
-        self->Send(std::move(response));
-      });
+      return Carry(request.renew(), request.renew().leases_size(), {}, RenewLeases, &Answer::mutable_renewed);
+    case v1::WorkRequest::kChange:
+      return Carry(request.change(), request.change().changes_size(), {}, ChangeLabels, &Answer::mutable_changed);
     default:
-      return End(absl::InvalidArgumentError("after 'hello' a message says submit, skip, release or renew"));
+      return End(absl::InvalidArgumentError("after 'hello' a message says submit, skip, release, renew or change"));
   }
 }
 

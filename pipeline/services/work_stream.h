@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
@@ -35,6 +36,9 @@ class WorkStream final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::Wor
 
   void Greet(const v1::WorkRequest& request);
   void Serve(const v1::WorkRequest& request);
+  /// Carries a request out; `answer_of` says where in a WorkResponse its answer goes.
+  template <typename Request, typename Act, typename Answer>
+  void Carry(const Request& request, int parts, std::vector<std::int64_t> ended_leases, Act act, Answer answer_of);
   void End(const absl::Status& status);
   void Send(v1::WorkResponse response);
   void ReadMore();

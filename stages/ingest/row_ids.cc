@@ -48,6 +48,12 @@ RowIds::RowIds(std::vector<std::shared_ptr<arrow::Array>> ids) : chunks_(std::mo
   }
 }
 
+RowIds RowIds::With(const RowIds& more) const {
+  std::vector<std::shared_ptr<arrow::Array>> chunks = chunks_;
+  chunks.insert(chunks.end(), more.chunks_.begin(), more.chunks_.end());
+  return RowIds(std::move(chunks));
+}
+
 absl::string_view RowIds::ViewOf(RowIndex row) const {
   const auto after = std::upper_bound(chunk_begins_.begin(), chunk_begins_.end(), row);
   const auto chunk = static_cast<std::size_t>(after - chunk_begins_.begin()) - 1;

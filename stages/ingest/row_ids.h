@@ -31,6 +31,9 @@ class RowIds {
   RowIds(RowIds&&) = default;
   RowIds& operator=(RowIds&&) = default;
 
+  /// These rows and the ones of `more` behind them; both have given ids.
+  RowIds With(const RowIds& more) const;
+
   std::size_t size() const { return rows_; }
   bool are_row_numbers() const { return chunks_.empty(); }
   std::string TextOf(RowIndex row) const;

@@ -22,6 +22,10 @@ class KnownRows {
     if (inserted) return Verdict::kNew;
     return found->second == content ? Verdict::kSame : Verdict::kOther;
   }
+  /// Adds what `other` knows; where both have an id, this one's content stays.
+  void Merge(KnownRows other) {
+    for (std::size_t shard = 0; shard < shards_.size(); ++shard) shards_[shard].merge(other.shards_[shard]);
+  }
 
  private:
   static constexpr int kShift = 58;

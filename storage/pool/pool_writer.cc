@@ -35,6 +35,23 @@ std::string Numbered(absl::string_view stem, std::size_t number, absl::string_vi
 
 }  // namespace
 
+void NoteRows(const PoolBlock& block, KnownRows& known) {
+  for (std::size_t row = 0; row < block.id_fingerprints.size(); ++row) {
+    known.Add(block.id_fingerprints[row], block.content_fingerprints[row]);
+  }
+}
+
+absl::Status NoteRows(const MappedPool& pool, KnownRows& known) {
+  FULCRUM_RETURN_IF_ERROR(pool.Verify());
+  for (std::size_t i = 0; i < pool.blocks(); ++i) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto batch, pool.Block(i));
+    PoolBlock block;
+    FingerprintRows(*batch, pool.shape(), block);
+    NoteRows(block, known);
+  }
+  return absl::OkStatus();
+}
+
 PoolWriter::PoolWriter(std::string folder, PoolShape shape, std::vector<std::string> feature_names,
                        Durability durability)
     : folder_(WithoutTrailingSlash(std::move(folder))),
@@ -105,21 +122,7 @@ absl::Status PoolWriter::Continue() {
     return absl::FailedPreconditionError(absl::StrCat("the features have other names, or another order, than those of ",
                                                       "the pool '", folder_, "'; import into another folder"));
   }
-  return KnowRowsOfThePool();
-}
-
-absl::Status PoolWriter::KnowRowsOfThePool() {
-  FULCRUM_ASSIGN_OR_RETURN(const MappedPool pool, MappedPool::Open(folder_));
-  FULCRUM_RETURN_IF_ERROR(pool.Verify());
-  for (std::size_t i = 0; i < pool.blocks(); ++i) {
-    FULCRUM_ASSIGN_OR_RETURN(const auto batch, pool.Block(i));
-    PoolBlock block;
-    FingerprintRows(*batch, shape_, block);
-    for (std::size_t row = 0; row < block.id_fingerprints.size(); ++row) {
-      known_.Add(block.id_fingerprints[row], block.content_fingerprints[row]);
-    }
-  }
-  return absl::OkStatus();
+  return NoteRows(pool, known_);
 }
 
 absl::Status PoolWriter::OpenFiles() {

@@ -29,6 +29,12 @@
 
 namespace fulcrum::storage {
 
+class MappedPool;
+
+/// Adds a block's rows, or a whole pool's after comparing its checksums, to those that are known.
+void NoteRows(const PoolBlock& block, KnownRows& known);
+absl::Status NoteRows(const MappedPool& pool, KnownRows& known);
+
 class PoolWriter {
  public:
   struct Counts {
@@ -45,6 +51,9 @@ class PoolWriter {
                                                           Durability durability = Durability::kAgainstPowerLoss);
   /// Without Commit, nothing of it is left.
   ~PoolWriter();
+
+  /// Rows that are elsewhere already, besides those of this pool. Before the first Append.
+  void AddKnown(KnownRows rows) { known_.Merge(std::move(rows)); }
 
   /// The rows of one batch of a source. `place_of_row` says where a row of it was: std::string(uint64 row in the
   /// batch).
@@ -65,6 +74,8 @@ class PoolWriter {
   absl::Status Commit(double max_rejected_share);
 
   const Counts& counts() const { return counts_; }
+  /// The first few rows that were rejected, each with its place, its column and the reason.
+  const std::vector<std::string>& rejected_examples() const { return rejected_->examples(); }
   /// Of the pool with the new rows.
   const PoolManifest& manifest() const { return manifest_; }
 
@@ -72,7 +83,6 @@ class PoolWriter {
   PoolWriter(std::string folder, PoolShape shape, std::vector<std::string> feature_names, Durability durability);
   absl::Status Begin();
   absl::Status Continue();
-  absl::Status KnowRowsOfThePool();
   absl::Status OpenFiles();
   absl::Status DropKnownRows(BuiltBlock& built);
   absl::Status AppendBlock(const PoolBlock& block);

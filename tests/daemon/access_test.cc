@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "pipeline/services/token_book.h"
 #include "tests/daemon/daemon_fixture.h"
 
@@ -34,19 +36,10 @@ class AccessTest : public DaemonTest {
     ASSERT_TRUE(admin.Start("clouds").ok());
   }
 
-  static v1::AcquireTasksRequest Wanted(const std::string& annotator) {
-    v1::AcquireTasksRequest request;
-    request.set_campaign("clouds");
-    request.set_annotator(annotator);
-    request.set_request_id("a1");
-    request.set_max_tasks(1);
-    request.mutable_wait()->set_seconds(10);
-    return request;
-  }
   grpc::StatusCode AcquireAs(const std::string& token, const std::string& annotator) const {
     DaemonClient client = Client(token);
     v1::AcquireTasksResponse tasks;
-    return client.Acquire(Wanted(annotator), &tasks).error_code();
+    return client.Acquire(TasksWanted("clouds", annotator, 1), &tasks).error_code();
   }
 
   std::unique_ptr<TokenBook> book_;
@@ -79,6 +72,26 @@ TEST_F(AccessTest, ARevokedTokenOpensNothingAnyMore) {
   EXPECT_EQ(AcquireAs(ada_, "ada"), grpc::StatusCode::OK);
   ASSERT_TRUE(book_->Revoke("ada").ok());
   EXPECT_EQ(AcquireAs(ada_, "ada"), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(AccessTest, WhoCallsTooOftenIsToldWhenToComeBackAndOthersAreNot) {
+  StopDaemon();
+  pipeline::DaemonOptions options = Options();
+  options.ask_for_tokens = true;
+  options.rate = {.calls_a_second = 0.01, .burst = 5};
+  StartDaemon(options);
+  DaemonClient reader = Client(reader_), admin = Client(admin_);
+  v1::Campaign campaign;
+  for (int call = 0; call < 5; ++call) EXPECT_TRUE(reader.TryGet("clouds", &campaign).ok()) << call;
+  const grpc::Status refused = reader.TryGet("clouds", &campaign);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  google::rpc::Status details;
+  google::rpc::RetryInfo retry;
+  ASSERT_TRUE(details.ParseFromString(refused.error_details()));
+  ASSERT_EQ(details.details_size(), 1);
+  ASSERT_TRUE(details.details(0).UnpackTo(&retry));
+  EXPECT_GT(retry.retry_delay().seconds(), 0);
+  EXPECT_TRUE(admin.TryGet("clouds", &campaign).ok());
 }
 
 TEST_F(AccessTest, TokensAreNotInTheFile) {

@@ -1,26 +1,17 @@
 #include "tests/daemon/daemon_fixture.h"
 
 #include <grpcpp/grpcpp.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::testing {
 namespace {
-
-constexpr std::chrono::seconds kDeadline{60};
-
-std::string NewRequestId() {
-  static std::atomic<std::int64_t> next{0};
-  return absl::StrCat("test-", getpid(), "-", ++next);
-}
 
 bool MayPass(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
@@ -38,6 +29,13 @@ std::string CloudsText(std::size_t rows) {
     for (int i = 0; i < 4; ++i) absl::StrAppend(&text, i == 0 ? "" : ",", centre + random.Normal());
     text += "\n";
   }
+  return text;
+}
+
+std::string NamedCloudsText(std::size_t rows) {
+  const std::vector<std::string> lines = absl::StrSplit(CloudsText(rows), '\n', absl::SkipEmpty());
+  std::string text = absl::StrCat("id,", lines[0], "\n");
+  for (std::size_t row = 0; row < rows; ++row) absl::StrAppend(&text, row, ",", lines[row + 1], "\n");
   return text;
 }
 
@@ -59,110 +57,11 @@ v1::CampaignSpec CloudSpec(const std::string& name, int rounds) {
   return spec;
 }
 
-DaemonClient::DaemonClient(int port, std::string token) : token_(std::move(token)) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
-  const auto channel =
-      grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials(), arguments);
-  labeling_ = v1::LabelingService::NewStub(channel);
-  campaigns_ = v1::CampaignService::NewStub(channel);
-}
-
-void DaemonClient::Prepare(grpc::ClientContext& context) const {
-  context.set_deadline(std::chrono::system_clock::now() + kDeadline);
-  // A daemon that is being started again is waited for, instead of asked again and again.
-  context.set_wait_for_ready(true);
-  if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
-}
-
-grpc::Status DaemonClient::Create(const v1::CampaignSpec& spec) {
-  grpc::ClientContext context;
-  Prepare(context);
-  v1::CreateCampaignRequest request;
-  *request.mutable_spec() = spec;
-  v1::Campaign campaign;
-  return campaigns_->CreateCampaign(&context, request, &campaign);
-}
-
-#define FULCRUM_TEST_STEER(Method, Rpc)                        \
-  grpc::Status DaemonClient::Method(const std::string& name) { \
-    grpc::ClientContext context;                               \
-    Prepare(context);                                          \
-    v1::CampaignRequest request;                               \
-    request.set_name(name);                                    \
-    v1::Campaign campaign;                                     \
-    return campaigns_->Rpc(&context, request, &campaign);      \
-  }
-FULCRUM_TEST_STEER(Start, StartCampaign)
-FULCRUM_TEST_STEER(Pause, PauseCampaign)
-FULCRUM_TEST_STEER(Resume, ResumeCampaign)
-FULCRUM_TEST_STEER(Stop, StopCampaign)
-#undef FULCRUM_TEST_STEER
-
-grpc::Status DaemonClient::Delete(const std::string& name) {
-  grpc::ClientContext context;
-  Prepare(context);
-  v1::CampaignRequest request;
-  request.set_name(name);
-  v1::DeleteCampaignResponse response;
-  return campaigns_->DeleteCampaign(&context, request, &response);
-}
-
-v1::Campaign DaemonClient::Get(const std::string& name) {
-  grpc::ClientContext context;
-  Prepare(context);
-  v1::GetCampaignRequest request;
-  request.set_name(name);
-  v1::Campaign campaign;
-  const grpc::Status status = campaigns_->GetCampaign(&context, request, &campaign);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  return campaign;
-}
-
-std::vector<v1::ExportedLabel> DaemonClient::Export(const std::string& name) {
-  grpc::ClientContext context;
-  Prepare(context);
-  v1::CampaignRequest request;
-  request.set_name(name);
-  const auto stream = campaigns_->ExportLabels(&context, request);
-  std::vector<v1::ExportedLabel> labels;
-  for (v1::ExportedLabel label; stream->Read(&label);) labels.push_back(label);
-  const grpc::Status status = stream->Finish();
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  return labels;
-}
-
-Batches DaemonClient::ExportedBatches(const std::string& name) {
-  Batches batches;
-  for (const v1::ExportedLabel& label : Export(name)) batches[label.round()].insert(label.item_id());
-  return batches;
-}
-
-grpc::Status DaemonClient::Acquire(const v1::AcquireTasksRequest& request, v1::AcquireTasksResponse* response) {
-  grpc::ClientContext context;
-  Prepare(context);
-  return labeling_->AcquireTasks(&context, request, response);
-}
-
-grpc::Status DaemonClient::Submit(const v1::SubmitLabelsRequest& request, v1::SubmitLabelsResponse* response) {
-  grpc::ClientContext context;
-  Prepare(context);
-  return labeling_->SubmitLabels(&context, request, response);
-}
-
 std::set<std::int64_t> WorkUntilOver(DaemonClient& client, const std::string& campaign, const std::string& annotator,
                                      std::size_t most_labels) {
   std::set<std::int64_t> acknowledged;
   while (acknowledged.size() < most_labels) {
-    v1::AcquireTasksRequest acquire;
-    acquire.set_campaign(campaign);
-    acquire.set_annotator(annotator);
-    acquire.set_request_id(NewRequestId());
-    acquire.set_max_tasks(2);
-    acquire.mutable_wait()->set_seconds(5);
+    const v1::AcquireTasksRequest acquire = TasksWanted(campaign, annotator, 2);
     v1::AcquireTasksResponse tasks;
     grpc::Status status;
     while (MayPass(status = client.Acquire(acquire, &tasks))) {
@@ -174,13 +73,7 @@ std::set<std::int64_t> WorkUntilOver(DaemonClient& client, const std::string& ca
     submit.set_campaign(campaign);
     submit.set_annotator(annotator);
     submit.set_request_id(NewRequestId());
-    for (const v1::Task& task : tasks.tasks()) {
-      v1::Label& label = *submit.add_labels();
-      label.mutable_lease()->set_lease_id(task.lease_id());
-      label.mutable_lease()->set_epoch(task.epoch());
-      label.set_item_id(task.item_id());
-      label.set_value(AnswerTo(task.item_id()));
-    }
+    for (const v1::Task& task : tasks.tasks()) AddAnswer(task, AnswerTo(task.item_id()), submit);
     v1::SubmitLabelsResponse results;
     while (MayPass(status = client.Submit(submit, &results))) {
     }
@@ -196,6 +89,7 @@ std::set<std::int64_t> WorkUntilOver(DaemonClient& client, const std::string& ca
 void DaemonTest::SetUp() {
   std::filesystem::create_directories(folder_.File("pools"));
   folder_.Write("pools/clouds.csv", CloudsText(200));
+  folder_.Write("pools/named.csv", NamedCloudsText(200));
 }
 
 pipeline::DaemonOptions DaemonTest::Options() const {

@@ -3,9 +3,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/daemon_process.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -29,46 +28,12 @@ constexpr int kWorkers = 50;
 constexpr int kDaemonKills = 20;
 constexpr std::chrono::seconds kBetweenWorkerKills{1};
 
-int FreePort() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(descriptor, reinterpret_cast<sockaddr*>(&address), size), 0);
-  getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size);
-  close(descriptor);
-  return ntohs(address.sin_port);
-}
-
 class DaemonKillTest : public DaemonTest {
  protected:
-  void SetUp() override {
-    DaemonTest::SetUp();
-    port_ = FreePort();
-  }
-  void TearDown() override { Kill(); }
-
-  void Spawn() {
-    process_ = fork();
-    ASSERT_GE(process_, 0);
-    if (process_ > 0) return;
-    const std::string address = absl::StrCat("127.0.0.1:", port_);
-    if (std::freopen(folder_.File("serve.log").c_str(), "a", stderr) == nullptr) _exit(1);
-    execl(FULCRUM_PROGRAM, "fulcrum", "serve", "--data", folder_.File("data").c_str(), "--pools",
-          folder_.File("pools").c_str(), "--listen", address.c_str(), "--no-tokens", nullptr);
-    _exit(127);
-  }
-  void Kill() {
-    if (process_ <= 0) return;
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-    process_ = -1;
-  }
   /// Waits until the daemon, there again, has taken labels, so that every kill hits it at work. False where the
   /// campaign is over.
   bool WaitForLabels(const std::string& campaign) const {
-    DaemonClient client(port_, "");
+    DaemonClient client(process_.port(), "");
     grpc::ClientContext context;
     client.Prepare(context);
     v1::CampaignRequest request;
@@ -85,8 +50,8 @@ class DaemonKillTest : public DaemonTest {
     return stream->Finish().error_code() == grpc::StatusCode::UNAVAILABLE;
   }
 
-  int port_ = 0;
-  pid_t process_ = -1;
+  DaemonProcess process_{{"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"},
+                         folder_.File("serve.log")};
 };
 
 /// Processes that label, one of which is killed every second and replaced by a new one.
@@ -150,8 +115,8 @@ class MortalCrowd {
 };
 
 TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
-  Spawn();
-  DaemonClient client(port_, "");
+  process_.Spawn();
+  DaemonClient client(process_.port(), "");
   for (const char* name : {"calm", "stormy"}) {
     v1::CampaignSpec spec = CloudSpec(name, kRounds);
     // What a killed worker held is offered again, but a live one that is slow keeps it.
@@ -162,12 +127,12 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
   }
   WorkUntilOver(client, "calm", "ada");
 
-  MortalCrowd workers(port_, "stormy", folder_.path());
+  MortalCrowd workers(process_.port(), "stormy", folder_.path());
   int kills = 0;
   while (kills < kDaemonKills && WaitForLabels("stormy")) {
-    Kill();
+    process_.Kill();
     ++kills;
-    Spawn();
+    process_.Spawn();
   }
   while (WaitForLabels("stormy")) {
   }

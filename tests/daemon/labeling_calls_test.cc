@@ -21,13 +21,9 @@ class LabelingCallsTest : public DaemonTest {
     ASSERT_TRUE(client_->Start("clouds").ok());
   }
 
-  v1::AcquireTasksRequest Wanted(const std::string& annotator, const std::string& request_id, int tasks) const {
-    v1::AcquireTasksRequest request;
-    request.set_campaign("clouds");
-    request.set_annotator(annotator);
+  static v1::AcquireTasksRequest Wanted(const std::string& annotator, const std::string& request_id, int tasks) {
+    v1::AcquireTasksRequest request = TasksWanted("clouds", annotator, tasks);
     request.set_request_id(request_id);
-    request.set_max_tasks(tasks);
-    request.mutable_wait()->set_seconds(10);
     return request;
   }
   v1::Task OneTask(const std::string& annotator, const std::string& request_id) {
@@ -39,15 +35,8 @@ class LabelingCallsTest : public DaemonTest {
   }
   static v1::SubmitLabelsRequest Answer(const v1::Task& task, const std::string& annotator,
                                         const std::string& request_id, const std::string& value) {
-    v1::SubmitLabelsRequest request;
-    request.set_campaign("clouds");
-    request.set_annotator(annotator);
+    v1::SubmitLabelsRequest request = AnswerOf("clouds", annotator, task, value);
     request.set_request_id(request_id);
-    v1::Label& label = *request.add_labels();
-    label.mutable_lease()->set_lease_id(task.lease_id());
-    label.mutable_lease()->set_epoch(task.epoch());
-    label.set_item_id(task.item_id());
-    label.set_value(value);
     return request;
   }
   v1::SubmitLabelsResponse::Result SubmitOne(const v1::SubmitLabelsRequest& request) {

@@ -8,6 +8,7 @@
 
 #include "storage/campaign_reader.h"
 #include "storage/fsck.h"
+#include "storage/pool_rules.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {
@@ -56,6 +57,29 @@ TEST_F(BackupTest, AFailedBackupLeavesTheOldOne) {
   EXPECT_THAT(std::string(report.status().message()), HasSubstr("rounds/absent"));
   EXPECT_EQ(std::filesystem::file_size(directory_.File("backup")), size);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.path()), {}), 2);
+}
+
+TEST_F(BackupTest, AppendedRowsAreIncludedBecauseNothingElseHasThem) {
+  std::filesystem::create_directories(directory_.File("campaign/pool/appended-00001"));
+  directory_.Write("campaign/pool/part-00000.arrow", "from sources");
+  directory_.Write("campaign/pool/appended-00001/part-00000.arrow", "from a client");
+  ASSERT_TRUE(store_
+                  ->Run(AppendRows, {.by = "root",
+                                     .request_id = "a",
+                                     .content = "x",
+                                     .folder = "pool/appended-00001",
+                                     .rows = 1,
+                                     .answer = "{}"})
+                  .ok());
+  const auto report = BackUpCampaign(Folder(), directory_.File("backup"));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->not_included, ::testing::ElementsAre("pool/part-00000.arrow"));
+  ASSERT_TRUE(RestoreCampaign(directory_.File("backup"), directory_.File("again")).ok());
+  EXPECT_TRUE(std::filesystem::exists(directory_.File("again/pool/appended-00001/part-00000.arrow")));
+  EXPECT_THAT(CheckCampaign(directory_.File("again"))->problems, IsEmpty());
+  std::filesystem::remove_all(directory_.File("again/pool/appended-00001"));
+  EXPECT_THAT(CheckCampaign(directory_.File("again"))->problems,
+              ::testing::ElementsAre(HasSubstr("pool/appended-00001 is missing")));
 }
 
 TEST_F(BackupTest, OnlyABackupIsRestored) {

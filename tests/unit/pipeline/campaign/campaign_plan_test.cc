@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fulcrum/v1/campaign_spec.pb.h"
+#include "pipeline/campaign/stored_text.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -46,6 +47,7 @@ TEST(PlanCampaign, TakesWhatIsSaid) {
   spec.mutable_advance()->mutable_soft_time()->set_seconds(3600);
   spec.mutable_stop()->set_labels(500);
   spec.mutable_stop()->set_cost(12.5);
+  spec.mutable_stop()->mutable_plateau()->set_rounds(4);
   const auto plan = PlanCampaign(spec);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->round.strategy, "alevs");
@@ -58,6 +60,8 @@ TEST(PlanCampaign, TakesWhatIsSaid) {
   EXPECT_EQ(plan->settings.policy.soft_time, std::chrono::hours(1));
   EXPECT_EQ(plan->settings.label_budget, 500);
   EXPECT_EQ(plan->settings.cost_budget, 12.5);
+  EXPECT_EQ(plan->stop.plateau_rounds, 4);
+  EXPECT_EQ(plan->stop.plateau_improvement, 0.001);
 }
 
 TEST(PlanCampaign, SaysAllThatIsWrongAtOnce) {
@@ -69,12 +73,14 @@ TEST(PlanCampaign, SaysAllThatIsWrongAtOnce) {
   spec.mutable_selection()->set_batch(0);
   spec.mutable_classifier()->set_c(0);
   spec.mutable_stop()->mutable_accuracy()->set_target(2);
+  spec.mutable_stop()->mutable_plateau()->set_improvement(1);
   const auto plan = PlanCampaign(spec);
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(plan.status().message()),
-              AllOf(HasSubstr("name: "), HasSubstr("pool.sources: "), HasSubstr("classes: "),
-                    HasSubstr("selection.alpha: "), HasSubstr("selection.batch: "), HasSubstr("classifier.c: "),
-                    HasSubstr("stop.accuracy.target: "), HasSubstr("stop.accuracy.sources: ")));
+  EXPECT_THAT(
+      std::string(plan.status().message()),
+      AllOf(HasSubstr("name: "), HasSubstr("pool.sources: "), HasSubstr("classes: "), HasSubstr("selection.alpha: "),
+            HasSubstr("selection.batch: "), HasSubstr("classifier.c: "), HasSubstr("stop.accuracy.target: "),
+            HasSubstr("stop.accuracy.sources: "), HasSubstr("stop.plateau.improvement: ")));
 }
 
 TEST(CheckCampaignName, LetsNoPathThrough) {
@@ -85,14 +91,15 @@ TEST(CheckCampaignName, LetsNoPathThrough) {
   EXPECT_FALSE(CheckCampaignName(std::string(64, 'a')).ok());
 }
 
-TEST(SpecificationText, ComesBackAsItWas) {
+TEST(StoredText, ComesBackAsItWas) {
   v1::CampaignSpec spec = SmallSpec();
   spec.mutable_labeling()->mutable_lease_time()->set_seconds(90);
   spec.mutable_selection()->set_tau(0.25);
-  const auto back = ParseSpecificationText(SpecificationText(spec));
+  const auto back = ParseSpecificationText(StoredText(spec));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->SerializeAsString(), spec.SerializeAsString());
   EXPECT_EQ(ParseSpecificationText("{").status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(ParseSpecificationText("{\"a_newer_program\": \"says more\"}").ok());
 }
 
 }  // namespace

@@ -39,6 +39,19 @@ TEST(MemoryAllowance, APoolThatDoesNotFitIsRefusedWithTheReason) {
   EXPECT_EQ(allowance.RoundBytes(), 400 * kMegabyte) << "who was refused takes nothing";
 }
 
+TEST(MemoryAllowance, APoolGrowsAsFarAsThereIsRoom) {
+  MemoryAllowance allowance(1000 * kMegabyte);
+  auto first = allowance.Admit("first", 200 * kMegabyte);
+  auto second = allowance.Admit("second", 200 * kMegabyte);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(allowance.Grow("first", 500 * kMegabyte, *first).ok());
+  EXPECT_EQ(allowance.RoundBytes(), 150 * kMegabyte);
+  EXPECT_EQ(allowance.Grow("first", 800 * kMegabyte, *first).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(allowance.RoundBytes(), 150 * kMegabyte) << "who was refused takes nothing";
+  first = absl::NotFoundError("gone");
+  EXPECT_EQ(allowance.RoundBytes(), 800 * kMegabyte);
+}
+
 TEST(MemoryAllowance, NoBudgetIsNoLimit) {
   MemoryAllowance allowance(0);
   const auto place = allowance.Admit("any", 1'000'000 * kMegabyte);

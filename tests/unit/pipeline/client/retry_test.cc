@@ -8,6 +8,7 @@
 
 #include "pipeline/client/lease_watch.h"
 #include "pipeline/client/request_ids.h"
+#include "pipeline/error_details.h"
 #include "tests/unit/pipeline/client/fake_timing.h"
 
 namespace fulcrum::pipeline {
@@ -41,6 +42,18 @@ TEST(RetrierTest, RepeatsWhatMayPassWithGrowingJitteredPauses) {
     shares.insert(static_cast<double>(time.pauses[i].count()) / full[i]);
   }
   EXPECT_GT(shares.size(), 3u) << "pauses must differ, or all workers come back at once";
+}
+
+TEST(RetrierTest, WaitsAsLongAsTheServerAsksForAndNoLongerThanItsPolicy) {
+  FakeTiming time;
+  int attempts = 0;
+  Retrier retrier({.first_pause = milliseconds(100), .longest_pause = milliseconds(1000)}, time.timing(), 1);
+  const absl::Status asks = WithRetryDelay(absl::ResourceExhaustedError("slow down"), milliseconds(700));
+  EXPECT_TRUE(retrier.Call(FailsFirst(1, asks, attempts)).ok());
+  attempts = 0;
+  const absl::Status hour = WithRetryDelay(absl::ResourceExhaustedError("slow down"), milliseconds(3'600'000));
+  EXPECT_TRUE(retrier.Call(FailsFirst(1, hour, attempts)).ok());
+  EXPECT_THAT(time.pauses, ElementsAre(milliseconds(700), milliseconds(1000)));
 }
 
 TEST(RetrierTest, PausesDifferFromSeedToSeed) {

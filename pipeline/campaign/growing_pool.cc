@@ -1,0 +1,35 @@
+#include "pipeline/campaign/growing_pool.h"
+
+#include <utility>
+
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+
+std::shared_ptr<const CampaignPool> GrowingPool::now() const {
+  const std::scoped_lock lock(mutex_);
+  return pool_;
+}
+
+absl::StatusOr<std::shared_ptr<const CampaignPool>> GrowingPool::Follow(
+    const std::vector<storage::AppendedRows>& appended, const storage::CampaignFolder& folder,
+    std::shared_ptr<const CampaignPool> prepared) {
+  const std::scoped_lock growing(growing_);
+  std::shared_ptr<const CampaignPool> pool = now();
+  while (pool->appended_folders().size() < appended.size()) {
+    const std::string next = folder.File(appended[pool->appended_folders().size()].folder);
+    const bool fits = prepared != nullptr &&
+                      prepared->appended_folders().size() == pool->appended_folders().size() + 1 &&
+                      prepared->appended_folders().back() == next;
+    if (fits) {
+      pool = std::exchange(prepared, nullptr);
+    } else {
+      FULCRUM_ASSIGN_OR_RETURN(pool, pool->With(next));
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  pool_ = pool;
+  return pool;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,120 @@
+#include "pipeline/campaign/prediction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "stages/classify/svm_predictor.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kMostRows = 10'000;
+// What a request may make of a few names: 128 MiB of features, and an answer that fits into a message.
+constexpr std::size_t kMostFeatures = std::size_t{1} << 24;
+constexpr std::size_t kMostAnswers = 400'000;
+
+absl::Status BadRow(int row, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("rows[", row, "] ", what));
+}
+
+absl::Status FillSparse(const v1::FeatureRow& row, int number, std::span<double> to) {
+  if (row.indices_size() != row.values_size()) {
+    return BadRow(number, absl::StrCat("has ", row.indices_size(), " indices and ", row.values_size(), " values"));
+  }
+  int last = -1;
+  for (int i = 0; i < row.indices_size(); ++i) {
+    const int index = row.indices(i);
+    if (index <= last || static_cast<std::size_t>(index) >= to.size()) {
+      return BadRow(number, absl::StrCat("has the index ", index, " after ", last, "; they must ascend, from 0 to ",
+                                         to.size() - 1));
+    }
+    to[static_cast<std::size_t>(index)] = row.values(i);
+    last = index;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillRow(const v1::FeatureRow& row, int number, std::span<double> to) {
+  if (!std::all_of(row.values().begin(), row.values().end(), [](double value) { return std::isfinite(value); })) {
+    return BadRow(number, "has a value that is not a finite number");
+  }
+  if (row.indices_size() > 0) return FillSparse(row, number, to);
+  if (static_cast<std::size_t>(row.values_size()) != to.size()) {
+    return BadRow(number, absl::StrCat("has ", row.values_size(), " features, and the pool has ", to.size()));
+  }
+  std::copy(row.values().begin(), row.values().end(), to.begin());
+  return absl::OkStatus();
+}
+
+/// All rows of the request, prepared as the pool's are.
+absl::StatusOr<Matrix<double>> RowsOf(const CampaignPool& pool, const v1::PredictRequest& request) {
+  const auto named = static_cast<std::size_t>(request.item_ids_size());
+  const auto given = static_cast<std::size_t>(request.rows_size());
+  Matrix<double> rows = Matrix<double>::Zero(named + given, pool.features().dims());
+  for (std::size_t i = 0; i < given; ++i) {
+    const int number = static_cast<int>(i);
+    FULCRUM_RETURN_IF_ERROR(FillRow(request.rows(number), number, rows.row(named + i)));
+  }
+  pool.Normalize(rows.view().Rows(named, given));
+  for (std::size_t i = 0; i < named; ++i) {
+    const std::string& item = request.item_ids(static_cast<int>(i));
+    const auto row = pool.ids().Find(item);
+    if (!row) return absl::NotFoundError(absl::StrCat("the pool has no example '", item.substr(0, 200), "'"));
+    pool.CopyRow(*row, rows.row(i));
+  }
+  return rows;
+}
+
+absl::Status CheckRequest(const CampaignPool& pool, const classify::SvmModel& model,
+                          const v1::PredictRequest& request) {
+  const auto rows = static_cast<std::size_t>(request.item_ids_size() + request.rows_size());
+  const std::size_t most = std::min(
+      {kMostRows, kMostFeatures / pool.features().dims(), kMostAnswers / (model.pairs.size() + model.class_count)});
+  if (rows >= 1 && rows <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the request names ", rows, " examples; it must be 1 to ", most, " of them at a time"));
+}
+
+v1::PredictResponse Describe(const CampaignPlan& plan, const ShelvedModel& model) {
+  v1::PredictResponse response;
+  response.set_round(model.stored.round);
+  response.set_trained_on(model.stored.trained_on);
+  for (const std::string& name : plan.classes) response.add_classes(name);
+  for (const classify::SvmPair& pair : model.svm.model.pairs) {
+    v1::ClassPair& added = *response.add_pairs();
+    added.set_first(plan.classes[static_cast<std::size_t>(pair.first)]);
+    added.set_second(plan.classes[static_cast<std::size_t>(pair.second)]);
+  }
+  return response;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::PredictResponse> Predict(const CampaignPlan& plan, const CampaignPool& pool,
+                                            const ShelvedModel& model, const v1::PredictRequest& request) {
+  const classify::SvmModel& svm = model.svm.model;
+  FULCRUM_RETURN_IF_ERROR(CheckRequest(pool, svm, request));
+  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> rows, RowsOf(pool, request));
+  const kernel::DenseFeatures features(std::move(rows));
+  const Matrix<double> decisions = classify::DecisionValues(svm, *model.svm.features, features);
+  const std::vector<ClassIndex> classes = classify::VoteClasses(svm, decisions.view());
+  Matrix<double> probabilities;
+  if (svm.has_probabilities()) {
+    FULCRUM_ASSIGN_OR_RETURN(probabilities, classify::Probabilities(svm, decisions.view()));
+  }
+  v1::PredictResponse response = Describe(plan, model);
+  for (std::size_t row = 0; row < classes.size(); ++row) {
+    v1::Prediction& prediction = *response.add_predictions();
+    prediction.set_value(plan.classes[static_cast<std::size_t>(classes[row])]);
+    for (const double value : decisions.row(row)) prediction.add_decision_values(value);
+    if (probabilities.empty()) continue;
+    for (const double value : probabilities.row(row)) prediction.add_probabilities(value);
+  }
+  return response;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,229 @@
+// A pool that grows while its campaign runs.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "stages/core/random.h"
+#include "stages/ingest/table_conversion.h"
+#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/daemon_process.h"
+
+namespace fulcrum::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr std::size_t kFirstRows = 12;
+
+class AppendTest : public DaemonTest {
+ protected:
+  void SetUp() override {
+    DaemonTest::SetUp();
+    folder_.Write("pools/few.csv", NamedCloudsText(kFirstRows));
+  }
+
+  static v1::CampaignSpec FewSpec(const std::string& name) {
+    v1::CampaignSpec spec = CloudSpec(name, 4);
+    spec.mutable_pool()->set_sources(0, "few.csv");
+    return spec;
+  }
+  /// CSV text as an Arrow IPC file.
+  std::string ToArrow(const std::string& text) {
+    const std::string from = folder_.Write("rows.csv", text), to = folder_.File("rows.arrow");
+    const auto rows = ingest::ConvertTable({from}, to);
+    EXPECT_TRUE(rows.ok()) << rows.status();
+    std::ifstream file(to, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  v1::AppendItemsResponse AppendOrFail(DaemonClient& client, const std::string& name, const std::string& bytes,
+                                       const std::string& request_id = NewRequestId()) {
+    v1::AppendItemsResponse response;
+    const grpc::Status status = client.Append(name, request_id, bytes, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+  grpc::Status TryAppend(DaemonClient& client, const std::string& name, const std::string& bytes) {
+    v1::AppendItemsResponse response;
+    return client.Append(name, NewRequestId(), bytes, &response);
+  }
+};
+
+TEST_F(AppendTest, NewRowsTakePartFromTheNextRoundAndARestartChangesNothing) {
+  StartDaemon();
+  DaemonClient client = Client();
+  const std::string more = ToArrow(NamedCloudsText(60));
+  for (const char* name : {"whole", "broken"}) {
+    ASSERT_TRUE(client.Create(FewSpec(name)).ok());
+    ASSERT_TRUE(client.Start(name).ok());
+    const v1::Task task = client.AcquireOne(name, "ada");  // the first round is out
+    const v1::AppendItemsResponse appended = AppendOrFail(client, name, more);
+    EXPECT_EQ(appended.read(), 60);
+    EXPECT_EQ(appended.added(), 48);
+    EXPECT_EQ(appended.there_already(), 12);
+    EXPECT_EQ(appended.pool_rows(), 60);
+    EXPECT_EQ(client.Get(name).pool_rows(), 60);
+    EXPECT_EQ(client.SubmitOne(name, "ada", task, AnswerTo(task.item_id())), 0);
+  }
+  WorkUntilOver(client, "whole", "ada");
+  WorkUntilOver(client, "broken", "ada", 8);
+  StopDaemon();
+  StartDaemon();
+  DaemonClient again = Client();
+  EXPECT_EQ(again.Get("broken").pool_rows(), 60);
+  WorkUntilOver(again, "broken", "ada");
+  EXPECT_THAT(again.Get("whole").state_reason(), HasSubstr("4 rounds were answered"));
+  const Batches batches = again.ExportedBatches("whole");
+  EXPECT_THAT(batches, SizeIs(4));
+  EXPECT_EQ(again.ExportedBatches("broken"), batches);
+  std::size_t new_rows = 0;
+  for (const std::string& item : batches.at(1)) EXPECT_LT(std::stoul(item), kFirstRows);
+  for (const std::string& item : batches.at(2)) new_rows += std::stoul(item) >= kFirstRows ? 1 : 0;
+  EXPECT_GT(new_rows, 0u);
+}
+
+TEST_F(AppendTest, RowsThatCannotBeTakenAreSetAsideWithTheReason) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(FewSpec("few")).ok());
+  const std::string rows = "id,f0,f1,f2,f3\n100,1,2,3,4\n101,1,nan,3,4\n0,9,9,9,9\n,1,2,3,4\n100,1,2,3,4\n";
+  const v1::AppendItemsResponse response = AppendOrFail(client, "few", ToArrow(rows));
+  EXPECT_EQ(response.read(), 5);
+  EXPECT_EQ(response.added(), 1);
+  EXPECT_EQ(response.there_already(), 1);
+  EXPECT_EQ(response.rejected(), 3);
+  ASSERT_THAT(response.rejected_examples(), SizeIs(3));
+  EXPECT_THAT(response.rejected_examples(),
+              ::testing::Contains(AllOf(HasSubstr("row 1"), HasSubstr("f1"), ::testing::Not(HasSubstr("/")))));
+  EXPECT_THAT(response.rejected_examples(), ::testing::Contains(HasSubstr("other content is in the pool already")));
+  EXPECT_EQ(client.Get("few").pool_rows(), 13);
+}
+
+TEST_F(AppendTest, ARequestTakesEffectOnce) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(FewSpec("few")).ok());
+  const std::string rows = ToArrow("id,f0,f1,f2,f3\n100,1,2,3,4\n101,1,nan,3,4\n");
+  const v1::AppendItemsResponse first = AppendOrFail(client, "few", rows, "once");
+  const v1::AppendItemsResponse second = AppendOrFail(client, "few", rows, "once");
+  EXPECT_EQ(first.added(), 1);
+  EXPECT_EQ(first.SerializeAsString(), second.SerializeAsString());
+  v1::AppendItemsResponse response;
+  EXPECT_EQ(client.Append("few", "once", ToArrow("id,f0,f1,f2,f3\n7,1,2,3,4\n"), &response).error_code(),
+            grpc::StatusCode::ALREADY_EXISTS);
+  const v1::AppendItemsResponse known = AppendOrFail(client, "few", rows);
+  EXPECT_EQ(known.added(), 0);
+  EXPECT_EQ(known.there_already(), 1);
+  EXPECT_EQ(client.Get("few").pool_rows(), 13);
+}
+
+TEST_F(AppendTest, RowsThatDoNotFitThePoolAreRefused) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(FewSpec("few")).ok());
+  ASSERT_TRUE(client.Create(CloudSpec("numbers", 2)).ok());
+  for (const char* rows : {"id,f0,f1,f2\n100,1,2,3\n", "id,f0,f1,f2,g3\n100,1,2,3,4\n", "f0,f1,f2,f3\n1,2,3,4\n",
+                           "id,f1,f0,f2,f3\n100,1,2,3,4\n"}) {
+    EXPECT_EQ(TryAppend(client, "few", ToArrow(rows)).error_code(), grpc::StatusCode::INVALID_ARGUMENT) << rows;
+  }
+  const std::string good = ToArrow("id,f0,f1,f2,f3\n100,1,2,3,4\n");
+  EXPECT_EQ(TryAppend(client, "numbers", good).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(TryAppend(client, "nobody", good).error_code(), grpc::StatusCode::NOT_FOUND);
+  ASSERT_TRUE(client.Stop("few").ok());
+  EXPECT_EQ(TryAppend(client, "few", good).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(client.Get("few").pool_rows(), 12);
+}
+
+TEST_F(AppendTest, DamagedArrowIsRefusedAndNothingElseHappens) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(FewSpec("few")).ok());
+  const std::string good = ToArrow(NamedCloudsText(30));
+  Random random(11);
+  for (int damage = 0; damage < 60; ++damage) {
+    std::string bad = good;
+    if (damage % 3 == 0) bad.resize(random.Below(bad.size()));
+    if (damage % 3 == 1) bad = std::string(random.Below(5000), static_cast<char>(damage));
+    // The schema: what the values are is said there, and no value could make up for it.
+    for (std::size_t i = 0; damage % 3 == 2 && i < 64; ++i) bad[12 + i] = static_cast<char>(random.Below(256));
+    const grpc::Status status = TryAppend(client, "few", bad);
+    EXPECT_THAT(status.error_code(),
+                ::testing::AnyOf(grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::RESOURCE_EXHAUSTED))
+        << damage << ": " << status.error_message();
+    EXPECT_THAT(status.error_message(), ::testing::Not(HasSubstr(folder_.path())));
+  }
+  EXPECT_EQ(client.Get("few").pool_rows(), 12);
+  EXPECT_EQ(AppendOrFail(client, "few", good).added(), 18);
+}
+
+TEST_F(AppendTest, TheStreamHasABeginningAndAnEndAndOneAppendsAtATime) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(FewSpec("few")).ok());
+  grpc::ClientContext context;
+  client.Prepare(context);
+  v1::AppendItemsResponse response;
+  const auto stream = client.campaigns().AppendItems(&context, &response);
+  v1::AppendItemsRequest part;
+  part.set_chunk("bytes");
+  stream->Write(part);
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+
+  grpc::ClientContext cut_context;
+  client.Prepare(cut_context);
+  const auto cut = client.campaigns().AppendItems(&cut_context, &response);
+  part.mutable_begin()->set_name("few");
+  part.mutable_begin()->set_request_id("cut");
+  ASSERT_TRUE(cut->Write(part));
+  part.set_chunk(ToArrow("id,f0,f1,f2,f3\n99,1,2,3,4\n"));
+  ASSERT_TRUE(cut->Write(part));
+  cut->WritesDone();
+  EXPECT_EQ(cut->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(client.Get("few").pool_rows(), 12);
+
+  grpc::ClientContext slow_context;
+  client.Prepare(slow_context);
+  const auto slow = client.campaigns().AppendItems(&slow_context, &response);
+  part.mutable_begin()->set_name("few");
+  part.mutable_begin()->set_request_id("slow");
+  ASSERT_TRUE(slow->Write(part));
+  const std::string rows = ToArrow("id,f0,f1,f2,f3\n100,1,2,3,4\n");
+  // The server takes the two streams' messages in any order; once it has seen the slow one's, it refuses.
+  grpc::Status refused;
+  for (int i = 0; i < 1000 && refused.ok(); ++i) refused = TryAppend(client, "few", rows);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::ABORTED);
+  slow_context.TryCancel();
+  slow->Finish();
+  for (int i = 0; i < 1000 && !refused.ok(); ++i) refused = TryAppend(client, "few", rows);
+  EXPECT_TRUE(refused.ok()) << refused.error_message();
+}
+
+TEST_F(AppendTest, AnAcknowledgedAppendSurvivesAKillAndLeftoversAreReplaced) {
+  DaemonProcess process({"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"},
+                        folder_.File("serve.log"));
+  process.Spawn();
+  DaemonClient client(process.port(), "");
+  ASSERT_TRUE(client.Create(FewSpec("few")).ok());
+  EXPECT_EQ(AppendOrFail(client, "few", ToArrow("id,f0,f1,f2,f3\n100,1,2,3,4\n")).pool_rows(), 13);
+  process.Kill();
+  // As if it had been killed before the log could tell of the second folder.
+  std::filesystem::create_directories(folder_.File("data/campaigns/few/pool/appended-00002"));
+  folder_.Write("data/campaigns/few/pool/appended-00002/part-00000.arrow", "half of something");
+  folder_.Write("data/campaigns/few/incoming.arrow", "a chunk");
+  process.Spawn();
+  EXPECT_EQ(client.Get("few").pool_rows(), 13);
+  EXPECT_EQ(AppendOrFail(client, "few", ToArrow("id,f0,f1,f2,f3\n101,1,2,3,4\n")).pool_rows(), 14);
+  process.Kill();
+  process.Spawn();
+  EXPECT_EQ(client.Get("few").pool_rows(), 14);
+}
+
+}  // namespace
+}  // namespace fulcrum::testing

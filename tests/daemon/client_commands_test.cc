@@ -1,0 +1,93 @@
+// The program's own commands against a daemon: what a person types, and what they see.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "stages/classify/svm_io.h"
+#include "tests/daemon/daemon_fixture.h"
+#include "tests/support/process.h"
+
+namespace fulcrum::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class ClientCommandsTest : public DaemonTest {
+ protected:
+  void SetUp() override {
+    DaemonTest::SetUp();
+    folder_.Write("pools/few.csv", NamedCloudsText(60));
+    StartDaemon();
+    client_ = std::make_unique<DaemonClient>(daemon_->port(), "");
+    v1::CampaignSpec spec = CloudSpec("clouds", 3);
+    spec.mutable_pool()->set_sources(0, "few.csv");
+    ASSERT_TRUE(client_->Create(spec).ok());
+    ASSERT_TRUE(client_->Start("clouds").ok());
+  }
+  ProcessResult Campaign(std::vector<std::string> words) const {
+    words.insert(words.begin(), {FULCRUM_PROGRAM, "campaign"});
+    words.insert(words.end(), {"--server", absl::StrCat("127.0.0.1:", daemon_->port())});
+    return RunProcess(words);
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(folder_.File(name), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+
+  std::unique_ptr<DaemonClient> client_;
+};
+
+TEST_F(ClientCommandsTest, AppendSaysWhatBecameOfTheRows) {
+  const std::string rows = folder_.Write("more.csv", NamedCloudsText(100));
+  const ProcessResult appended = Campaign({"append", "clouds", rows});
+  EXPECT_EQ(appended.exit_code, 0) << appended.standard_error;
+  EXPECT_EQ(appended.standard_output,
+            "40 of 100 rows added, 60 were there already, 0 rejected; the pool has 100 rows\n");
+  const ProcessResult bad = Campaign({"append", "clouds", folder_.Write("bad.csv", "id,f0,f1,f2,f3\n900,1,nan,3,4\n")});
+  EXPECT_EQ(bad.exit_code, 0) << bad.standard_error;
+  EXPECT_THAT(bad.standard_output, HasSubstr("1 rejected"));
+  EXPECT_THAT(bad.standard_output, HasSubstr("column 'f1'"));
+  const ProcessResult other = Campaign({"append", "clouds", folder_.Write("other.csv", "id,x\n900,1\n")});
+  EXPECT_NE(other.exit_code, 0);
+  EXPECT_THAT(other.standard_error, HasSubstr("same names in the same order"));
+}
+
+TEST_F(ClientCommandsTest, ModelAndPredictTellWhatWasLearned) {
+  const ProcessResult early = Campaign({"model", "clouds", "--out", folder_.File("model")});
+  EXPECT_NE(early.exit_code, 0);
+  EXPECT_THAT(early.standard_error, HasSubstr("no model is trained yet"));
+  EXPECT_EQ(Campaign({"retrain", "clouds"}).exit_code, 0);
+  WorkUntilOver(*client_, "clouds", "ada");
+
+  const ProcessResult fetched = Campaign({"model", "clouds", "--round", "3", "--out", folder_.File("model")});
+  EXPECT_EQ(fetched.exit_code, 0) << fetched.standard_error;
+  EXPECT_THAT(fetched.standard_output, HasSubstr("the model of round 3, trained on the log up to "));
+  EXPECT_TRUE(classify::ParseSvm(Read("model")).ok());
+
+  const std::string rows = folder_.Write("rows.csv", NamedCloudsText(200));
+  const ProcessResult predicted =
+      Campaign({"predict", "clouds", "--item", "7", "--rows", rows, "--out", folder_.File("predicted.csv")});
+  EXPECT_EQ(predicted.exit_code, 0) << predicted.standard_error;
+  const std::vector<std::string> lines = absl::StrSplit(Read("predicted.csv"), '\n', absl::SkipEmpty());
+  ASSERT_THAT(lines, SizeIs(202));
+  EXPECT_EQ(lines[0], "id,class,decision neg|pos");
+  EXPECT_EQ(lines[1], lines[9]) << "row 7 by name and by its features";
+  int right = 0;
+  for (int row = 0; row < 200; ++row) {
+    right += absl::StartsWith(lines[static_cast<std::size_t>(row) + 2],
+                              absl::StrCat(row, ",", AnswerTo(absl::StrCat(row)), ","))
+                 ? 1
+                 : 0;
+  }
+  EXPECT_GT(right, 150);
+  EXPECT_NE(Campaign({"predict", "clouds"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace fulcrum::testing

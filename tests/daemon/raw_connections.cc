@@ -1,0 +1,46 @@
+#include "tests/daemon/raw_connections.h"
+
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace fulcrum::testing {
+namespace {
+
+constexpr std::size_t kOtherFiles = 200;
+
+}  // namespace
+
+std::size_t RawConnections::MostPossible(std::size_t wanted) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur > kOtherFiles ? std::min<std::size_t>(wanted, limit.rlim_cur - kOtherFiles) : 0;
+}
+
+void RawConnections::Open(const std::string& greeting) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port_));
+  const bool connected = connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  if (!connected) {
+    close(descriptor);
+    return;
+  }
+  descriptors_.push_back(descriptor);
+  if (!greeting.empty()) static_cast<void>(send(descriptor, greeting.data(), greeting.size(), MSG_NOSIGNAL));
+}
+
+void RawConnections::CloseAll() {
+  for (const int descriptor : descriptors_) close(descriptor);
+  descriptors_.clear();
+}
+
+}  // namespace fulcrum::testing
