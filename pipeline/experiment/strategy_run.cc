@@ -38,6 +38,7 @@ class GroupScores {
   absl::Status Score(const RoundWork& work, GroupWork& group) {
     Solved& last = solved_[group.report.class_index];
     if (!last.asked_for.empty() && last.asked_for == group.rows) {
+      group.rows = last.rows;
       group.scores = last.scores;
       group.rank = last.rank;
       return absl::OkStatus();
@@ -46,6 +47,7 @@ class GroupScores {
     FULCRUM_RETURN_IF_ERROR(BuildKernel(work, group));
     FULCRUM_RETURN_IF_ERROR(SolveEigenproblem(work, group));
     FULCRUM_RETURN_IF_ERROR(ScoreLeverage(work, group));
+    last.rows = group.rows;
     last.scores = group.scores;
     last.rank = group.rank;
     return absl::OkStatus();
@@ -54,6 +56,7 @@ class GroupScores {
  private:
   struct Solved {
     RowList asked_for;
+    RowList rows;                // as the stages left them: a kernel has an order of its own
     std::vector<double> scores;  // in the order of the kernel's rows, which stay as they are between two solutions
     std::size_t rank = 0;
   };
