@@ -23,7 +23,7 @@
 namespace fulcrum::testing {
 namespace {
 
-constexpr int kRounds = 36;
+constexpr int kRounds = 60;  // so many that it is not over before the last kill
 constexpr int kWorkers = 50;
 constexpr int kDaemonKills = 20;
 constexpr std::chrono::seconds kBetweenWorkerKills{1};
@@ -115,6 +115,7 @@ class MortalCrowd {
 };
 
 TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
+  folder_.Write("pools/clouds.csv", CloudsText(400));
   process_.Spawn();
   DaemonClient client(process_.port(), "");
   for (const char* name : {"calm", "stormy"}) {
