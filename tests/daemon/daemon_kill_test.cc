@@ -23,7 +23,7 @@
 namespace fulcrum::testing {
 namespace {
 
-constexpr int kRounds = 36;
+constexpr int kRounds = 30;
 constexpr int kWorkers = 50;
 constexpr int kDaemonKills = 20;
 constexpr std::chrono::seconds kBetweenWorkerKills{1};
