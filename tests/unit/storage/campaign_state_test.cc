@@ -4,9 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <utility>
-#include <vector>
-
 namespace fulcrum::storage {
 namespace {
 
@@ -22,12 +19,13 @@ class CampaignStateTest : public ::testing::Test {
   absl::Status Apply(Event event) {
     event.sequence = state_.last_sequence() + 1;
     event.at = FromMicros(now_);
-    return state_.Apply(event);
+    const absl::Status status = state_.Apply(event);
+    if (status.ok()) happened_.push_back(event);
+    return status;
   }
   void Must(const Event& event) {
     const absl::Status status = Apply(event);
     ASSERT_TRUE(status.ok()) << status;
-    possible_.push_back(event);
   }
   std::int64_t Grant(const std::string& annotator, std::int64_t epoch) {
     Must({.kind = EventKind::kLeaseGranted,
@@ -42,16 +40,13 @@ class CampaignStateTest : public ::testing::Test {
     const absl::Status status = Apply(event);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << why;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
-    StartAgain();
-  }
-  /// A state that has seen the impossible must not be used further.
-  void StartAgain() {
+    // A state that has refused an event must not be used further.
     state_ = CampaignState();
-    for (const Event& event : std::exchange(possible_, {})) Must(event);
+    for (const Event& earlier : happened_) ASSERT_TRUE(state_.Apply(earlier).ok());
   }
 
   CampaignState state_;
-  std::vector<Event> possible_;
+  std::vector<Event> happened_;
   std::int64_t now_ = 1000;
 };
 
@@ -69,6 +64,16 @@ TEST_F(CampaignStateTest, ALeaseEndsOnce) {
   ExpectImpossible({.kind = EventKind::kLeaseExpired, .lease = lease}, "not live");
   ExpectImpossible({.kind = EventKind::kLeaseRenewed, .lease = lease}, "not live");
   ExpectImpossible({.kind = EventKind::kTaskSkipped, .lease = lease, .reason = "unsure"}, "not live");
+}
+
+TEST_F(CampaignStateTest, ALabelIsForTheItemOfItsLease) {
+  Must({.kind = EventKind::kItemBatched, .item = "b", .round = 1, .number = 2});
+  const std::int64_t lease = Grant("ada", 1);
+  const auto label = [&](const std::string& item) {
+    return Event{.kind = EventKind::kLabelSubmitted, .annotator = "ada", .item = item, .lease = lease, .value = "cat"};
+  };
+  ExpectImpossible(label("b"), "its lease is for item 'a'");
+  Must(label("a"));
 }
 
 TEST_F(CampaignStateTest, ARequestTakesEffectOnce) {
