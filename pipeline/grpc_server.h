@@ -27,6 +27,9 @@ struct GrpcServerOptions {
   /// Lets clients list services and fetch their descriptors; off, because it tells strangers what there is.
   bool reflection = false;
   int max_message_bytes = 4 * 1024 * 1024;
+  /// Of all connections together, for what has arrived and is not read yet. gRPC looks at the size of a message only
+  /// when it has all of it, so without this a message could be as large as the memory.
+  std::size_t max_buffered_bytes = std::size_t{256} << 20;
   /// On one connection; more wait. gRPC's own default is no limit.
   int max_concurrent_streams = 100;
   /// More are turned away; fewer where the process may not have that many files.

@@ -151,8 +151,10 @@ TEST_F(AppendTest, DamagedArrowIsRefusedAndNothingElseHappens) {
     std::string bad = good;
     if (damage % 3 == 0) bad.resize(random.Below(bad.size()));
     if (damage % 3 == 1) bad = std::string(random.Below(5000), static_cast<char>(damage));
-    // The schema: what the values are is said there, and no value could make up for it.
-    for (std::size_t i = 0; damage % 3 == 2 && i < 64; ++i) bad[12 + i] = static_cast<char>(random.Below(256));
+    // The footer: what the values are is said there, and no value could make up for it.
+    for (std::size_t i = 0; damage % 3 == 2 && i < 64; ++i) {
+      bad[bad.size() - 12 - i] = static_cast<char>(random.Below(256));
+    }
     const grpc::Status status = TryAppend(client, "few", bad);
     EXPECT_THAT(status.error_code(),
                 ::testing::AnyOf(grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::RESOURCE_EXHAUSTED))
@@ -218,11 +220,13 @@ TEST_F(AppendTest, AnAcknowledgedAppendSurvivesAKillAndLeftoversAreReplaced) {
   folder_.Write("data/campaigns/few/pool/appended-00002/part-00000.arrow", "half of something");
   folder_.Write("data/campaigns/few/incoming.arrow", "a chunk");
   process.Spawn();
-  EXPECT_EQ(client.Get("few").pool_rows(), 13);
-  EXPECT_EQ(AppendOrFail(client, "few", ToArrow("id,f0,f1,f2,f3\n101,1,2,3,4\n")).pool_rows(), 14);
+  DaemonClient second(process.port(), "");
+  EXPECT_EQ(second.Get("few").pool_rows(), 13);
+  EXPECT_EQ(AppendOrFail(second, "few", ToArrow("id,f0,f1,f2,f3\n101,1,2,3,4\n")).pool_rows(), 14);
   process.Kill();
   process.Spawn();
-  EXPECT_EQ(client.Get("few").pool_rows(), 14);
+  DaemonClient third(process.port(), "");
+  EXPECT_EQ(third.Get("few").pool_rows(), 14);
 }
 
 }  // namespace
