@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -30,14 +31,42 @@ CurvePoint Judge(const RunData& data, const classify::SvmModel& model, ConstMatr
   return point;
 }
 
-/// Everything between training and picks, group after group.
-absl::Status ChoosePicks(RoundWork& work) {
-  FULCRUM_RETURN_IF_ERROR(PartitionPool(work));
-  for (const std::unique_ptr<GroupWork>& group : work.groups) {
-    FULCRUM_RETURN_IF_ERROR(BuildKernel(work, *group));
-    FULCRUM_RETURN_IF_ERROR(SolveEigenproblem(work, *group));
-    FULCRUM_RETURN_IF_ERROR(ScoreLeverage(work, *group));
+/// The scores of groups as they were last computed. A group whose rows are the same again has the same scores: the
+/// whole pool always, a class when an answer was the predicted one and moved no other prediction.
+class GroupScores {
+ public:
+  absl::Status Score(const RoundWork& work, GroupWork& group) {
+    Solved& last = solved_[group.report.class_index];
+    if (!last.asked_for.empty() && last.asked_for == group.rows) {
+      group.rows = last.rows;
+      group.scores = last.scores;
+      group.rank = last.rank;
+      return absl::OkStatus();
+    }
+    last.asked_for = group.rows;
+    FULCRUM_RETURN_IF_ERROR(BuildKernel(work, group));
+    FULCRUM_RETURN_IF_ERROR(SolveEigenproblem(work, group));
+    FULCRUM_RETURN_IF_ERROR(ScoreLeverage(work, group));
+    last.rows = group.rows;
+    last.scores = group.scores;
+    last.rank = group.rank;
+    return absl::OkStatus();
   }
+
+ private:
+  struct Solved {
+    RowList asked_for;
+    RowList rows;                // as the stages left them: a kernel has an order of its own
+    std::vector<double> scores;  // in the order of the kernel's rows, which stay as they are between two solutions
+    std::size_t rank = 0;
+  };
+  std::map<ClassIndex, Solved> solved_;
+};
+
+/// Everything between training and picks, group after group.
+absl::Status ChoosePicks(RoundWork& work, GroupScores& scores) {
+  FULCRUM_RETURN_IF_ERROR(PartitionPool(work));
+  for (const std::unique_ptr<GroupWork>& group : work.groups) FULCRUM_RETURN_IF_ERROR(scores.Score(work, *group));
   return SelectBatch(work);
 }
 
@@ -106,7 +135,7 @@ class StrategyRunner {
   absl::Status PrepareNext(RoundWork& work) {
     if (plans_ahead_) return TakePlanned();
     const Clock::time_point start = Clock::now();
-    FULCRUM_RETURN_IF_ERROR(ChoosePicks(work));
+    FULCRUM_RETURN_IF_ERROR(ChoosePicks(work, scores_));
     next_select_seconds_ = SecondsSince(start);
     for (const select::Pick& pick : work.result.selection.picks) next_.push_back(pick.row);
     return absl::OkStatus();
@@ -130,7 +159,8 @@ class StrategyRunner {
     RoundMemory memory(whole, data_.pool());
     RoundWork work{.spec = whole, .features = data_.pool(), .input = input, .progress = no_progress_, .memory = memory};
     FULCRUM_ASSIGN_OR_RETURN(work.strategy, select::MakeStrategy(whole.strategy));
-    FULCRUM_RETURN_IF_ERROR(ChoosePicks(work));
+    GroupScores scores;
+    FULCRUM_RETURN_IF_ERROR(ChoosePicks(work, scores));
     for (const select::Pick& pick : work.result.selection.picks) planned_.push_back(pick.row);
     next_select_seconds_ = SecondsSince(start) / static_cast<double>(rounds_);
     return absl::OkStatus();
@@ -141,6 +171,7 @@ class StrategyRunner {
   const RunData& data_;
   const ProgressCallback no_progress_;
   RoundMemory memory_;
+  GroupScores scores_;
   std::vector<ClassIndex> labels_;
   std::size_t queries_ = 0;
   std::size_t positive_queries_ = 0;

@@ -1,12 +1,16 @@
 #include "pipeline/experiment/win_tie_loss.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 
 namespace fulcrum::pipeline {
 namespace {
+
+constexpr char kRandom[] = "random";
 
 /// Values of two strategies at a round, over the runs that both have.
 struct PairedValues {
@@ -41,6 +45,40 @@ WtlCounts CountSpan(const std::vector<const Curve*>& subject, const std::vector<
     ++(verdict == Verdict::kWin ? counts.win : verdict == Verdict::kLoss ? counts.loss : counts.tie);
   }
   return counts;
+}
+
+/// Mean over the rounds of a span of how far `a` is ahead of `b`, in percentage points, one entry a run that both have.
+std::vector<double> LeadsByRun(const std::vector<const Curve*>& a, const std::vector<const Curve*>& b,
+                               const RoundSpan& span, Metric metric) {
+  std::vector<double> leads;
+  for (std::size_t round = span.first; round <= span.last; ++round) {
+    const PairedValues values = PairAt(a, b, round, metric);
+    leads.resize(values.a.size(), 0.0);
+    const auto rounds = static_cast<double>(span.last - span.first + 1);
+    for (std::size_t i = 0; i < values.a.size(); ++i) leads[i] += 100 * (values.a[i] - values.b[i]) / rounds;
+  }
+  return leads;
+}
+
+std::optional<double> LeadOverRandom(const CurveSet& curves, const WtlCell& cell, const std::string& strategy,
+                                     Metric metric) {
+  const std::vector<const Curve*> random = curves.Of(cell.task, kRandom);
+  if (random.empty() || strategy == kRandom) return std::nullopt;
+  return MeanWithInterval(LeadsByRun(curves.Of(cell.task, strategy), random, cell.span, metric)).mean;
+}
+
+SpanMeans MeansOf(const CurveSet& curves, const std::string& subject, const WtlCell& cell, Metric metric) {
+  SpanMeans means;
+  means.over_opponent = MeanWithInterval(
+      LeadsByRun(curves.Of(cell.task, subject), curves.Of(cell.task, cell.opponent), cell.span, metric));
+  if (cell.opponent == kRandom) return means;
+  means.subject_over_random = LeadOverRandom(curves, cell, subject, metric);
+  means.opponent_over_random = LeadOverRandom(curves, cell, cell.opponent, metric);
+  return means;
+}
+
+std::string AboveOrBelow(double lead) {
+  return absl::StrFormat("%.1f %s", std::abs(lead), lead < 0 ? "below" : "above");
 }
 
 std::optional<WtlCounts> PaperCounts(const ExperimentSpec& spec, const WtlCell& cell) {
@@ -95,6 +133,7 @@ std::vector<WtlCell> CompareWithSubject(const ExperimentSpec& spec, const CurveS
         if (span.first > span.last) continue;
         WtlCell cell{.task = task, .opponent = opponent, .span_index = i, .span = span};
         cell.counts = CountSpan(own, others, span, spec.metric);
+        cell.means = MeansOf(curves, subject, cell, spec.metric);
         cell.paper = PaperCounts(spec, cell);
         cells.push_back(cell);
       }
@@ -111,12 +150,25 @@ std::string NoteOn(const ComparisonSettings& comparison, const WtlCell& cell) {
   return "";
 }
 
+std::string DescribeMeans(const std::string& subject, const WtlCell& cell) {
+  const MeanInterval& lead = cell.means.over_opponent;
+  std::string text = absl::StrFormat("%s is %.1f ± %.1f points %s %s", subject, std::abs(lead.mean), lead.half_width,
+                                     lead.mean < 0 ? "below" : "above", cell.opponent);
+  if (cell.means.subject_over_random && cell.means.opponent_over_random) {
+    absl::StrAppend(&text, "; ", subject, " is ", AboveOrBelow(*cell.means.subject_over_random), " random, ",
+                    cell.opponent, " ", AboveOrBelow(*cell.means.opponent_over_random), " it");
+  }
+  return text;
+}
+
 std::string WtlTable(const ExperimentSpec& spec, const std::vector<WtlCell>& cells) {
   std::string text =
-      "task,subject,opponent,first_round,last_round,win,tie,loss,paper_win,paper_tie,paper_loss,lean,note\n";
+      "task,subject,opponent,first_round,last_round,win,tie,loss,lead,lead_half_width,paper_win,paper_tie,"
+      "paper_loss,lean,note\n";
   for (const WtlCell& cell : cells) {
     absl::StrAppend(&text, cell.task, ",", spec.comparison.subject, ",", cell.opponent, ",", cell.span.first, ",",
                     cell.span.last, ",", cell.counts.win, ",", cell.counts.tie, ",", cell.counts.loss, ",");
+    absl::StrAppendFormat(&text, "%.3f,%.3f,", cell.means.over_opponent.mean, cell.means.over_opponent.half_width);
     if (cell.paper) {
       absl::StrAppend(&text, cell.paper->win, ",", cell.paper->tie, ",", cell.paper->loss, ",",
                       AgreementName(cell.agreement()), ",");

@@ -18,6 +18,14 @@ enum class Agreement {
   kOpposite,
 };
 
+/// Means over the rounds of a span, in percentage points of the metric: why a cell leans as it does.
+struct SpanMeans {
+  MeanInterval over_opponent = {};  ///< the subject's lead over the opponent, with a confidence interval over the runs
+  /// Leads over random, which needs no settings and is the same in every program; absent where it is not run.
+  std::optional<double> subject_over_random = {};
+  std::optional<double> opponent_over_random = {};
+};
+
 /// One cell of the table: a task, an opponent and a span of rounds.
 struct WtlCell {
   std::string task = {};
@@ -25,6 +33,7 @@ struct WtlCell {
   std::size_t span_index = 0;
   RoundSpan span = {};  ///< cut off at the last round there is
   WtlCounts counts = {};
+  SpanMeans means = {};
   std::optional<WtlCounts> paper = {};
 
   /// kSame where the paper has no counts.
@@ -43,7 +52,11 @@ std::string AgreementName(Agreement agreement);
 /// Why a cell may differ from the paper's: the note of the task and opponent, of the opponent, or nothing.
 std::string NoteOn(const ComparisonSettings& comparison, const WtlCell& cell);
 
-/// wtl.csv: task,subject,opponent,first_round,last_round,win,tie,loss,paper_win,paper_tie,paper_loss,lean,note
+/// "a is 1.2 ± 0.3 points above b; a is 3.1 above random, b 1.9 above it".
+std::string DescribeMeans(const std::string& subject, const WtlCell& cell);
+
+/// wtl.csv: task,subject,opponent,first_round,last_round,win,tie,loss,lead,lead_half_width,paper_win,paper_tie,
+/// paper_loss,lean,note; the lead in percentage points
 std::string WtlTable(const ExperimentSpec& spec, const std::vector<WtlCell>& cells);
 
 }  // namespace fulcrum::pipeline

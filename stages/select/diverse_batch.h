@@ -1,5 +1,5 @@
 // A batch that is diverse within itself and against the labeled, chosen class by class with one score a row:
-// what DBALEVS does with leverage scores and hybrid with its mixture. METHOD section 1.
+// what DBALEVS does with leverage scores. METHOD section 1.
 #pragma once
 
 #include <span>

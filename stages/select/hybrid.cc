@@ -1,10 +1,14 @@
 #include "stages/select/hybrid.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
+#include "stages/core/parallel.h"
+#include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/class_leverage.h"
-#include "stages/select/diverse_batch.h"
+#include "stages/select/class_lag.h"
+#include "stages/select/doubt_reduction.h"
 #include "stages/select/posterior.h"
 #include "stages/select/ranks.h"
 
@@ -12,125 +16,156 @@ namespace fulcrum::select {
 namespace {
 
 constexpr double kNoise = 0.1;
-constexpr double kLeverageShare = 0.75;
-// A class is asked for once it is so many labels behind; a difference of one is unavoidable.
-constexpr std::size_t kLabelsBehind = 2;
-// After this many queries leverage and coverage together weigh as much as uncertainty.
-constexpr double kQueriesToEvenWeights = 30;
+constexpr double kLeverageShare = 0.3;
+constexpr std::size_t kReferences = 512;
+constexpr std::size_t kLongestShortlist = 4096;
+constexpr std::size_t kCandidatesPerBlock = 1024;
 
-double EarlyWeight(std::size_t queries) {
-  const double ratio = static_cast<double>(queries) / kQueriesToEvenWeights;
-  return 1 / (1 + ratio * ratio);
+using Positions = std::vector<std::size_t>;
+
+Positions AllPositions(std::size_t count) {
+  Positions all(count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
 }
 
-std::vector<std::size_t> LabelCounts(const Candidates& candidates) {
-  std::vector<std::size_t> counts(candidates.class_count, 0);
-  for (const ClassIndex label : candidates.labels) {
-    if (label != kUnlabeled) ++counts[static_cast<std::size_t>(label)];
+/// The same for every round of a campaign with as many candidates left: nothing hangs on which ones these are.
+Positions SampleReferences(std::size_t count, std::uint64_t seed) {
+  Positions references = AllPositions(count);
+  if (count <= kReferences) return references;
+  Random random = Random::Fork(seed, count);
+  random.Shuffle(std::span<std::size_t>(references));
+  references.resize(kReferences);
+  std::ranges::sort(references);
+  return references;
+}
+
+std::vector<double> Mix(std::span<const double> reductions, std::span<const double> leverage) {
+  std::vector<double> scores = ScaledRanks(reductions);
+  const std::vector<double> ranks = ScaledRanks(leverage);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    scores[i] = (1 - kLeverageShare) * scores[i] + kLeverageShare * ranks[i];
   }
-  return counts;
+  return scores;
 }
 
-/// One row a class: +n / 2n_c for its examples and -n / 2(n - n_c) for the others, so that both sides weigh the same.
-Matrix<double> BalancedTargets(const Candidates& candidates, std::span<const RowIndex> labeled,
-                               std::span<const std::size_t> counts) {
-  const auto all = static_cast<double>(labeled.size());
-  Matrix<double> targets = Matrix<double>::Zero(counts.size(), labeled.size());
-  for (std::size_t c = 0; c < counts.size(); ++c) {
-    const auto own = static_cast<double>(counts[c]);
-    for (std::size_t i = 0; i < labeled.size(); ++i) {
-      const bool member = candidates.labels[labeled[i]] == static_cast<ClassIndex>(c);
-      targets(c, i) = member ? all / (2 * own) : -all / (2 * (all - own));
+class Questions {
+ public:
+  Questions(const Candidates& candidates, RowList rows, Posterior posterior, std::vector<std::size_t> counts)
+      : candidates_(candidates),
+        rows_(std::move(rows)),
+        posterior_(std::move(posterior)),
+        counts_(std::move(counts)),
+        likely_class_(LikelyClasses(posterior_.means())),
+        references_(SampleReferences(rows_.size(), candidates.seed)) {}
+
+  std::vector<Pick> Choose(std::size_t batch) {
+    // As many of each class as the whole batch, so that the list cannot run out before the pool does.
+    const std::size_t each = std::max(kLongestShortlist / counts_.size(), batch);
+    open_ = rows_.size() > kLongestShortlist ? Shortlist(each) : AllPositions(rows_.size());
+    DoubtReduction reduction(posterior_, open_, references_);
+    taken_.assign(open_.size(), false);
+    std::vector<Pick> picks;
+    while (picks.size() < batch) {
+      const std::vector<double> scores = Mix(reduction.Scores(), LeverageOf(open_));
+      const std::size_t best = BestEligible(scores);
+      taken_[best] = true;
+      const RowIndex row = rows_[open_[best]];
+      picks.push_back({.row = row, .leverage = candidates_.pool_leverage[row], .gain = scores[best]});
+      if (picks.size() == batch) break;
+      posterior_.Label(open_[best]);
+      reduction.Follow();
+      ++counts_[likely_class_[open_[best]]];
     }
+    return picks;
   }
-  return targets;
-}
 
-/// s of every unlabeled row and the class it most likely has, in the order of `rows`.
-struct MixedScores {
-  std::vector<double> scores;
-  std::vector<std::size_t> likely_class;
+ private:
+  std::vector<double> LeverageOf(std::span<const std::size_t> positions) const {
+    std::vector<double> leverage;
+    leverage.reserve(positions.size());
+    for (const std::size_t position : positions) leverage.push_back(candidates_.pool_leverage[rows_[position]]);
+    return leverage;
+  }
+
+  /// Covariances of a large pool with the references would not fit: block by block, and thrown away.
+  std::vector<double> ReductionsOfAll() const {
+    std::vector<double> reductions(rows_.size());
+    ParallelForBlocks(rows_.size(), kCandidatesPerBlock, [&](std::size_t first, std::size_t count) {
+      Positions block(count);
+      std::iota(block.begin(), block.end(), first);
+      std::ranges::copy(DoubtReduction(posterior_, std::move(block), references_).Scores(),
+                        reductions.begin() + static_cast<std::ptrdiff_t>(first));
+    });
+    return reductions;
+  }
+
+  Positions Shortlist(std::size_t each) const {
+    const Positions all = AllPositions(rows_.size());
+    const std::vector<double> scores = Mix(ReductionsOfAll(), LeverageOf(all));
+    Positions shortlist;
+    for (std::size_t c = 0; c < counts_.size(); ++c) {
+      Positions own;
+      std::ranges::copy_if(all, std::back_inserter(own), [&](std::size_t i) { return likely_class_[i] == c; });
+      const std::size_t kept = std::min(own.size(), each);
+      std::ranges::partial_sort(
+          own, own.begin() + static_cast<std::ptrdiff_t>(kept),
+          [&](std::size_t a, std::size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+      shortlist.insert(shortlist.end(), own.begin(), own.begin() + static_cast<std::ptrdiff_t>(kept));
+    }
+    std::ranges::sort(shortlist);
+    return shortlist;
+  }
+
+  /// By place in open_; rows ascend, so the first of equals is the smaller row.
+  std::size_t BestEligible(std::span<const double> scores) const {
+    Positions untaken;
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+      if (!taken_[i]) untaken.push_back(i);
+    }
+    Matrix<double> means(untaken.size(), counts_.size());
+    for (std::size_t i = 0; i < untaken.size(); ++i) {
+      std::ranges::copy(posterior_.means().row(open_[untaken[i]]), means.row(i).begin());
+    }
+    const std::vector<bool> eligible = EligibleForLaggingClass(counts_, means.view());
+    std::size_t best = untaken.size();
+    for (std::size_t i = 0; i < untaken.size(); ++i) {
+      if (eligible[i] && (best == untaken.size() || scores[untaken[i]] > scores[untaken[best]])) best = i;
+    }
+    return untaken[best];
+  }
+
+  const Candidates& candidates_;
+  const RowList rows_;
+  Posterior posterior_;
+  std::vector<std::size_t> counts_;  // labels by class, picks of this batch included
+  const std::vector<std::size_t> likely_class_;
+  const Positions references_;
+  Positions open_;  // the candidates looked at, ascending
+  std::vector<bool> taken_;
 };
-
-std::vector<std::size_t> LikelyClasses(ConstMatrixView means) {
-  std::vector<std::size_t> classes(means.rows());
-  for (std::size_t i = 0; i < means.rows(); ++i) {
-    const auto row = means.row(i);
-    classes[i] = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
-  }
-  return classes;
-}
-
-absl::StatusOr<MixedScores> Mix(const Candidates& candidates, const ScoredRows& by_leverage,
-                                std::span<const std::size_t> counts) {
-  const RowList labeled = LabeledRows(candidates.labels);
-  const Matrix<double> targets = BalancedTargets(candidates, labeled, counts);
-  FULCRUM_ASSIGN_OR_RETURN(const Posterior posterior, Posterior::Compute({.features = candidates.features,
-                                                                          .kernel = candidates.classifier_kernel,
-                                                                          .labeled = labeled,
-                                                                          .candidates = by_leverage.rows,
-                                                                          .noise = kNoise,
-                                                                          .targets = targets.view()}));
-  std::vector<double> doubts;
-  doubts.reserve(by_leverage.rows.size());
-  for (const RowIndex row : by_leverage.rows) doubts.push_back(1 - candidates.confidence[row]);
-
-  const std::vector<double> leverage = ScaledRanks(by_leverage.scores);
-  const std::vector<double> coverage = ScaledRanks(posterior.variances());
-  const std::vector<double> uncertainty = ScaledRanks(doubts);
-  const double weight = EarlyWeight(candidates.queries_so_far);
-  MixedScores mixed{std::vector<double>(by_leverage.rows.size()), LikelyClasses(posterior.means())};
-  for (std::size_t i = 0; i < mixed.scores.size(); ++i) {
-    const double early = kLeverageShare * leverage[i] + (1 - kLeverageShare) * coverage[i];
-    mixed.scores[i] = weight * early + (1 - weight) * uncertainty[i];
-  }
-  return mixed;
-}
-
-/// The candidates that the class with the fewest labels most likely has; all where no class lags or it has none.
-ScoredRows OfLaggingClass(const ScoredRows& scored, std::span<const std::size_t> likely_class,
-                          std::span<const std::size_t> counts) {
-  // A class without a single label is unknown to the regression: nothing is likely of it.
-  std::size_t lagging = counts.size();
-  for (std::size_t c = 0; c < counts.size(); ++c) {
-    if (counts[c] > 0 && (lagging == counts.size() || counts[c] < counts[lagging])) lagging = c;
-  }
-  if (lagging == counts.size() || counts[lagging] + kLabelsBehind > *std::ranges::max_element(counts)) return scored;
-  ScoredRows kept;
-  for (std::size_t i = 0; i < scored.rows.size(); ++i) {
-    if (likely_class[i] != lagging) continue;
-    kept.rows.push_back(scored.rows[i]);
-    kept.scores.push_back(scored.scores[i]);
-  }
-  return kept.rows.empty() ? scored : kept;
-}
-
-/// By group and position; what is labeled has no score, and the set function needs none from it.
-std::vector<std::vector<double>> ByGroup(const Candidates& candidates, const ScoredRows& scored) {
-  std::vector<double> by_row(candidates.labels.size(), 0.0);
-  for (std::size_t i = 0; i < scored.rows.size(); ++i) by_row[scored.rows[i]] = scored.scores[i];
-  std::vector<std::vector<double>> by_group;
-  for (const Group& group : candidates.groups) {
-    std::vector<double>& scores = by_group.emplace_back();
-    for (const RowIndex row : group.rows) scores.push_back(by_row[row]);
-  }
-  return by_group;
-}
 
 class Hybrid final : public Strategy {
  public:
-  Requirements requirements() const override { return {.predictions = true, .confidence = true, .class_groups = true}; }
+  Requirements requirements() const override { return {.predictions = true, .pool_leverage = true}; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
-    ScoredRows scored = ScoreUnlabeledByLeverage(candidates);
-    const std::vector<std::size_t> counts = LabelCounts(candidates);
-    FULCRUM_ASSIGN_OR_RETURN(const MixedScores mixed, Mix(candidates, scored, counts));
-    scored.scores = mixed.scores;
-    if (candidates.batch > 1) return SelectDiverseBatch(candidates, ByGroup(candidates, scored));
-    const ScoredRows eligible = OfLaggingClass(scored, mixed.likely_class, counts);
+    RowList rows = UnlabeledRows(candidates.labels);
+    const RowList labeled = LabeledRows(candidates.labels);
+    std::vector<std::size_t> counts = LabelCounts(candidates.labels, candidates.class_count);
+    const Matrix<double> targets = BalancedTargets(candidates.labels, labeled, counts);
+    const std::size_t batch = std::min(candidates.batch, rows.size());
+    FULCRUM_ASSIGN_OR_RETURN(Posterior posterior, Posterior::Compute({.features = candidates.features,
+                                                                      .kernel = candidates.classifier_kernel,
+                                                                      .labeled = labeled,
+                                                                      .candidates = rows,
+                                                                      .noise = kNoise,
+                                                                      .targets = targets.view(),
+                                                                      .updates = batch}));
     Selection selection;
-    selection.picks = TopByScore(eligible.rows, eligible.scores, 1);
-    AnnotateFromGroups(candidates, selection.picks);
+    Questions questions(candidates, std::move(rows), std::move(posterior), std::move(counts));
+    selection.picks = questions.Choose(batch);
+    AnnotateClasses(candidates, selection.picks);
     return selection;
   }
 };

@@ -1,17 +1,15 @@
-// Leverage and coverage early, uncertainty late: the paper's future work. One score a candidate from three ranks
-// over the unlabeled, each scaled to [0, 1], ties averaged:
-//   leverage     scaled by m/k inside the predicted class, as in ALEVS
-//   coverage     posterior variance k(x,x) - k_l' (K_ll + 0.1 I)^-1 k_l, k the classifier's kernel
-//   uncertainty  1 - p(y*|x)
-//   s = w (3/4 leverage + 1/4 coverage) + (1 - w) uncertainty,  w = 1 / (1 + (t / 30)^2),  t the queries so far.
-// The square keeps uncertainty out while there are too few labels to fit probabilities to, and lets it rule later.
+// Leverage, coverage and uncertainty in one: the paper's future work. A question is worth asking when its answer says
+// much about examples whose class is still in doubt (doubt_reduction.h: coverage where the doubts are), and when the
+// example shapes the kernel matrix of the pool (leverage over the whole pool, which no wrong prediction can mislead):
+//   s = 0.7 rank(reduction of doubt) + 0.3 rank(leverage),  ranks over the candidates, from 0 to 1.
+// There is no schedule: early on everything is in doubt and s is as strong as an experimental design, later the doubts
+// are where the classes meet and s does what uncertainty does, one example a region. Doubts come from a Gaussian
+// process with the classifier's kernel and noise 0.1, classes weighed alike. While a class lags, class_lag.h says who
+// may be asked.
 //
-// One query: while a class is two labels or more behind another, the largest s among the candidates that are likely its
-// own; else the largest s of all. (DBALEVS gives what is left over of a batch to the class with the fewest labels; this
-// is the same with a batch of one.) An SVM on few labels predicts the larger class everywhere, so "likely" is not asked
-// of it but of a kernel ridge regression with the classes weighed alike: the posterior mean with targets n/2n_c and
-// -n/2(n - n_c).
-// A batch: s takes the place of l in the set function of DBALEVS.
+// A batch is chosen one by one: each pick counts as labeled, with the class it most likely has, in the variances and in
+// the lag, so the next one is about something else. Of more than 4,096 candidates only those with the best scores, as
+// many of each likely class, are looked at again after a pick.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 #include "stages/select/posterior.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 
@@ -66,6 +67,25 @@ void Posterior::ComputeBlock(ConstMatrixView lower, ConstMatrixView solved_targe
         kernel::KernelDiagonal(request_.kernel, request_.features->squared_norms()[request_.candidates[first + i]]);
     variances_[first + i] = prior - (labeled > 0 ? linalg::Dot(block.row(i), block.row(i)) : 0.0);
   }
+}
+
+void Posterior::Covariances(std::span<const std::size_t> a, std::span<const std::size_t> b,
+                            MutableMatrixView out) const {
+  assert(!factors_.empty());
+  const FactorsOfSome own = Gather(a), other = Gather(b);
+  kernel::ComputeKernelBlock(request_.kernel, *request_.features, own.rows, other.rows, out);
+  if (factor_count_ == 0) return;
+  linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, -1.0, own.factors.view(), other.factors.view(), 1.0,
+               out);
+}
+
+Posterior::FactorsOfSome Posterior::Gather(std::span<const std::size_t> candidates) const {
+  FactorsOfSome some{.rows = {}, .factors = Matrix<double>(candidates.size(), factor_count_)};
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    some.rows.push_back(request_.candidates[candidates[i]]);
+    std::copy_n(factors_.row(candidates[i]).data(), factor_count_, some.factors.row(i).data());
+  }
+  return some;
 }
 
 void Posterior::Label(std::size_t candidate) {

@@ -1,4 +1,4 @@
-// The Gaussian process given the labeled examples: what QUIRE's closed form and hybrid's coverage are made of.
+// The Gaussian process given the labeled examples: what QUIRE's closed form and hybrid's doubts are made of.
 //   variance(x) = k(x,x) - k_l' (K_ll + noise I)^-1 k_l        mean(x) = k_l' (K_ll + noise I)^-1 y_l
 // Costs O(n l) kernel values and O(n l^2) operations, in blocks of candidates under oneTBB; the result does not
 // depend on the number of threads. Not thread-safe for writing.
@@ -39,8 +39,21 @@ class Posterior {
   /// Updates the variances by rank one as if this candidate were labeled. The means stay.
   void Label(std::size_t candidate);
 
+  const PosteriorRequest& request() const { return request_; }
+  /// out(i, j) = k(x,z) - k_l(x)' (K_ll + noise I)^-1 k_l(z) of candidates x = a[i] and z = b[j]. Only where updates
+  /// were asked for. One thread; callers tile.
+  void Covariances(std::span<const std::size_t> a, std::span<const std::size_t> b, MutableMatrixView out) const;
+  /// What the last Label took from cov(x, z) is f(x) f(z), f this.
+  double LastFactor(std::size_t candidate) const { return factors_(candidate, factor_count_ - 1); }
+
  private:
   explicit Posterior(const PosteriorRequest& request);
+  /// Pool rows and factors of some candidates, close together in memory.
+  struct FactorsOfSome {
+    RowList rows;
+    Matrix<double> factors;
+  };
+  FactorsOfSome Gather(std::span<const std::size_t> candidates) const;
   void ComputeBlock(ConstMatrixView lower, ConstMatrixView solved_targets, std::size_t first, std::size_t count);
 
   PosteriorRequest request_;

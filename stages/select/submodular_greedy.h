@@ -3,7 +3,7 @@
 //   F(S) = sum_{i in S} (l_i + 1) - (alpha / M) sum_{pairs {i,j} in S} K(i, j),   M = |A| + b
 //   gain(x) = l_x + 1 - (alpha / M) sum_{i in S} K(x, i)
 // starting from S = A, the labeled examples. Monotone and submodular for l >= 0, alpha in [0, 1] and K in
-// [0, 1]; the caller checks these. l may be any score: leverage for DBALEVS, a mixture for hybrid.
+// [0, 1]; the caller checks these. l may be any score.
 //
 // The certificate: for any batch T and the greedy batch S, a positive semi-definite K has
 // (1_T - 1_S)' K (1_T - 1_S) >= 0, so F is bounded by its tangent at S,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "stages/core/random.h"
+#include "stages/core/stop_scope.h"
 #include "stages/linalg/blas.h"
 
 namespace fulcrum::select {
@@ -68,11 +69,22 @@ Matrix<double> MetConstraintsByAxis(ConstMatrixView constraints, std::span<const
 class HitAndRun {
  public:
   HitAndRun(ConstMatrixView by_axis, std::vector<double> start, std::uint64_t seed)
-      : by_axis_(by_axis), point_(std::move(start)), margins_(by_axis.cols()), random_(seed) {
+      : by_axis_(by_axis),
+        negative_reciprocals_(by_axis.rows(), by_axis.cols()),
+        point_(std::move(start)),
+        margins_(by_axis.cols()),
+        random_(seed) {
+    for (std::size_t axis = 0; axis < by_axis.rows(); ++axis) {
+      const auto slopes = by_axis.row(axis);
+      const auto reciprocals = negative_reciprocals_.row(axis);
+      // A constraint that runs along the axis is never met.
+      for (std::size_t i = 0; i < slopes.size(); ++i) reciprocals[i] = slopes[i] != 0 ? -1 / slopes[i] : 0;
+    }
     Refresh();
   }
 
   void Move(std::size_t times) {
+    ThrowIfStopRequested();
     for (std::size_t i = 0; i < times; ++i) MoveAlong(random_.Below(point_.size()));
     Refresh();
   }
@@ -85,25 +97,47 @@ class HitAndRun {
     if (!margins_.empty()) linalg::Gemv(linalg::Transpose::kYes, 1.0, by_axis_, point_, 0.0, margins_);
   }
 
+  struct Room {
+    double low = 0;
+    double high = 0;
+  };
+
+  /// How far along an axis no constraint is met. Eight lanes, since the order of a maximum is the compiler's to keep.
+  Room RoomAlong(std::size_t axis, Room room) const {
+    constexpr std::size_t kLanes = 8;
+    const double* const reciprocals = negative_reciprocals_.row(axis).data();
+    double low[kLanes], high[kLanes];
+    std::fill_n(low, kLanes, room.low);
+    std::fill_n(high, kLanes, room.high);
+    const auto look = [&](std::size_t i, std::size_t lane) {
+      const double step = margins_[i] * reciprocals[i];
+      const double from_below = reciprocals[i] < 0 ? step : room.low,
+                   from_above = reciprocals[i] > 0 ? step : room.high;
+      low[lane] = from_below > low[lane] ? from_below : low[lane];
+      high[lane] = from_above < high[lane] ? from_above : high[lane];
+    };
+    const std::size_t whole = margins_.size() / kLanes * kLanes;
+    for (std::size_t i = 0; i < whole; i += kLanes) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) look(i + lane, lane);
+    }
+    for (std::size_t i = whole; i < margins_.size(); ++i) look(i, i - whole);
+    return {*std::max_element(low, low + kLanes), *std::min_element(high, high + kLanes)};
+  }
+
   void MoveAlong(std::size_t axis) {
     const double here = point_[axis];
     const double reach = std::sqrt(std::max(0.0, 1 - squared_norm_ + here * here));
-    double low = -reach - here, high = reach - here;
-    const auto slopes = by_axis_.row(axis);
-    for (std::size_t i = 0; i < slopes.size(); ++i) {
-      const double step = -margins_[i] / slopes[i];
-      low = slopes[i] > 0 ? std::max(low, step) : low;
-      high = slopes[i] < 0 ? std::min(high, step) : high;
-    }
+    const Room room = RoomAlong(axis, {-reach - here, reach - here});
     const double chance = random_.Uniform();
-    if (!(low < high)) return;
-    const double step = low + chance * (high - low);
-    for (std::size_t i = 0; i < slopes.size(); ++i) margins_[i] += step * slopes[i];
+    if (!(room.low < room.high)) return;
+    const double step = room.low + chance * (room.high - room.low);
+    linalg::Axpy(step, by_axis_.row(axis), margins_);
     squared_norm_ += step * (step + 2 * here);
     point_[axis] += step;
   }
 
   ConstMatrixView by_axis_;
+  Matrix<double> negative_reciprocals_;  // -1 / slope: a multiplication a move instead of a division
   std::vector<double> point_;
   std::vector<double> margins_;  // by constraint: how far inside
   double squared_norm_ = 0;

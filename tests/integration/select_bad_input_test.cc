@@ -123,7 +123,7 @@ TEST_F(SelectBadInputTest, NamesThatDoNotExist) {
 }
 
 TEST_F(SelectBadInputTest, AKernelOutsideTheUnitIntervalForDbalevs) {
-  const ProcessResult result = SelectInVain({"--kernel", "linear"});
+  const ProcessResult result = SelectInVain({"--strategy", "dbalevs", "--kernel", "linear"});
   EXPECT_THAT(result.exit_code, ::testing::AnyOf(2, 65)) << result.standard_error;
   EXPECT_THAT(result.standard_error, HasSubstr("[0, 1]"));
 }

@@ -47,8 +47,8 @@ TEST_F(SelectTest, PrintsTheBatchAndNothingElseOnAPipe) {
 }
 
 TEST_F(SelectTest, ScoresOfAClassSumToItsRankAndAgreeWithBatchAndReport) {
-  const ProcessResult result = Select(
-      {"--batch", "6", "--out", File("batch.csv"), "--scores", File("scores.csv"), "--report", File("report.json")});
+  const ProcessResult result = Select({"--strategy", "dbalevs", "--batch", "6", "--out", File("batch.csv"), "--scores",
+                                       File("scores.csv"), "--report", File("report.json")});
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_output, IsEmpty());
   EXPECT_THAT(Files(), ElementsAre("batch.csv", "labels.csv", "pool.csv", "report.json", "scores.csv"));
@@ -81,7 +81,9 @@ TEST_F(SelectTest, ScoresOfAClassSumToItsRankAndAgreeWithBatchAndReport) {
 }
 
 TEST_F(SelectTest, TheReportTellsHowGoodTheBatchIs) {
-  ASSERT_EQ(Select({"--batch", "5", "--tau", "0.9", "--out", File("b.csv"), "--report", File("report.json")}).exit_code,
+  ASSERT_EQ(Select({"--strategy", "dbalevs", "--batch", "5", "--tau", "0.9", "--out", File("b.csv"), "--report",
+                    File("report.json")})
+                .exit_code,
             0);
   const nlohmann::json report = Report();
   const nlohmann::json& batch = report["batch"];
@@ -113,7 +115,7 @@ TEST_F(SelectTest, TheBatchDoesNotDependOnThreadsOrEngine) {
 }
 
 TEST_F(SelectTest, EveryStrategyGivesABatch) {
-  for (const char* strategy : {"alevs", "dbalevs", "random", "uncertainty", "lev-on-all", "top-lev", "ted"}) {
+  for (const char* strategy : {"alevs", "dbalevs", "random", "uncertainty", "lev-on-all", "top-lev", "ted", "hybrid"}) {
     const ProcessResult result = Select({"--strategy", strategy, "--batch", "3", "--report", File("report.json")});
     ASSERT_EQ(result.exit_code, 0) << strategy << ": " << result.standard_error;
     EXPECT_EQ(ParseCsv(result.standard_output).size(), 3u) << strategy;
@@ -121,7 +123,7 @@ TEST_F(SelectTest, EveryStrategyGivesABatch) {
   }
 }
 
-TEST_F(SelectTest, HybridIsTheDefaultAndDbalevsWherePredictionsHaveNoProbabilities) {
+TEST_F(SelectTest, HybridIsTheDefaultAndDbalevsWherePredictionsAreGiven) {
   ASSERT_EQ(Select({"--out", File("b.csv"), "--report", File("report.json")}).exit_code, 0);
   EXPECT_EQ(Report()["settings"]["strategy"], "hybrid");
   std::string predictions = "id,label\n";

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "pipeline/experiment/report/html_text.h"
 
 namespace fulcrum::pipeline {
@@ -75,20 +74,21 @@ std::string Table(const std::string& subject, const std::vector<WtlCell>& cells)
                       " wins / ties / losses</caption>", rows, "</table></div>\n");
 }
 
-/// Cells with this agreement, together where they have the same reason.
+/// Cells with this agreement and what is known about each, together where they have the same reason.
 std::string ListCells(const ComparisonSettings& comparison, const std::vector<WtlCell>& cells, Agreement agreement,
                       const std::string& without_note) {
-  std::map<std::string, std::vector<std::string>> places_by_note;
+  std::map<std::string, std::string> places_by_note;
   for (const WtlCell& cell : cells) {
     if (!cell.paper || cell.agreement() != agreement) continue;
-    places_by_note[NoteOn(comparison, cell)].push_back(absl::StrCat(cell.task, " against ", cell.opponent, ", ",
-                                                                    SpanText(cell.span), " (", CountsText(cell.counts),
-                                                                    ", paper ", CountsText(*cell.paper), ")"));
+    absl::StrAppend(&places_by_note[NoteOn(comparison, cell)], "<li><b>",
+                    EscapeHtml(absl::StrCat(cell.task, " against ", cell.opponent, ", ", SpanText(cell.span))),
+                    "</b> (", CountsText(cell.counts), ", paper ", CountsText(*cell.paper),
+                    "): ", EscapeHtml(DescribeMeans(comparison.subject, cell)), ".</li>\n");
   }
   std::string html;
   for (const auto& [note, places] : places_by_note) {
-    absl::StrAppend(&html, "<li>", EscapeHtml(absl::StrJoin(places, "; ")), "<br><span>",
-                    EscapeHtml(note.empty() ? without_note : note), "</span></li>\n");
+    absl::StrAppend(&html, "<li><span>", EscapeHtml(note.empty() ? without_note : note), "</span><ul>\n", places,
+                    "</ul></li>\n");
   }
   return html.empty() ? "" : absl::StrCat("<ul class=\"differences\">\n", html, "</ul>\n");
 }
@@ -102,8 +102,12 @@ std::string Differences(const ComparisonSettings& comparison, const std::vector<
     ++counts[cell.agreement()];
   }
   if (compared == 0) return "";
-  std::string html = absl::StrCat("<h3>Beside the paper</h3><p>", counts[Agreement::kSame], " of ", compared,
-                                  " cells lean the way the paper’s do: more rounds won than lost, or fewer.</p>\n");
+  std::string html =
+      absl::StrCat("<h3>Beside the paper</h3><p>", counts[Agreement::kSame], " of ", compared,
+                   " cells lean the way the paper’s do: more rounds won than lost, or fewer. For each of the "
+                   "others: by how much the two differ on average over the rounds (± the 95% interval "
+                   "over the runs), and where both are beside random, which has no settings that could "
+                   "differ between the programs.</p>\n");
   const std::string opposite = ListCells(comparison, cells, Agreement::kOpposite,
                                          "No cause is known: the same halves, settings and test, by another program.");
   const std::string undecided = ListCells(comparison, cells, Agreement::kUndecided,

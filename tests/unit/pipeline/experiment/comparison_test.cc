@@ -60,8 +60,21 @@ TEST(WinTieLoss, SaysWhereThePaperLeansTheOtherWayAndWhy) {
   EXPECT_EQ(cells[0].agreement(), Agreement::kOpposite);
   EXPECT_EQ(cells[1].agreement(), Agreement::kUndecided);
   const std::string table = WtlTable(spec, cells);
-  EXPECT_THAT(table, HasSubstr("t,a,b,1,2,1,1,0,0,1,1,opposite,\"b is different\"\n"));
-  EXPECT_THAT(table, HasSubstr("t,a,b,3,4,0,0,2,1,0,1,undecided,\"b is different\"\n"));
+  EXPECT_THAT(table, HasSubstr("t,a,b,1,2,1,1,0,5.750,1.656,0,1,1,opposite,\"b is different\"\n"));
+  EXPECT_THAT(table, HasSubstr("t,a,b,3,4,0,0,2,-10.000,0.000,1,0,1,undecided,\"b is different\"\n"));
+}
+
+TEST(WinTieLoss, TellsByHowMuchBothAreAheadOfEachOtherAndOfRandom) {
+  std::vector<Curve> curves;
+  for (std::size_t run = 0; run < 2; ++run) {
+    curves.push_back(MakeCurve("a", run, {0.1, 0.6, 0.8}));
+    curves.push_back(MakeCurve("b", run, {0.9, 0.7, 0.9}));
+    curves.push_back(MakeCurve("random", run, {0.5, 0.4, 0.6}));
+  }
+  const auto cells = CompareWithSubject(SpecWithPaper({}, {}), CurveSet(std::move(curves)));
+  ASSERT_EQ(cells.size(), 2u);
+  EXPECT_EQ(DescribeMeans("a", cells[0]), "a is 10.0 ± 0.0 points below b; a is 20.0 above random, b 30.0 above it");
+  EXPECT_EQ(DescribeMeans("a", cells[1]), "a is 20.0 ± 0.0 points above random");
 }
 
 TEST(WinTieLoss, ComparesOnlyRunsThatBothHave) {
