@@ -16,12 +16,16 @@ struct Lag {
 
 Lag FindLag(std::span<const std::size_t> counts) {
   Lag lag{.class_index = counts.size()};
-  std::size_t most = 0;
+  std::size_t labels = 0, known_classes = 0;
   for (std::size_t c = 0; c < counts.size(); ++c) {
-    most = std::max(most, counts[c]);
-    if (counts[c] > 0 && (lag.class_index == counts.size() || counts[c] < counts[lag.class_index])) lag.class_index = c;
+    if (counts[c] == 0) continue;
+    labels += counts[c];
+    ++known_classes;
+    if (lag.class_index == counts.size() || counts[c] < counts[lag.class_index]) lag.class_index = c;
   }
-  if (lag.class_index < counts.size()) lag.labels_behind = most - counts[lag.class_index];
+  if (known_classes < 2) return lag;
+  const std::size_t own = counts[lag.class_index];
+  lag.labels_behind = (labels - own) / (known_classes - 1) - own;
   return lag;
 }
 

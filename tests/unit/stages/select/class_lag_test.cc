@@ -44,6 +44,16 @@ TEST(ClassLagTest, EachLabelBehindHalvesWhoMayBeAsked) {
   }
 }
 
+TEST(ClassLagTest, OfManyClassesTheMeanOfTheOthersCounts) {
+  Matrix<double> means = Matrix<double>::Zero(kCandidates, 4);
+  for (std::size_t i = 0; i < kCandidates; ++i) means(i, 2) = static_cast<double>(i);
+  // 9, 7 and 7 have two whole labels more on average; a class without labels is left out.
+  EXPECT_EQ(std::ranges::count(EligibleForLaggingClass(std::vector<std::size_t>{9, 7, 5, 7}, means.view()), true),
+            kCandidates / 4);
+  EXPECT_EQ(std::ranges::count(EligibleForLaggingClass(std::vector<std::size_t>{9, 0, 6, 7}, means.view()), true),
+            kCandidates / 4);
+}
+
 TEST(ClassLagTest, FiveMayAlwaysBeAsked) {
   EXPECT_EQ(std::ranges::count(Eligible({2, 40}), true), 5);
   Matrix<double> three(3, 2);
