@@ -107,10 +107,13 @@ void AddFloatTile(MatrixView<const float> kernel_tile, MatrixView<const float> w
   }
 }
 
-void StartTile(std::span<const double> offsets, bool accumulate, MutableMatrixView out) {
+/// What a tile's sums begin with. They are in memory of their own, so that they do not depend on how `out` lies in its.
+Matrix<double> StartTile(std::span<const double> offsets, bool accumulate, ConstMatrixView out) {
+  Matrix<double> sums(out.rows(), out.cols());
   for (std::size_t i = 0; i < out.rows(); ++i) {
-    for (std::size_t p = 0; p < out.cols(); ++p) out(i, p) = (accumulate ? out(i, p) : 0) + offsets[p];
+    for (std::size_t p = 0; p < out.cols(); ++p) sums(i, p) = (accumulate ? out(i, p) : 0) + offsets[p];
   }
+  return sums;
 }
 
 Matrix<float> TransposedInFloat(ConstMatrixView values) {
@@ -131,13 +134,14 @@ void FloatKernelProduct(const kernel::KernelFunction& kernel, const WeightedRows
     const kernel::FloatBlock block = columns.CopyBlock(rows.subspan(first, count));
     const MutableMatrixView out_tile = out.Rows(first, count);
     Matrix<float> kernel_tile(count, kFloatPanel);
-    StartTile(offsets, accumulate, out_tile);
+    Matrix<double> sums = StartTile(offsets, accumulate, out_tile);
     for (std::size_t s = 0; s < columns.size(); s += kFloatPanel) {
       const std::size_t width = std::min(kFloatPanel, columns.size() - s);
       const MatrixView<float> values = kernel_tile.view().Cols(0, width);
       columns.WriteTile(block, s, values);
-      AddFloatTile(values, weights.view().Cols(s, width), out_tile);
+      AddFloatTile(values, weights.view().Cols(s, width), sums.view());
     }
+    CopyMatrix<double>(sums.view(), out_tile);
   });
 }
 
@@ -169,14 +173,15 @@ void KernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& sup
     const MutableMatrixView out_tile = out.Rows(first, count);
     Matrix<double> gathered, kernel_tile(count, panel);
     const ConstMatrixView tile_rows = dots.TileRows(tile, gathered);
-    StartTile(offsets, accumulate, out_tile);
+    Matrix<double> sums = StartTile(offsets, accumulate, out_tile);
     for (std::size_t s = 0; s < support.rows.size(); s += panel) {
       const std::size_t width = std::min(panel, support.rows.size() - s);
       const MutableMatrixView values = kernel_tile.view().Cols(0, width);
       dots.Compute(tile, tile_rows, s, values);
       kernel::ApplyKernelToDots(kernel, tile_norms, std::span(support_norms).subspan(s, width), values);
-      MultiplyTile(values, support.coefficients.Rows(s, width), out_tile);
+      MultiplyTile(values, support.coefficients.Rows(s, width), sums.view());
     }
+    CopyMatrix<double>(sums.view(), out_tile);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "stages/linalg/partial_eigensolver.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "stages/core/status_macros.h"
@@ -49,7 +50,10 @@ absl::StatusOr<TopEigen> SolveTopEigenPartial(ConstMatrixView matrix, const TopE
   top.engine = "dense";
   top.rank = RankForShare(values, trace, request.tau);
   top.values.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(top.rank));
-  FULCRUM_ASSIGN_OR_RETURN(top.vectors, TopVectors(tridiagonal, top.rank));
+  absl::StatusOr<Matrix<double>> vectors = TopVectors(tridiagonal, top.rank);
+  // Where hundreds of eigenvalues are nearly equal dstemr may give up; divide and conquer does not.
+  if (!vectors.ok()) return SolveTopEigenDense(matrix, request);
+  top.vectors = *std::move(vectors);
   double sum = 0;
   for (const double value : top.values) sum += value;
   top.trace_share = trace > 0 ? sum / trace : 1;
