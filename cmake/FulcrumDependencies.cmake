@@ -22,6 +22,10 @@ find_program(FULCRUM_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(libsystemd REQUIRED IMPORTED_TARGET libsystemd)
+# Its CMake package asks for libraries of parts that are not used here.
+find_library(FULCRUM_PROMETHEUS prometheus-cpp-core REQUIRED)
+find_library(FULCRUM_CIVETWEB civetweb REQUIRED)
 
 # The test oracle of the classifier; nothing outside tests/ may link it.
 find_library(FULCRUM_LIBSVM svm REQUIRED)

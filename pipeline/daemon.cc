@@ -14,6 +14,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_book.h"
+#include "pipeline/operation/daemon_metrics.h"
+#include "pipeline/operation/daemon_watch.h"
+#include "pipeline/operation/structured_log.h"
 #include "pipeline/server_service.h"
 #include "pipeline/services/campaign_service.h"
 #include "pipeline/services/executor.h"
@@ -22,7 +25,6 @@
 #include "pipeline/services/task_waiters.h"
 #include "pipeline/services/token_book.h"
 #include "pipeline/version.h"
-#include "spdlog/spdlog.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -73,13 +75,17 @@ struct Daemon::Parts {
   std::unique_ptr<Gatekeeper> gatekeeper;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<TaskWaiters> waiters;
+  const DaemonMetrics metrics = {};
   std::unique_ptr<CampaignBook> campaigns;
   std::unique_ptr<GrpcServer> server;
+  std::unique_ptr<DaemonWatch> watch;
 
   ~Parts() {
     // Who waits is let go, then what answers calls goes, and what they use last. The campaigns' threads notify the
     // waiters to the end.
+    watch.reset();
     if (waiters) waiters->Stop();
+    if (campaigns) campaigns->RequestStop();
     server.reset();
     executor.reset();
     campaigns.reset();
@@ -94,6 +100,23 @@ struct Daemon::Parts {
     }
     const std::uint64_t one = 1;
     if (write(fatal_event, &one, sizeof(one)) < 0) std::abort();
+  }
+
+  void NoteRound(const std::string& name, const CampaignRound::Times& times) {
+    metrics.ObserveRound(name, times.warm, times.seconds, times.stages);
+    Log(LogLevel::kInfo, "batch committed", {{"campaign", name}, {"seconds", times.seconds}, {"warm", times.warm}});
+  }
+
+  absl::Status StartWatch() {
+    DaemonWatch::Subject subject{
+        .data_folder = options.data_folder,
+        .grpc_address = options.server.address,
+        .campaigns = *campaigns,
+        .server = *server,
+        .metrics = metrics,
+        .queues = {.calls = [this] { return executor->queued(); }, .workers = [this] { return waiters->waiting(); }}};
+    FULCRUM_ASSIGN_OR_RETURN(watch, DaemonWatch::Start(options.watch, std::move(subject)));
+    return absl::OkStatus();
   }
 
   /// Everybody is woken where the campaign is over, to be told.
@@ -118,12 +141,17 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   if (it.fatal_event < 0) return absl::UnavailableError(absl::StrCat("eventfd: ", std::strerror(errno)));
   it.waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenTasks(name); });
   FULCRUM_ASSIGN_OR_RETURN(
-      it.campaigns, CampaignBook::Open({.data_folder = it.options.data_folder,
-                                        .pool_root = it.options.pool_root,
-                                        .on_change = [&it](const std::string& name) { it.waiters->Notify(name); },
-                                        .on_fatal = [&it](const absl::Status& status) { it.Fail(status); }}));
+      it.campaigns,
+      CampaignBook::Open(
+          {.data_folder = it.options.data_folder,
+           .pool_root = it.options.pool_root,
+           .memory_budget = it.options.memory_budget,
+           .on_change = [&it](const std::string& name) { it.waiters->Notify(name); },
+           .on_fatal = [&it](const absl::Status& status) { it.Fail(status); },
+           .on_round = [&it](const std::string& name, const auto& times) { it.NoteRound(name, times); },
+           .on_commit_time = [&it](const std::string& name, auto taken) { it.metrics.ObserveCommit(name, taken); }}));
   for (const auto& [name, status] : it.campaigns->broken()) {
-    spdlog::error("campaign={} cannot be opened: {}", name, std::string(status.message()));
+    Log(LogLevel::kError, "campaign cannot be opened", {{"campaign", name}, {"reason", std::string(status.message())}});
   }
   if (it.options.ask_for_tokens) {
     FULCRUM_ASSIGN_OR_RETURN(it.tokens, TokenBook::Open(it.options.data_folder));
@@ -138,11 +166,16 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   services.push_back(
       {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.gatekeeper, *it.executor)});
   FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));
+  FULCRUM_RETURN_IF_ERROR(it.StartWatch());
   return std::unique_ptr<Daemon>(new Daemon(std::move(parts)));
 }
 
 int Daemon::port() const {
   return parts_->server->port();
+}
+
+int Daemon::watch_port() const {
+  return parts_->watch->port();
 }
 
 absl::Status Daemon::Wait(int signals) {
@@ -155,6 +188,8 @@ absl::Status Daemon::Wait(int signals) {
 }
 
 absl::Status Daemon::Stop() {
+  parts_->watch->NoteStopping();
+  parts_->campaigns->RequestStop();
   parts_->waiters->Stop();
   const absl::Status status = parts_->server->Stop(parts_->options.stop_time);
   parts_.reset();

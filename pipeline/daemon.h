@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/grpc_server.h"
+#include "pipeline/operation/watch_options.h"
 
 namespace fulcrum::pipeline {
 
@@ -17,8 +18,10 @@ struct DaemonOptions {
   std::string data_folder = {};  ///< campaigns and tokens; made where it is absent
   std::string pool_root = ".";   ///< pools are read from this folder and no other
   GrpcServerOptions server = {};
-  bool ask_for_tokens = true;  ///< off only on loopback
+  std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: no limit but the machine's
+  bool ask_for_tokens = true;     ///< off only on loopback
   std::chrono::milliseconds stop_time{20'000};
+  WatchOptions watch = {};
 };
 
 class Daemon {
@@ -29,9 +32,11 @@ class Daemon {
   ~Daemon();
 
   int port() const;
+  /// Of /metrics, /healthz and /readyz; 0 where they are off.
+  int watch_port() const;
   /// Returns when `signals` says so (a file descriptor that becomes readable), or with the error that ends the daemon.
   absl::Status Wait(int signals);
-  /// Takes no more calls, lets running ones finish, and closes the campaigns.
+  /// Takes no more calls, lets running ones finish, ends rounds where they are, and closes the campaigns.
   absl::Status Stop();
 
  private:

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "stages/core/stop_scope.h"
 #include "tbb/task_arena.h"
 
 namespace fulcrum::pipeline {
@@ -32,13 +33,13 @@ class FlowState {
   /// The first error; else CANCELLED if the caller asked to stop before `complete`; else OK.
   absl::Status Result(bool complete) const;
 
-  /// Calls a stage's own code. An exception becomes a status, and a parallel loop inside does not pick up
-  /// another node of the graph while it waits. The result is a Status or StatusOr, with the stage's name in
+  /// Calls a stage's own code inside a StopScope. An exception becomes a status, and a parallel loop inside does not
+  /// pick up another node of the graph while it waits. The result is a Status or StatusOr, with the stage's name in
   /// any error already recorded here.
   template <typename Call>
   auto Guard(const std::string& stage, const Call& call) -> std::invoke_result_t<Call> {
     using Result = std::invoke_result_t<Call>;
-    Result result = CallCatching<Result>(call);
+    Result result = CallCatching<Result>(stop_, call);
     if (!result.ok()) Fail(stage, StatusOf(result));
     return result;
   }
@@ -51,10 +52,13 @@ class FlowState {
   }
 
   template <typename Result, typename Call>
-  static Result CallCatching(const Call& call) {
+  static Result CallCatching(const std::stop_token& stop, const Call& call) {
     // A throw must not reach the graph: the run would end without its tokens and buffers in order.
     try {
+      const StopScope scope(stop);
       return tbb::this_task_arena::isolate([&] { return call(); });
+    } catch (const StoppedOnRequest& stopped) {
+      return absl::CancelledError(stopped.what());
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError("memory ran out");
     } catch (const std::exception& error) {

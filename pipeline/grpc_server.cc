@@ -125,6 +125,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOp
   return server;
 }
 
+std::shared_ptr<grpc::Channel> GrpcServer::InProcessChannel() const {
+  return running_->server->InProcessChannel({});
+}
+
 absl::Status GrpcServer::SetServing(const std::string& service, bool serving) {
   const bool known = service.empty() || std::any_of(running_->services.begin(), running_->services.end(),
                                                     [&](const auto& entry) { return entry.name == service; });

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 
 namespace grpc {
+class Channel;
 class Service;
 }  // namespace grpc
 
@@ -57,6 +58,8 @@ class GrpcServer {
 
   /// The port it listens on; meaningless for a unix socket.
   int port() const { return port_; }
+  /// A way to call the server past the network. Calls fail once it is stopped.
+  std::shared_ptr<grpc::Channel> InProcessChannel() const;
 
   /// What the health service answers for one service, or with an empty name for the server as a whole.
   absl::Status SetServing(const std::string& service, bool serving);

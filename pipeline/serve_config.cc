@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/spec_reader.h"
 #include "stages/core/status_macros.h"
@@ -10,6 +11,8 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr char kDefaultAddress[] = "127.0.0.1:7410";
+constexpr char kDefaultMetrics[] = "127.0.0.1:7411";
+constexpr char kNoMetrics[] = "off";
 constexpr double kLongestStop = 3600;
 
 absl::StatusOr<YAML::Node> LoadYaml(const std::string& path) {
@@ -26,7 +29,26 @@ bool ReadSwitch(SpecFields& fields, const std::string& name, bool fallback) {
   return fields.Choice(name, {"false", "true"}, fallback ? 1 : 0) == 1;
 }
 
-absl::Status ReadConfig(const std::string& path, DaemonOptions& options) {
+const std::vector<std::string>& LogNames() {
+  static const auto* const names = new std::vector<std::string>{"text", "json"};
+  return *names;
+}
+
+/// "4GB", "512MB" or a number of bytes; nothing where it is none of these.
+std::optional<std::size_t> ParseBytes(std::string text) {
+  std::size_t bytes = 0;
+  const bool sound = CLI::AsSizeValue(/*kb_is_1000=*/false)(text).empty() && absl::SimpleAtoi(text, &bytes);
+  return sound && bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+/// An address that was asked for must be had; the default one only if nobody else has it.
+void SetMetrics(const std::string& address, WatchOptions& watch) {
+  watch.address = address == kNoMetrics ? "" : address;
+  watch.may_fail = false;
+}
+
+absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
+  DaemonOptions& options = serve.daemon;
   FULCRUM_ASSIGN_OR_RETURN(const YAML::Node document, LoadYaml(path));
   SpecProblems problems(path);
   SpecFields fields(problems, document, "");
@@ -35,6 +57,13 @@ absl::Status ReadConfig(const std::string& path, DaemonOptions& options) {
   options.server.address = fields.Text("listen", kDefaultAddress);
   options.ask_for_tokens = ReadSwitch(fields, "tokens", true);
   options.server.reflection = ReadSwitch(fields, "reflection", false);
+  if (const std::string metrics = fields.Text("metrics", ""); !metrics.empty()) SetMetrics(metrics, options.watch);
+  if (const std::string text = fields.Text("memory_budget", ""); !text.empty()) {
+    const auto bytes = ParseBytes(text);
+    if (!bytes) fields.Problem("memory_budget", absl::StrCat("is '", text, "'; write it like 4GB or 512MB"));
+    options.memory_budget = bytes.value_or(0);
+  }
+  serve.log = static_cast<LogFormat>(fields.Choice("log", LogNames(), 0));
   const double seconds = fields.Number("stop_seconds", 20, {.low = 0, .high = kLongestStop});
   options.stop_time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
   if (const YAML::Node tls = fields.Take("tls"); tls.IsDefined()) {
@@ -66,14 +95,35 @@ void AddServeOptions(CLI::App& app, ServeFlags& flags) {
   app.add_option("--tls-key", flags.tls_key, "Its private key, PEM")->type_name("FILE");
   app.add_option("--tls-client-ca", flags.tls_client_ca, "Ask clients for certificates of these authorities")
       ->type_name("FILE");
+  app.add_option("--metrics", flags.metrics,
+                 "Address of /metrics, /healthz and /readyz over HTTP, or 'off' (default: 127.0.0.1:7411)")
+      ->type_name("HOST:PORT");
+  app.add_option("--memory-budget", flags.memory_budget,
+                 "Memory for pools and rounds, such as 4GB (default: what the machine has)")
+      ->type_name("BYTES");
+  app.add_option("--log", flags.log, "How the log is written: text or json (default: text)")
+      ->check(CLI::IsMember(LogNames()))
+      ->type_name("FORMAT");
   app.add_flag("--no-tokens", flags.no_tokens, "Let anybody on this machine do everything; on loopback only");
   app.add_flag("--reflection", flags.reflection, "Let clients list the services");
 }
 
-absl::StatusOr<DaemonOptions> ResolveServeOptions(const ServeFlags& flags) {
-  DaemonOptions options;
+absl::StatusOr<ServeOptions> ResolveServeOptions(const ServeFlags& flags) {
+  ServeOptions serve;
+  DaemonOptions& options = serve.daemon;
   options.server.address = kDefaultAddress;
-  if (!flags.config.empty()) FULCRUM_RETURN_IF_ERROR(ReadConfig(flags.config, options));
+  options.watch = {.address = kDefaultMetrics, .may_fail = true};
+  if (!flags.config.empty()) FULCRUM_RETURN_IF_ERROR(ReadConfig(flags.config, serve));
+  if (flags.metrics) SetMetrics(*flags.metrics, options.watch);
+  if (flags.memory_budget) {
+    const auto bytes = ParseBytes(*flags.memory_budget);
+    if (!bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--memory-budget is '", *flags.memory_budget, "'; write it like 4GB or 512MB"));
+    }
+    options.memory_budget = *bytes;
+  }
+  if (flags.log) serve.log = *flags.log == LogNames()[1] ? LogFormat::kJson : LogFormat::kText;
   if (flags.data) options.data_folder = *flags.data;
   if (flags.pools) options.pool_root = *flags.pools;
   if (flags.listen) options.server.address = *flags.listen;
@@ -90,7 +140,7 @@ absl::StatusOr<DaemonOptions> ResolveServeOptions(const ServeFlags& flags) {
   FULCRUM_RETURN_IF_ERROR(CheckFile("--tls-cert", options.server.tls_certificate));
   FULCRUM_RETURN_IF_ERROR(CheckFile("--tls-key", options.server.tls_key));
   FULCRUM_RETURN_IF_ERROR(CheckFile("--tls-client-ca", options.server.tls_client_authorities));
-  return options;
+  return serve;
 }
 
 }  // namespace fulcrum::pipeline

@@ -7,6 +7,7 @@
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
 #include "pipeline/daemon.h"
+#include "pipeline/operation/structured_log.h"
 
 namespace fulcrum::pipeline {
 
@@ -19,13 +20,21 @@ struct ServeFlags {
   std::optional<std::string> tls_cert = {};
   std::optional<std::string> tls_key = {};
   std::optional<std::string> tls_client_ca = {};
+  std::optional<std::string> metrics = {};
+  std::optional<std::string> memory_budget = {};
+  std::optional<std::string> log = {};
   bool no_tokens = false;
   bool reflection = false;
 };
 
 void AddServeOptions(CLI::App& app, ServeFlags& flags);
 
+struct ServeOptions {
+  DaemonOptions daemon = {};
+  LogFormat log = LogFormat::kText;
+};
+
 /// InvalidArgument with everything that is wrong with the file, or with what is missing.
-absl::StatusOr<DaemonOptions> ResolveServeOptions(const ServeFlags& flags);
+absl::StatusOr<ServeOptions> ResolveServeOptions(const ServeFlags& flags);
 
 }  // namespace fulcrum::pipeline

@@ -1,5 +1,6 @@
 #include "storage/campaign_writer.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -65,6 +66,7 @@ absl::Status CampaignWriter::RecordOpening() {
 
 void CampaignWriter::Commit(OperationGroup& group) {
   const std::int64_t before = ledger_->state().last_sequence();
+  const auto begun = std::chrono::steady_clock::now();
   absl::Status alive = health();
   if (alive.ok()) {
     alive = group_commit_->Run(group, results_);
@@ -72,6 +74,7 @@ void CampaignWriter::Commit(OperationGroup& group) {
   }
   if (alive.ok() && ledger_->state().last_sequence() != before) {
     Publish();
+    if (options_.on_commit_time) options_.on_commit_time(std::chrono::steady_clock::now() - begun);
     if (options_.on_commit) options_.on_commit(*status());
   }
   for (std::size_t i = 0; i < group.size(); ++i) group[i]->Answer(alive.ok() ? results_[i] : health());

@@ -1,6 +1,7 @@
 // How a campaign's store is run. A plain value.
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 #include "absl/status/status.h"
@@ -18,6 +19,8 @@ struct StoreOptions {
   bool check_integrity = true;
   /// Called on the writing thread after a commit that changed something, before its answers.
   std::function<void(const CampaignStatus&)> on_commit = {};
+  /// Called on the writing thread with the time that a commit that changed something took, before `on_commit`.
+  std::function<void(std::chrono::nanoseconds)> on_commit_time = {};
   /// Called once, on the writing thread, when the store is over.
   std::function<void(const absl::Status&)> on_fatal = {};
 };

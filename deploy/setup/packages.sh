@@ -5,7 +5,7 @@ readonly build_packages=(
   ca-certificates ccache cmake g++ git mold ninja-build pkg-config
 )
 readonly library_packages=(
-  libabsl-dev libbenchmark-dev libcli11-dev libgmock-dev libgrpc++-dev libgtest-dev libprotobuf-dev
+  libabsl-dev libbenchmark-dev libcivetweb-dev libcli11-dev libgmock-dev libgrpc++-dev libgtest-dev libprotobuf-dev
   libspdlog-dev libsqlite3-dev libssl-dev libsvm-dev libsystemd-dev libtbb-dev libyaml-cpp-dev
   nlohmann-json3-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc sqlite3
 )
@@ -13,6 +13,10 @@ readonly library_packages=(
 readonly arrow_packages=(
   dpkg-dev libboost-dev libbrotli-dev liblz4-dev libsnappy-dev libthrift-dev libzstd-dev patch
   rapidjson-dev xz-utils zlib1g-dev
+)
+# A worker in Python, and manifests to be read.
+readonly test_packages=(
+  openssl python3-grpcio python3-yaml
 )
 readonly lint_packages=(
   clang-format clang-tidy shellcheck
@@ -37,7 +41,8 @@ missing_packages() {
 }
 
 wanted_packages() {
-  printf '%s\n' "${build_packages[@]}" "${library_packages[@]}" "${arrow_packages[@]}" "${lint_packages[@]}"
+  printf '%s\n' "${build_packages[@]}" "${library_packages[@]}" "${arrow_packages[@]}" \
+    "${test_packages[@]}" "${lint_packages[@]}"
   if [[ $(blas_choice) == OpenBLAS ]]; then
     printf '%s\n' "${openblas_packages[@]}"
   fi

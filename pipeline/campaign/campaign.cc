@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/operation/structured_log.h"
 #include "stages/core/status_macros.h"
 #include "storage/round_rules.h"
 
@@ -39,10 +40,16 @@ Campaign::~Campaign() {
   store_.reset();
 }
 
+void Campaign::RequestStop() {
+  thread_.request_stop();
+  events_.Close();
+}
+
 storage::StoreOptions Campaign::StoreOptionsHere() {
   storage::StoreOptions options;
   options.on_commit = [this](const storage::CampaignStatus& status) { OnCommit(status); };
   options.on_fatal = surroundings_.on_fatal;
+  options.on_commit_time = surroundings_.on_commit_time;
   return options;
 }
 
@@ -51,7 +58,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& fo
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(spec));
   std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
   // Before anything is made: a pool that cannot be read leaves no campaign behind.
-  FULCRUM_ASSIGN_OR_RETURN(campaign->pool_, CampaignPool::Load(campaign->plan_, campaign->surroundings_.pool_root));
+  FULCRUM_RETURN_IF_ERROR(campaign->LoadPool());
   FULCRUM_ASSIGN_OR_RETURN(
       auto store, storage::CampaignStore::Create(folder, campaign->plan_.settings, campaign->StoreOptionsHere()));
   FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
@@ -65,10 +72,17 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
                            ParseSpecificationText(reader->state().settings().specification));
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(spec));
   std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
-  FULCRUM_ASSIGN_OR_RETURN(campaign->pool_, CampaignPool::Load(campaign->plan_, campaign->surroundings_.pool_root));
+  FULCRUM_RETURN_IF_ERROR(campaign->LoadPool());
   FULCRUM_ASSIGN_OR_RETURN(auto store, storage::CampaignStore::Open(folder, campaign->StoreOptionsHere()));
   FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
   return campaign;
+}
+
+absl::Status Campaign::LoadPool() {
+  FULCRUM_ASSIGN_OR_RETURN(pool_, CampaignPool::Load(plan_, surroundings_.pool_root));
+  if (surroundings_.memory == nullptr) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit(plan_.name, pool_->bytes()));
+  return absl::OkStatus();
 }
 
 absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
@@ -173,14 +187,23 @@ void Campaign::OnCommit(const storage::CampaignStatus& status) {
 void Campaign::Loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const absl::StatusOr<bool> more = Step(stop);
-    if (!more.ok() && !stop.stop_requested()) {
-      ChangeLife("failed", std::string(more.status().message())).IgnoreError();
-    }
+    if (!more.ok()) EndStep(more.status(), stop);
     if (more.ok() && *more) continue;
     std::unique_lock lock(mutex_);
     woken_.wait_for(lock, stop, kTick, [this] { return wake_; });
     wake_ = false;
   }
+}
+
+void Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
+  const std::string reason(why.message());
+  if (stop.stop_requested()) {
+    // Nothing of the round is kept; it is run again when the campaign is opened again.
+    Log(LogLevel::kInfo, "round stopped", {{"campaign", plan_.name}, {"reason", reason}});
+    return;
+  }
+  Log(LogLevel::kError, "campaign failed", {{"campaign", plan_.name}, {"reason", reason}});
+  ChangeLife("failed", reason).IgnoreError();
 }
 
 absl::StatusOr<bool> Campaign::Step(const std::stop_token& stop) {
@@ -207,6 +230,7 @@ absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, const std::stop_tok
     if (outcome.ok() && outcome->accuracy) accuracy_ = outcome->accuracy;
   }
   FULCRUM_RETURN_IF_ERROR(outcome.status());
+  if (outcome->times && surroundings_.on_round) surroundings_.on_round(*outcome->times);
   if (outcome->over) {
     FULCRUM_RETURN_IF_ERROR(ChangeLife("done", *outcome->over));
     return false;

@@ -4,6 +4,7 @@
 // What it does next follows from the store alone, so a campaign that is opened again goes on where it was. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/campaign_round.h"
 #include "pipeline/campaign/event_hub.h"
+#include "pipeline/campaign/memory_allowance.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 
@@ -31,10 +33,16 @@ namespace fulcrum::pipeline {
 /// What a campaign needs of the daemon around it.
 struct CampaignSurroundings {
   std::string pool_root = {};  ///< folder that pools are read from
+  /// Must outlive the campaign; may be null.
+  MemoryAllowance* memory = nullptr;
   /// Tasks may have become free; called on the store's writing thread.
   std::function<void()> on_change = {};
   /// The store is over: the process should end.
   std::function<void(const absl::Status&)> on_fatal = {};
+  /// A round ended with a batch; called on the campaign's thread.
+  std::function<void(const CampaignRound::Times&)> on_round = {};
+  /// A commit took so long; called on the store's writing thread.
+  std::function<void(std::chrono::nanoseconds)> on_commit_time = {};
 };
 
 class Campaign {
@@ -44,10 +52,14 @@ class Campaign {
                                                           CampaignSurroundings surroundings);
   /// Goes on with a campaign that is there.
   static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignSurroundings surroundings);
-  /// Stops the thread, within a stage's time.
+  /// Stops the thread, inside a round too, and closes the store.
   ~Campaign();
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
+
+  /// Ends the round that is running and begins no other, and lets go who watches; labels are taken as before. The
+  /// destructor waits for the round.
+  void RequestStop();
 
   const CampaignPlan& plan() const { return plan_; }
   storage::CampaignStore& store() { return *store_; }
@@ -70,6 +82,7 @@ class Campaign {
 
  private:
   Campaign(CampaignPlan plan, CampaignSurroundings surroundings);
+  absl::Status LoadPool();
   storage::StoreOptions StoreOptionsHere();
   absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
   absl::Status ChangeLife(const std::string& life, const std::string& reason);
@@ -79,12 +92,15 @@ class Campaign {
   void Loop(const std::stop_token& stop);
   /// Does what is to be done now; true where there may be more at once.
   absl::StatusOr<bool> Step(const std::stop_token& stop);
+  /// A step that came to no good: the daemon is stopping, or the campaign has failed.
+  void EndStep(const absl::Status& why, const std::stop_token& stop);
   absl::StatusOr<bool> RunRound(std::int64_t number, const std::stop_token& stop);
   void PublishState();
 
   const CampaignPlan plan_;
   const CampaignSurroundings surroundings_;
   EventHub events_;
+  MemoryAllowance::Place place_;
   std::unique_ptr<CampaignPool> pool_;
   std::unique_ptr<storage::CampaignReader> reader_;
   std::unique_ptr<storage::CampaignStore> store_;

@@ -32,10 +32,17 @@ absl::Status NoSuchCampaign(const std::string& name) {
 CampaignSurroundings CampaignBook::SurroundingsOf(const std::string& name) const {
   CampaignSurroundings surroundings;
   surroundings.pool_root = options_.pool_root;
+  surroundings.memory = &memory_;
   surroundings.on_change = [this, name] {
     if (options_.on_change) options_.on_change(name);
   };
   surroundings.on_fatal = options_.on_fatal;
+  surroundings.on_round = [this, name](const CampaignRound::Times& times) {
+    if (options_.on_round) options_.on_round(name, times);
+  };
+  surroundings.on_commit_time = [this, name](std::chrono::nanoseconds taken) {
+    if (options_.on_commit_time) options_.on_commit_time(name, taken);
+  };
   return surroundings;
 }
 
@@ -96,6 +103,13 @@ std::vector<std::shared_ptr<Campaign>> CampaignBook::List(const std::string& aft
     if (entry->second.ok()) listed.push_back(*entry->second);
   }
   return listed;
+}
+
+void CampaignBook::RequestStop() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, entry] : campaigns_) {
+    if (entry.ok()) (*entry)->RequestStop();
+  }
 }
 
 std::map<std::string, absl::Status> CampaignBook::broken() const {

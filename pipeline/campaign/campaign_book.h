@@ -4,6 +4,7 @@
 // kept with the reason, so that it is neither lost nor in the way. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,10 +23,15 @@ namespace fulcrum::pipeline {
 struct CampaignBookOptions {
   std::string data_folder = {};
   std::string pool_root = {};
+  std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: no limit but the machine's
   /// Something changed in this campaign; called on its store's writing thread.
   std::function<void(const std::string& name)> on_change = {};
   /// A campaign's store is over: the process should end.
   std::function<void(const absl::Status&)> on_fatal = {};
+  /// A campaign's round ended with a batch; called on the campaign's thread.
+  std::function<void(const std::string& name, const CampaignRound::Times&)> on_round = {};
+  /// A campaign's commit took so long; called on its store's writing thread.
+  std::function<void(const std::string& name, std::chrono::nanoseconds)> on_commit_time = {};
 };
 
 class CampaignBook {
@@ -40,18 +46,21 @@ class CampaignBook {
   std::vector<std::shared_ptr<Campaign>> List(const std::string& after, std::size_t most) const;
   /// Moves the campaign's folder to the trash and says where. FailedPrecondition while it runs.
   absl::StatusOr<std::string> Delete(const std::string& name);
+  /// Ends the rounds of all campaigns, so that closing them need not wait for one after the other.
+  void RequestStop();
   /// Names and reasons of the campaigns that could not be opened.
   std::map<std::string, absl::Status> broken() const;
 
  private:
   using Entry = absl::StatusOr<std::shared_ptr<Campaign>>;
 
-  explicit CampaignBook(CampaignBookOptions options) : options_(std::move(options)) {}
+  explicit CampaignBook(CampaignBookOptions options) : options_(std::move(options)), memory_(options_.memory_budget) {}
   std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
   CampaignSurroundings SurroundingsOf(const std::string& name) const;
   absl::Status OpenAll();
 
   const CampaignBookOptions options_;
+  mutable MemoryAllowance memory_;
   std::optional<storage::FolderLock> lock_;  // two daemons on one folder would each hold half of the campaigns
   mutable std::mutex mutex_;
   std::map<std::string, Entry> campaigns_;

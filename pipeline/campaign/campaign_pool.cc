@@ -68,6 +68,17 @@ ingest::PoolOptions OptionsOf(const CampaignPlan& plan, bool keep_labels) {
   return options;
 }
 
+std::size_t BytesOf(const ingest::PoolFeatures& features) {
+  if (!features.is_sparse()) return features.rows() * features.cols() * sizeof(double);
+  return features.sparse().values.size() * (sizeof(double) + sizeof(int)) + features.rows() * sizeof(int);
+}
+
+std::size_t BytesOf(const std::vector<std::string>& texts) {
+  std::size_t bytes = texts.size() * sizeof(std::string);
+  for (const std::string& text : texts) bytes += text.size();
+  return bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::Load(const CampaignPlan& plan, const std::string& root) {
@@ -79,6 +90,7 @@ absl::StatusOr<std::unique_ptr<CampaignPool>> CampaignPool::Load(const CampaignP
   loaded->ids_ = std::move(pool.ids);
   loaded->payloads_ = std::move(pool.payloads);
   loaded->costs_ = std::move(pool.costs);
+  loaded->bytes_ = BytesOf(pool.features) + BytesOf(loaded->payloads_);
   const bool sparse = pool.features.is_sparse();
   loaded->features_ = MakeFeatures(std::move(pool.features));
   if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root, normalizer, sparse));
@@ -108,6 +120,7 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::s
     normalizer.Apply(pool.features.dense().view());
   }
   FULCRUM_ASSIGN_OR_RETURN(validation_labels_, ClassesOf(*pool.labels, plan.classes));
+  bytes_ += BytesOf(pool.features);
   validation_ = MakeFeatures(std::move(pool.features));
   return absl::OkStatus();
 }

@@ -25,6 +25,8 @@ class CampaignPool {
   const ingest::RowIds& ids() const { return ids_; }
   const kernel::Features& features() const { return *features_; }
   std::size_t rows() const { return features_->rows(); }
+  /// Memory that features and payloads take.
+  std::size_t bytes() const { return bytes_; }
   /// What a person needs to see of an example; empty where the pool has nothing to show.
   std::string PayloadOf(const std::string& item) const;
   /// Of one label.
@@ -44,6 +46,7 @@ class CampaignPool {
   std::unique_ptr<kernel::Features> features_;
   std::unique_ptr<kernel::Features> validation_;
   std::vector<ClassIndex> validation_labels_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace fulcrum::pipeline

@@ -207,6 +207,9 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, s
   if (outcome.over) return outcome;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   FULCRUM_RETURN_IF_ERROR(CommitBatch(number, sequence, labels, *result, seconds));
+  outcome.times = Times{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(),
+                        .warm = result->svm && result->svm->warm,
+                        .stages = std::move(result->seconds)};
   return outcome;
 }
 

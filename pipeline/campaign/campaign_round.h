@@ -27,9 +27,16 @@ class CampaignRound {
   CampaignRound(const CampaignPlan& plan, const CampaignPool& pool, storage::CampaignStore& store,
                 storage::CampaignReader& reader, EventHub& events);
 
+  /// How long a round took that ended with a batch.
+  struct Times {
+    double seconds = 0;  ///< from reading the log to the committed batch
+    bool warm = false;   ///< something of the round before was of use
+    std::vector<StageSeconds> stages = {};
+  };
   struct Outcome {
     std::optional<std::string> over = {};  ///< why the campaign ends; otherwise a batch was committed
     std::optional<double> accuracy = {};
+    std::optional<Times> times = {};  ///< where a batch was committed
   };
   /// Runs round `number` on the log as it is now. Everything it decides is a function of the log up to a sequence
   /// that is stored with the batch, so a round that was cut short is simply run again.

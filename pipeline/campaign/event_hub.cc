@@ -12,11 +12,20 @@ constexpr std::size_t kMostModels = 500;
 
 }  // namespace
 
-std::int64_t EventHub::Watch(Watcher watcher) {
+std::int64_t EventHub::Watch(Watcher watcher, std::function<void()> over) {
   const std::scoped_lock lock(mutex_);
   for (const v1::CampaignEvent& event : models_) watcher(event);
-  watchers_.emplace(next_, std::move(watcher));
+  if (closed_ && over) over();
+  watchers_.emplace(next_, Entry{std::move(watcher), std::move(over)});
   return next_++;
+}
+
+void EventHub::Close() {
+  const std::scoped_lock lock(mutex_);
+  if (std::exchange(closed_, true)) return;
+  for (const auto& [id, entry] : watchers_) {
+    if (entry.over) entry.over();
+  }
 }
 
 void EventHub::Unwatch(std::int64_t id) {
@@ -30,7 +39,7 @@ void EventHub::Publish(v1::CampaignEvent event) {
   const std::scoped_lock lock(mutex_);
   if (event.has_model()) models_.push_back(event);
   if (models_.size() > kMostModels) models_.pop_front();
-  for (const auto& [id, watcher] : watchers_) watcher(event);
+  for (const auto& [id, entry] : watchers_) entry.watcher(event);
 }
 
 }  // namespace fulcrum::pipeline

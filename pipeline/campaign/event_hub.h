@@ -19,16 +19,24 @@ class EventHub {
  public:
   using Watcher = std::function<void(const v1::CampaignEvent&)>;
 
-  /// Tells of the models so far at once. Until Unwatch returns, `watcher` may be called.
-  std::int64_t Watch(Watcher watcher);
+  /// Tells of the models so far at once. Until Unwatch returns, `watcher` may be called; `over` once, when nothing more
+  /// will come because the daemon stops.
+  std::int64_t Watch(Watcher watcher, std::function<void()> over = {});
   void Unwatch(std::int64_t id);
   /// Stamps the event with the time now and tells everybody.
   void Publish(v1::CampaignEvent event);
+  /// Lets everybody go who watches, and whoever comes later.
+  void Close();
 
  private:
   std::mutex mutex_;
   std::int64_t next_ = 1;
-  std::map<std::int64_t, Watcher> watchers_;
+  struct Entry {
+    Watcher watcher = {};
+    std::function<void()> over = {};
+  };
+  std::map<std::int64_t, Entry> watchers_;
+  bool closed_ = false;
   std::deque<v1::CampaignEvent> models_;
 };
 

@@ -4,6 +4,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -11,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_registry.h"
 #include "pipeline/daemon.h"
+#include "pipeline/operation/service_notice.h"
+#include "pipeline/operation/structured_log.h"
 #include "pipeline/serve_config.h"
-#include "spdlog/sinks/stdout_sinks.h"
-#include "spdlog/spdlog.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -26,15 +27,23 @@ constexpr char kFooter[] = R"(The configuration is a YAML file with the long opt
   tokens: true
   tls: {cert: server.pem, key: server.key, client_ca: clients.pem}
   reflection: false
+  metrics: 127.0.0.1:7411    # /metrics for Prometheus, /healthz and /readyz for probes, over plain HTTP; or off
+  memory_budget: 4GB         # for pools and rounds together; without it, what the machine has
+  log: text                  # or json: a line an event, on standard error
   stop_seconds: 20
 What is given on the command line goes before it.
 
-SIGTERM and SIGINT end it: it takes no more calls, finishes those that are running, and exits with 0. A daemon that is
-killed loses nothing that it has answered; start it again and the campaigns go on.
+SIGTERM and SIGINT end it: it takes no more calls, finishes those that are running, ends rounds where they are, and
+exits with 0, within stop_seconds and a few more. A daemon that is killed loses nothing that it has answered; start it
+again and the campaigns go on. Under systemd it tells when it is ready (Type=notify) and feeds the watchdog, as long as
+its listener, its calls and its stores really answer.
 
 Example:
   fulcrum token create --data ./data --name me --role admin > me.token
   fulcrum serve --data ./data --pools ./pools)";
+
+// For what follows the calls: rounds end, stores are closed.
+constexpr std::chrono::seconds kStopMargin{10};
 
 /// Signals as a file descriptor. Blocked before any thread is made, so that none of them gets them.
 int BlockSignals() {
@@ -47,25 +56,33 @@ int BlockSignals() {
   return signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
-void LogToStandardError() {
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("fulcrum", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
-  spdlog::set_pattern("time=%Y-%m-%dT%H:%M:%S.%e%z level=%l %v");
+void LogListening(const DaemonOptions& options, const Daemon& daemon) {
+  Log(LogLevel::kInfo, "listening",
+      {{"address", options.server.address},
+       {"port", std::int64_t{daemon.port()}},
+       {"metrics_port", std::int64_t{daemon.watch_port()}},
+       {"tokens", options.ask_for_tokens},
+       {"tls", !options.server.tls_certificate.empty()},
+       {"data", options.data_folder}});
 }
 
-absl::Status Serve(const DaemonOptions& options) {
-  LogToStandardError();
+absl::Status Serve(const ServeOptions& serve) {
+  StartLog(serve.log);
+  const DaemonOptions& options = serve.daemon;
   const int signals = BlockSignals();
   if (signals < 0) return absl::UnavailableError("signalfd: the system gives no file descriptor for signals");
   FULCRUM_ASSIGN_OR_RETURN(const auto daemon, Daemon::Start(options));
-  spdlog::info("listening address={} port={} tokens={} tls={} data={}", options.server.address, daemon->port(),
-               options.ask_for_tokens, !options.server.tls_certificate.empty(), options.data_folder);
+  LogListening(options, *daemon);
+  NotifyReady();
   const absl::Status ended = daemon->Wait(signals);
-  if (!ended.ok()) spdlog::critical("the store cannot go on: {}", std::string(ended.message()));
-  spdlog::info("stopping");
+  if (!ended.ok()) {
+    Log(LogLevel::kError, "the store cannot go on", {{"reason", std::string(ended.message())}});
+  }
+  Log(LogLevel::kInfo, "stopping");
+  NotifyStopping(options.stop_time + kStopMargin);
   const absl::Status stopped = daemon->Stop();
   close(signals);
-  spdlog::info("stopped");
+  Log(LogLevel::kInfo, "stopped");
   FULCRUM_RETURN_IF_ERROR(ended);
   return stopped;
 }
@@ -81,7 +98,7 @@ Command ServeCommand() {
             AddServeOptions(app, *flags);
             app.footer(kFooter);
             return [flags]() -> absl::Status {
-              FULCRUM_ASSIGN_OR_RETURN(const DaemonOptions options, ResolveServeOptions(*flags));
+              FULCRUM_ASSIGN_OR_RETURN(const ServeOptions options, ResolveServeOptions(*flags));
               return Serve(options);
             };
           }};

@@ -219,7 +219,8 @@ grpc::ServerWriteReactor<v1::CampaignEvent>* CampaignService::WatchCampaign(grpc
     if (!feed->Offer(event)) feed->End(absl::ResourceExhaustedError("the watcher does not keep up; watch again"));
     if (event.campaign().state() == v1::CAMPAIGN_STATE_DONE) feed->End(absl::OkStatus());
   };
-  const std::int64_t id = campaign->events().Watch(tell);
+  const std::int64_t id = campaign->events().Watch(
+      tell, [feed] { feed->End(absl::UnavailableError("the daemon is stopping; watch again when it is back")); });
   stream->set_on_end([campaign, id] { campaign->events().Unwatch(id); });
   v1::CampaignEvent now;
   *now.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();

@@ -27,6 +27,11 @@ bool Executor::Submit(std::function<void()> task) {
   return true;
 }
 
+std::size_t Executor::queued() const {
+  const std::scoped_lock lock(mutex_);
+  return tasks_.size();
+}
+
 void Executor::Loop() {
   while (true) {
     std::function<void()> task;

@@ -23,12 +23,14 @@ class Executor {
 
   /// False where the queue is full; `task` is not run then. Tasks must not throw.
   bool Submit(std::function<void()> task);
+  /// Tasks that wait for a thread.
+  std::size_t queued() const;
 
  private:
   void Loop();
 
   const std::size_t most_queued_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool ending_ = false;

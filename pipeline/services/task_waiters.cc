@@ -100,6 +100,13 @@ TaskWaiters::Clock::time_point TaskWaiters::NextTime() const {
   return next;
 }
 
+std::size_t TaskWaiters::waiting() const {
+  const std::scoped_lock lock(mutex_);
+  std::size_t count = 0;
+  for (const auto& [campaign, waiters] : waiters_) count += waiters.size();
+  return count;
+}
+
 void TaskWaiters::Loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::vector<Call> calls;

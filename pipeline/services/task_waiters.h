@@ -38,6 +38,8 @@ class TaskWaiters {
   void Wait(const std::string& campaign, Clock::time_point until, bool again, std::function<void(Wake)> woken);
   /// Something changed in a campaign; cheap, and never blocks.
   void Notify(const std::string& campaign);
+  /// Those who wait now, of all campaigns.
+  std::size_t waiting() const;
   /// Wakes everybody, and from then on whoever wants to wait.
   void Stop();
 
@@ -58,7 +60,7 @@ class TaskWaiters {
   Clock::time_point NextTime() const;
 
   const OpenTasks open_tasks_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::unordered_map<std::string, std::list<Waiter>> waiters_;
   std::vector<std::string> notified_;

@@ -8,12 +8,14 @@
 #include "stages/classify/active_kernel.h"
 #include "stages/classify/feasible_start.h"
 #include "stages/classify/working_set.h"
+#include "stages/core/stop_scope.h"
 
 namespace fulcrum::classify {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kShrinkInterval = 1000;
+constexpr std::size_t kStepsBetweenStopChecks = 256;
 
 /// The signed formulation of working_set.h: beta = y alpha in [lower, upper], f the gradient.
 class Solver {
@@ -248,7 +250,8 @@ SmoSolution Solver::Finish() const {
 SmoSolution Solver::Solve(const SmoStart& start) {
   StartFrom(start);
   LoadActive();
-  while (Iterate()) {
+  for (std::size_t step = 0; Iterate(); ++step) {
+    if (step % kStepsBetweenStopChecks == 0) ThrowIfStopRequested();
   }
   if (!AllActive()) Unshrink();
   StoreActive();

@@ -6,4 +6,7 @@
 #else
 #include <cblas.h>
 #include <lapacke.h>
+// A part of LAPACK that LAPACKE does not declare and MKL does.
+extern "C" void dlatrd_(const char* triangle, const int* rows, const int* width, double* matrix, const int* stride,
+                        double* beside, double* scales, double* updates, const int* updates_stride);
 #endif

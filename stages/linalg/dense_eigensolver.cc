@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/blas_library.h"
+#include "stages/linalg/symmetric_operator.h"
+#include "stages/linalg/tridiagonal.h"
 
 namespace fulcrum::linalg {
 namespace {
@@ -23,19 +24,17 @@ Matrix<double> LastRowsReversed(ConstMatrixView rows, std::size_t count) {
 }  // namespace
 
 absl::StatusOr<FullEigen> DecomposeSymmetric(Matrix<double> matrix) {
+  const std::size_t size = matrix.rows();
+  FULCRUM_ASSIGN_OR_RETURN(Tridiagonal tridiagonal, ReduceToTridiagonal(std::move(matrix)));
   FullEigen result;
-  result.values.resize(matrix.rows());
-  // LAPACK's columns are our rows: a symmetric matrix needs no transposing on the way in, and the
-  // eigenvectors come out as rows.
-  const int failure = LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', static_cast<int>(matrix.rows()), matrix.data(),
-                                     static_cast<int>(matrix.stride()), result.values.data());
-  if (failure != 0) {
-    return absl::InternalError(
-        absl::StrFormat("the dense eigensolver (dsyevd) did not finish on a matrix of %d rows: code %d. "
-                        "The matrix may hold values that are not finite.",
-                        matrix.rows(), failure));
-  }
-  result.vectors = std::move(matrix);
+  result.values = tridiagonal.diagonal;
+  // LAPACK's columns are our rows: the eigenvectors come out as rows.
+  result.vectors = Matrix<double>(size, size);
+  FULCRUM_RETURN_IF_ERROR(CheckLapack(
+      "dstedc", size,
+      LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', static_cast<int>(size), result.values.data(), tridiagonal.beside.data(),
+                     result.vectors.data(), static_cast<int>(result.vectors.stride()))));
+  FULCRUM_RETURN_IF_ERROR(ApplyReflectors(tridiagonal, result.vectors.view()));
   return result;
 }
 
@@ -73,7 +72,7 @@ absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEig
 
 double LargestResidual(ConstMatrixView matrix, const TopEigen& top) {
   Matrix<double> residuals(top.rank, matrix.rows());
-  Gemm(Transpose::kNo, Transpose::kYes, 1.0, top.vectors.view(), matrix, 0.0, residuals.view());
+  DenseSymmetricOperator(matrix).Apply(top.vectors.view().Rows(0, top.rank), residuals.view());
   double largest = 0;
   for (std::size_t i = 0; i < top.rank; ++i) {
     Axpy(-top.values[i], top.vectors.row(i), residuals.row(i));

@@ -1,4 +1,7 @@
-// Full symmetric eigendecomposition by LAPACK (dsyevd).
+// Full symmetric eigendecomposition by LAPACK: the steps of dsyevd, but one that a StopScope can end.
+//
+// What cannot be interrupted is the divide and conquer on the tridiagonal matrix (dstedc), a tenth of the whole. Pure
+// functions, thread-safe.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -12,7 +15,7 @@ struct FullEigen {
   Matrix<double> vectors;      ///< row i is the eigenvector of values[i]
 };
 
-/// All eigenpairs. Consumes the matrix: LAPACK works in place.
+/// All eigenpairs. Consumes the matrix, both triangles of which must be filled: LAPACK works in place.
 absl::StatusOr<FullEigen> DecomposeSymmetric(Matrix<double> matrix);
 
 /// Smallest rank whose leading values sum to at least tau of the trace. `values` descending.

@@ -3,43 +3,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "stages/core/status_macros.h"
-#include "stages/linalg/blas.h"
 #include "stages/linalg/blas_library.h"
 #include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/tridiagonal.h"
 
 namespace fulcrum::linalg {
 namespace {
-
-absl::Status CheckLapack(const char* routine, std::size_t rows, int failure) {
-  if (failure == 0) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrFormat("the dense eigensolver (%s) did not finish on a matrix of %d rows: code %d. The matrix may hold "
-                      "values that are not finite.",
-                      routine, rows, failure));
-}
-
-/// Q T Q' = matrix, T tridiagonal, Q a product of reflectors.
-struct Tridiagonal {
-  Matrix<double> reflectors;
-  std::vector<double> diagonal;
-  std::vector<double> beside;  // as long as the diagonal: dstemr works in the last one
-  std::vector<double> scales;
-};
-
-absl::StatusOr<Tridiagonal> Reduce(ConstMatrixView matrix) {
-  const std::size_t size = matrix.rows();
-  Tridiagonal result{Matrix<double>::CopyOf(matrix), std::vector<double>(size), std::vector<double>(size),
-                     std::vector<double>(size)};
-  // LAPACK's columns are our rows; a symmetric matrix is its own transpose.
-  FULCRUM_RETURN_IF_ERROR(
-      CheckLapack("dsytrd", size,
-                  LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', static_cast<int>(size), result.reflectors.data(),
-                                 static_cast<int>(result.reflectors.stride()), result.diagonal.data(),
-                                 result.beside.data(), result.scales.data())));
-  return result;
-}
 
 absl::StatusOr<std::vector<double>> DescendingValues(const Tridiagonal& tridiagonal) {
   std::vector<double> values = tridiagonal.diagonal, beside = tridiagonal.beside;
@@ -62,11 +32,7 @@ absl::StatusOr<Matrix<double>> TopVectors(const Tridiagonal& tridiagonal, std::s
                                  0, static_cast<int>(size - count + 1), static_cast<int>(size), &found, values.data(),
                                  ascending.data(), static_cast<int>(ascending.stride()), static_cast<int>(count),
                                  supports.data(), &try_accurate)));
-  FULCRUM_RETURN_IF_ERROR(
-      CheckLapack("dormtr", size,
-                  LAPACKE_dormtr(LAPACK_COL_MAJOR, 'L', 'L', 'N', static_cast<int>(size), static_cast<int>(count),
-                                 tridiagonal.reflectors.data(), static_cast<int>(tridiagonal.reflectors.stride()),
-                                 tridiagonal.scales.data(), ascending.data(), static_cast<int>(ascending.stride()))));
+  FULCRUM_RETURN_IF_ERROR(ApplyReflectors(tridiagonal, ascending.view()));
   Matrix<double> vectors(count, size);
   for (std::size_t i = 0; i < count; ++i) std::ranges::copy(ascending.row(count - 1 - i), vectors.row(i).begin());
   return vectors;
@@ -77,7 +43,7 @@ absl::StatusOr<Matrix<double>> TopVectors(const Tridiagonal& tridiagonal, std::s
 absl::StatusOr<TopEigen> SolveTopEigenPartial(ConstMatrixView matrix, const TopEigenRequest& request) {
   double trace = 0;
   for (std::size_t i = 0; i < matrix.rows(); ++i) trace += matrix(i, i);
-  FULCRUM_ASSIGN_OR_RETURN(const Tridiagonal tridiagonal, Reduce(matrix));
+  FULCRUM_ASSIGN_OR_RETURN(const Tridiagonal tridiagonal, ReduceToTridiagonal(Matrix<double>::CopyOf(matrix)));
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<double> values, DescendingValues(tridiagonal));
   TopEigen top;
   top.engine = "dense";

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "stages/core/parallel.h"
+#include "stages/core/stop_scope.h"
 #include "stages/select/lazy_queue.h"
 
 namespace fulcrum::select {
@@ -128,6 +129,7 @@ class GreedyRun {
   }
 
   void ChooseLazily(LazyQueue& queue) {
+    ThrowIfStopRequested();
     const auto step = static_cast<std::uint32_t>(result_.positions.size());
     const auto best = queue.PopBest(step, [&](std::uint32_t position) { return Evaluate(position); });
     Choose(best.item, best.gain);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "stages/core/random.h"
+#include "stages/core/stop_scope.h"
 #include "stages/linalg/blas.h"
 
 namespace fulcrum::select {
@@ -83,6 +84,7 @@ class HitAndRun {
   }
 
   void Move(std::size_t times) {
+    ThrowIfStopRequested();
     for (std::size_t i = 0; i < times; ++i) MoveAlong(random_.Below(point_.size()));
     Refresh();
   }

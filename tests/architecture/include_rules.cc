@@ -54,6 +54,10 @@ const std::vector<LibraryRule>& LibraryRules() {
        {"CLI/", "nlohmann/", "yaml-cpp/"},
        {"pipeline/"},
        "stages and storage take structs, not text"},
+      {"HTTP, Prometheus and systemd",
+       {"civetweb", "prometheus/", "systemd/"},
+       {"pipeline/operation/"},
+       "one folder is what others watch the daemon by"},
       {"LIBSVM", {"svm.h", "libsvm/"}, {}, "it is what the classifier is tested against"},
       {"test code", {"tests/", "gtest/", "gmock/", "benchmark/"}, {}, "the program does not depend on its tests"},
   };

@@ -1,5 +1,5 @@
-// The real program, killed again and again while workers label: nothing that was acknowledged is lost or counted
-// twice, and the batches are those of an undisturbed run.
+// The real program, killed again and again while workers label, who are killed too: nothing that was acknowledged is
+// lost or counted twice, and the batches are those of an undisturbed run.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -9,16 +9,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <future>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "stages/core/random.h"
 #include "tests/daemon/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {
 
-constexpr int kRounds = 8;
-constexpr int kWorkers = 10;
+constexpr int kRounds = 30;
+constexpr int kWorkers = 50;
+constexpr int kDaemonKills = 20;
+constexpr std::chrono::seconds kBetweenWorkerKills{1};
 
 int FreePort() {
   const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
@@ -80,38 +89,93 @@ class DaemonKillTest : public DaemonTest {
   pid_t process_ = -1;
 };
 
+/// Processes that label, one of which is killed every second and replaced by a new one.
+class MortalCrowd {
+ public:
+  MortalCrowd(int port, std::string campaign, std::string folder)
+      : port_(port), campaign_(std::move(campaign)), folder_(std::move(folder)) {
+    for (int i = 0; i < kWorkers; ++i) workers_.push_back(Spawn());
+    killer_ = std::jthread([this](const std::stop_token& stop) { KillSome(stop); });
+  }
+
+  /// Returns when the campaign is over for all that are alive; the numbers of the labels that were acknowledged.
+  std::vector<std::int64_t> Wait() {
+    killer_.request_stop();
+    killer_.join();
+    for (const pid_t worker : workers_) waitpid(worker, nullptr, 0);
+    std::vector<std::int64_t> acknowledged;
+    for (int i = 0; i < spawned_; ++i) {
+      std::ifstream lines(FileOf(i));
+      for (std::int64_t sequence = 0; lines >> sequence;) acknowledged.push_back(sequence);
+    }
+    return acknowledged;
+  }
+  int killed() const { return killed_; }
+
+ private:
+  std::string FileOf(int number) const { return absl::StrCat(folder_, "/acknowledged-", number); }
+
+  pid_t Spawn() {
+    const std::string port = absl::StrCat(port_), annotator = absl::StrCat("worker-", spawned_);
+    const std::string file = FileOf(spawned_++);
+    const pid_t process = fork();
+    if (process == 0) {
+      execl(FULCRUM_WORKER, "worker", port.c_str(), campaign_.c_str(), annotator.c_str(), file.c_str(), nullptr);
+      _exit(127);
+    }
+    return process;
+  }
+
+  void KillSome(const std::stop_token& stop) {
+    Random random(11);
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, stop, kBetweenWorkerKills, [] { return false; }) && !stop.stop_requested()) {
+      pid_t& victim = workers_[random.Below(workers_.size())];
+      kill(victim, SIGKILL);
+      waitpid(victim, nullptr, 0);
+      victim = Spawn();
+      ++killed_;
+    }
+  }
+
+  const int port_;
+  const std::string campaign_;
+  const std::string folder_;
+  int spawned_ = 0;
+  std::atomic<int> killed_ = 0;
+  std::vector<pid_t> workers_;
+  std::jthread killer_;
+};
+
 TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
   Spawn();
   DaemonClient client(port_, "");
   for (const char* name : {"calm", "stormy"}) {
-    const grpc::Status created = client.Create(CloudSpec(name, kRounds));
+    v1::CampaignSpec spec = CloudSpec(name, kRounds);
+    // What a killed worker held is offered again, but a live one that is slow keeps it.
+    spec.mutable_labeling()->mutable_lease_time()->set_seconds(15);
+    const grpc::Status created = client.Create(spec);
     ASSERT_TRUE(created.ok()) << created.error_message();
     ASSERT_TRUE(client.Start(name).ok());
   }
   WorkUntilOver(client, "calm", "ada");
 
-  std::vector<std::future<std::set<std::int64_t>>> workers;
-  for (int i = 0; i < kWorkers; ++i) {
-    workers.push_back(std::async(std::launch::async, [this, i] {
-      DaemonClient own(port_, "");
-      return WorkUntilOver(own, "stormy", absl::StrCat("worker-", i));
-    }));
-  }
+  MortalCrowd workers(port_, "stormy", folder_.path());
   int kills = 0;
-  while (kills < FULCRUM_DAEMON_KILLS && WaitForLabels("stormy")) {
+  while (kills < kDaemonKills && WaitForLabels("stormy")) {
     Kill();
     ++kills;
     Spawn();
   }
-  std::set<std::int64_t> acknowledged;
-  std::size_t count = 0;
-  for (auto& worker : workers) {
-    const std::set<std::int64_t> own = worker.get();
-    count += own.size();
-    acknowledged.insert(own.begin(), own.end());
+  while (WaitForLabels("stormy")) {
   }
-  EXPECT_GE(kills, 3) << "the campaign ended before it was disturbed";
-  EXPECT_EQ(acknowledged.size(), count) << "one label was acknowledged to two workers";
+  const std::vector<std::int64_t> reported = workers.Wait();
+  const std::set<std::int64_t> acknowledged(reported.begin(), reported.end());
+  EXPECT_EQ(kills, kDaemonKills) << "the campaign ended before it was disturbed enough";
+  EXPECT_GE(workers.killed(), 3);
+  EXPECT_EQ(acknowledged.size(), reported.size()) << "one label was acknowledged to two workers";
 
   std::set<std::int64_t> exported;
   std::set<std::string> items;
@@ -119,7 +183,9 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
     exported.insert(label.sequence());
     EXPECT_TRUE(items.insert(label.item_id()).second) << label.item_id() << " is labeled twice";
   }
-  EXPECT_EQ(exported, acknowledged);
+  // A worker may be killed after its label was taken and before it could note it.
+  EXPECT_TRUE(std::ranges::includes(exported, acknowledged)) << "an acknowledged label was lost";
+  EXPECT_LE(exported.size() - acknowledged.size(), 2 * static_cast<std::size_t>(workers.killed()));
   EXPECT_EQ(client.Get("stormy").labels(), kRounds * 6);
   EXPECT_EQ(client.ExportedBatches("stormy"), client.ExportedBatches("calm"));
 }

@@ -1,0 +1,33 @@
+// The daemon's log: one line an event on standard error, a message and fields, as text or as JSON.
+//
+//   time=2026-01-02T03:04:05.678+0000 level=info message="campaign done" campaign=rings rounds=20
+//   {"time":"2026-01-02T03:04:05.678+0000","level":"info","message":"campaign done","campaign":"rings","rounds":20}
+//
+// Thread-safe after StartLog; before it nothing is written.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <variant>
+
+namespace fulcrum::pipeline {
+
+enum class LogFormat { kText, kJson };
+enum class LogLevel { kInfo, kWarning, kError };
+
+struct LogField {
+  std::string name;
+  std::variant<std::string, std::int64_t, double, bool> value;
+};
+
+/// Once, before there are threads.
+void StartLog(LogFormat format);
+
+void Log(LogLevel level, const std::string& message, std::initializer_list<LogField> fields = {});
+
+/// One line without its end, for tests and for Log. `time` as it is to appear.
+std::string FormatLogLine(LogFormat format, const std::string& time, LogLevel level, const std::string& message,
+                          std::initializer_list<LogField> fields);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,52 @@
+// A daemon in this process, without tokens, and the calls that a benchmark makes to it.
+//
+// Ends the program where something fails: a benchmark has nobody to tell. Used by one thread.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "fulcrum/v1/campaign_service.grpc.pb.h"
+#include "fulcrum/v1/labeling_service.grpc.pb.h"
+#include "pipeline/daemon.h"
+#include "tests/support/temporary_directory.h"
+
+namespace fulcrum::benchmarks {
+
+class BenchmarkDaemon {
+ public:
+  BenchmarkDaemon();
+
+  int port() const { return daemon_->port(); }
+  /// Writes a file into the folder of pools.
+  void WritePool(const std::string& name, const std::string& text) const { folder_.Write("pools/" + name, text); }
+  /// Makes a file from elsewhere known in the folder of pools.
+  void LinkPool(const std::string& name, const std::string& path) const;
+
+  void Create(const v1::CampaignSpec& spec) const;
+  /// Labels for rows, at most a thousand.
+  void Import(const std::string& campaign, const std::map<std::size_t, std::string>& labels) const;
+  void Start(const std::string& campaign) const;
+  void Stop(const std::string& campaign) const;
+  void Delete(const std::string& campaign) const;
+  v1::Campaign Get(const std::string& campaign) const;
+  /// Sum of a metric over its labels other than the campaign, from the daemon's own /metrics.
+  double Metric(const std::string& name, const std::string& campaign) const;
+  /// Returns when there are tasks to be had.
+  void WaitForTasks(const std::string& campaign) const;
+
+  v1::CampaignService::Stub& campaigns() const { return *campaigns_; }
+  v1::LabelingService::Stub& labeling() const { return *labeling_; }
+
+ private:
+  testing::TemporaryDirectory folder_;
+  std::unique_ptr<pipeline::Daemon> daemon_;
+  std::unique_ptr<v1::CampaignService::Stub> campaigns_;
+  std::unique_ptr<v1::LabelingService::Stub> labeling_;
+};
+
+void Require(const absl::Status& status);
+
+}  // namespace fulcrum::benchmarks

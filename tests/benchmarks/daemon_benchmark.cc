@@ -1,0 +1,198 @@
+// The daemon with 500 labeling workers, against its own store without a network in between; how long a worker waits for
+// tasks meanwhile; and, with --soak SECONDS, whether its memory stays flat while campaigns come and go.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <latch>
+
+#include "absl/strings/str_cat.h"
+#include "stages/core/random.h"
+#include "storage/campaign_store.h"
+#include "storage/label_rules.h"
+#include "storage/lease_rules.h"
+#include "storage/round_rules.h"
+#include "tests/benchmarks/benchmark_daemon.h"
+#include "tests/benchmarks/ratio_report.h"
+#include "tests/benchmarks/worker_crowd.h"
+
+namespace fulcrum::benchmarks {
+namespace {
+
+constexpr int kWorkers = 500;
+constexpr int kTasksACall = 10;
+constexpr int kLabelsEach = 100;
+constexpr int kLabels = kWorkers * kLabelsEach;
+constexpr int kPoolRows = kLabels + 1000;  // a batch that is never completed: the round after it is not measured here
+constexpr int kRepeats = 3;
+
+std::string RandomPool(int rows) {
+  Random random(5);
+  std::string text = "f0,f1\n";
+  for (int row = 0; row < rows; ++row) absl::StrAppend(&text, random.Normal(), ",", random.Normal(), "\n");
+  return text;
+}
+
+v1::CampaignSpec Spec(const std::string& name, int batch) {
+  v1::CampaignSpec spec;
+  spec.set_name(name);
+  spec.mutable_pool()->add_sources(absl::StrCat("pool-", name.substr(0, 4), ".csv"));
+  spec.add_classes("no");
+  spec.add_classes("yes");
+  spec.mutable_selection()->set_strategy("random");
+  spec.mutable_selection()->set_batch(batch);
+  return spec;
+}
+
+/// Two labels, so that the first batch is chosen by the strategy and not by leverage on the whole pool.
+void ImportFirstLabels(const BenchmarkDaemon& daemon, const std::string& campaign) {
+  daemon.Import(campaign, {{0, "no"}, {1, "yes"}});
+}
+
+/// The same tasks and labels by as many workers who call the store itself.
+class StoreCrowd {
+ public:
+  StoreCrowd() : finished_(kWorkers) {
+    auto created = storage::CampaignStore::Create(directory_.File("campaign"), storage::CampaignSettings{});
+    Require(created.status());
+    store_ = *std::move(created);
+    storage::CommitBatchRequest batch{.round = 1};
+    for (int i = 0; i < kPoolRows; ++i) batch.items.push_back({absl::StrCat(i), 0});
+    Require(store_->Run(storage::CommitBatch, batch).status());
+  }
+
+  double Seconds() {
+    const auto start = std::chrono::steady_clock::now();
+    for (int worker = 0; worker < kWorkers; ++worker) Acquire(worker, 0);
+    finished_.wait();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  void Acquire(int worker, int done) {
+    if (done == kLabelsEach) return finished_.count_down();
+    store_->Start(
+        storage::AcquireTasks,
+        {.annotator = absl::StrCat("worker-", worker), .request_id = absl::StrCat("a-", done), .most = kTasksACall},
+        [this, worker, done](absl::StatusOr<storage::AcquireAnswer> answer) {
+          Require(answer.status());
+          Submit(worker, done, answer->leases);
+        });
+  }
+
+  void Submit(int worker, int done, const std::vector<storage::GrantedLease>& leases) {
+    const auto left = std::make_shared<std::size_t>(leases.size());
+    for (const storage::GrantedLease& lease : leases) {
+      store_->Start(storage::SubmitLabel,
+                    {.annotator = absl::StrCat("worker-", worker),
+                     .request_id = absl::StrCat("s-", lease.lease),
+                     .lease = lease.lease,
+                     .epoch = lease.epoch,
+                     .item = lease.item,
+                     .value = "yes"},
+                    [this, worker, done, left](const absl::StatusOr<storage::LabelAnswer>& answer) {
+                      Require(answer.status());
+                      // All answers come on the writing thread.
+                      if (--*left == 0) Acquire(worker, done + kTasksACall);
+                    });
+    }
+  }
+
+  testing::TemporaryDirectory directory_;
+  std::latch finished_;
+  std::unique_ptr<storage::CampaignStore> store_;
+};
+
+CrowdResult RunDaemonCrowd(const BenchmarkDaemon& daemon, int repeat) {
+  const std::string name = absl::StrCat("rate-", repeat);
+  daemon.Create(Spec(name, kPoolRows));
+  ImportFirstLabels(daemon, name);
+  daemon.Start(name);
+  daemon.WaitForTasks(name);
+  CrowdResult result = RunCrowd({.port = daemon.port(),
+                                 .campaign = name,
+                                 .workers = kWorkers,
+                                 .tasks_a_call = kTasksACall,
+                                 .labels_each = kLabelsEach});
+  daemon.Stop(name);
+  daemon.Delete(name);
+  return result;
+}
+
+void CompareRates(const BenchmarkDaemon& daemon) {
+  PrintHeading("500 workers who take 10 tasks and answer them in one call, all at once");
+  double store = 1e300;
+  CrowdResult best{.seconds = 1e300};
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    store = std::min(store, StoreCrowd().Seconds());
+    CrowdResult result = RunDaemonCrowd(daemon, repeat);
+    if (result.seconds < best.seconds) best = std::move(result);
+  }
+  PrintFigure("labels a second, the store alone", kLabels / store, "/s");
+  PrintFigure("labels a second, over gRPC", static_cast<double>(best.labels) / best.seconds, "/s");
+  PrintAtLeast("daemon over store", store / best.seconds * static_cast<double>(best.labels) / kLabels, 0.6);
+  PrintFigure("AcquireTasks, median", Percentile(best.acquire_milliseconds, 0.5), "ms");
+  PrintAtMost("AcquireTasks, p99", Percentile(best.acquire_milliseconds, 0.99), 50, "ms");
+}
+
+double ResidentMegabytes() {
+  std::ifstream statm("/proc/self/statm");
+  double pages = 0, resident = 0;
+  statm >> pages >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1048576;
+}
+
+double MeanOfThird(const std::vector<double>& values, std::size_t third) {
+  const std::size_t first = values.size() * third / 3, last = values.size() * (third + 1) / 3;
+  double sum = 0;
+  for (std::size_t i = first; i < last; ++i) sum += values[i];
+  return sum / static_cast<double>(last - first);
+}
+
+/// Campaigns one after the other, each labeled to its end by 500 workers who wait for tasks.
+void Soak(const BenchmarkDaemon& daemon, std::chrono::seconds length) {
+  PrintHeading("memory while campaigns come and go, 500 workers");
+  std::vector<double> megabytes;
+  std::int64_t labels = 0;
+  const auto end = std::chrono::steady_clock::now() + length;
+  for (int number = 0; std::chrono::steady_clock::now() < end; ++number) {
+    const std::string name = absl::StrCat("soak-", number);
+    v1::CampaignSpec spec = Spec(name, 500);
+    spec.mutable_stop()->set_rounds(3);
+    daemon.Create(spec);
+    ImportFirstLabels(daemon, name);
+    daemon.Start(name);
+    labels += RunCrowd({.port = daemon.port(),
+                        .campaign = name,
+                        .workers = kWorkers,
+                        .tasks_a_call = 1,
+                        .wait = std::chrono::seconds(20)})
+                  .labels;
+    daemon.Delete(name);
+    megabytes.push_back(ResidentMegabytes());
+  }
+  PrintFigure("campaigns", static_cast<double>(megabytes.size()), "");
+  PrintFigure("labels", static_cast<double>(labels), "");
+  for (const std::size_t third : {0, 1, 2}) {
+    PrintFigure(absl::StrCat("resident, mean of third ", third + 1).c_str(), MeanOfThird(megabytes, third), "MB");
+  }
+  PrintAtMost("last third over the one before", MeanOfThird(megabytes, 2) / MeanOfThird(megabytes, 1), 1.02, "x");
+}
+
+}  // namespace
+}  // namespace fulcrum::benchmarks
+
+int main(int count, char** arguments) {
+  using namespace fulcrum::benchmarks;  // NOLINT(google-build-using-namespace)
+  const bool soak = count == 3 && std::strcmp(arguments[1], "--soak") == 0;
+  const BenchmarkDaemon daemon;
+  daemon.WritePool("pool-rate.csv", RandomPool(kPoolRows));
+  daemon.WritePool("pool-soak.csv", RandomPool(2000));
+  if (soak) {
+    Soak(daemon, std::chrono::seconds(std::atoi(arguments[2])));
+  } else {
+    CompareRates(daemon);
+  }
+}

@@ -1,0 +1,41 @@
+// Hundreds of labeling workers against a daemon, each with one call under way at a time, without a thread each.
+//
+// A worker takes tasks, answers them all in one call, and begins again, until it has given its labels or there are no
+// tasks. Calls go over a few connections, since the server bounds the streams of one. Used by one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fulcrum/v1/labeling_service.grpc.pb.h"
+
+namespace fulcrum::benchmarks {
+
+struct CrowdOptions {
+  int port = 0;
+  std::string campaign = {};
+  int workers = 500;
+  int tasks_a_call = 10;
+  std::int64_t labels_each = 0;        ///< 0: until the campaign is over
+  std::chrono::seconds wait{0};        ///< how long a call may wait for tasks
+  std::string request_prefix = "run";  ///< request ids must not repeat those of another crowd
+};
+
+struct CrowdResult {
+  double seconds = 0;
+  std::int64_t labels = 0;                        ///< acknowledged
+  std::vector<double> acquire_milliseconds = {};  ///< sorted; calls that got tasks
+};
+
+/// Runs the whole crowd. Ends the program where a call fails.
+CrowdResult RunCrowd(const CrowdOptions& options);
+
+/// Value below which `share` of the sorted values lie.
+double Percentile(const std::vector<double>& sorted, double share);
+
+}  // namespace fulcrum::benchmarks

@@ -1,0 +1,248 @@
+// What a service manager hears from the daemon, on the socket where it listens for it.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <latch>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/operation/daemon_metrics.h"
+#include "pipeline/operation/daemon_watch.h"
+#include "pipeline/operation/listener_knock.h"
+#include "pipeline/server_service.h"
+#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/serve_process.h"
+#include "tests/support/http_get.h"
+
+namespace fulcrum::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// The manager's end of NOTIFY_SOCKET. Reads all the time, as a manager does: who notifies waits for a full socket.
+class NotifySocket {
+ public:
+  explicit NotifySocket(std::string path) : path_(std::move(path)), descriptor_(socket(AF_UNIX, SOCK_DGRAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    EXPECT_EQ(bind(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    reader_ = std::jthread([this] { Read(); });
+  }
+  ~NotifySocket() {
+    shutdown(descriptor_, SHUT_RDWR);
+    reader_.join();
+    close(descriptor_);
+  }
+  const std::string& path() const { return path_; }
+
+  /// Waits for the next message.
+  std::string Receive() {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [this] { return !messages_.empty(); });
+    std::string message = std::move(messages_.front());
+    messages_.pop_front();
+    return message;
+  }
+  /// Waits for a message that begins so, and returns it; counts the others that begin with `counted`.
+  std::string ReceiveUntil(const std::string& beginning, const std::string& counted = "-", int* count = nullptr) {
+    while (true) {
+      std::string message = Receive();
+      if (message.starts_with(beginning)) return message;
+      if (count != nullptr && message.starts_with(counted)) ++*count;
+    }
+  }
+
+ private:
+  void Read() {
+    std::array<char, 4096> buffer{};
+    for (ssize_t count; (count = recv(descriptor_, buffer.data(), buffer.size(), 0)) > 0;) {
+      const std::scoped_lock lock(mutex_);
+      messages_.emplace_back(buffer.data(), static_cast<std::size_t>(count));
+      arrived_.notify_one();
+    }
+  }
+
+  const std::string path_;
+  const int descriptor_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::string> messages_;
+  std::jthread reader_;
+};
+
+class ServiceManagerTest : public DaemonTest {
+ protected:
+  std::string Config(const std::string& more = "") const {
+    return folder_.Write("fulcrum.yaml",
+                         absl::StrCat("data: ", folder_.File("data"), "\npools: ", folder_.File("pools"),
+                                      "\nlisten: 127.0.0.1:0\nmetrics: 127.0.0.1:0\nlog: json\ntokens: false\n", more));
+  }
+};
+
+TEST_F(ServiceManagerTest, HearsReadyAliveStatusAndStopping) {
+  NotifySocket manager(folder_.File("notify"));
+  ServeProcess daemon(Config(), {{"NOTIFY_SOCKET", manager.path()}, {"WATCHDOG_USEC", "300000"}});
+  // The first sign of life may come before it is ready.
+  manager.ReceiveUntil("READY=1");
+  manager.ReceiveUntil("WATCHDOG=1");
+  EXPECT_EQ(manager.ReceiveUntil("STATUS="), "STATUS=0 campaigns, 0 of them running; 0 leases, 0 labels");
+  manager.ReceiveUntil("WATCHDOG=1");
+  EXPECT_THAT(HttpGet(daemon.metrics_port(), "/readyz"), StartsWith("HTTP/1.1 200"));
+  daemon.Signal(SIGTERM);
+  EXPECT_THAT(manager.ReceiveUntil("STOPPING=1"), HasSubstr("EXTEND_TIMEOUT_USEC="));
+  EXPECT_EQ(daemon.Wait(), 0);
+}
+
+TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
+  // A full decomposition of one kernel matrix over all of these rows takes far longer than anybody waits.
+  folder_.Write("pools/clouds.csv", CloudsText(4000));
+  ServeProcess daemon(Config());
+  DaemonClient client(daemon.port(), "");
+  v1::CampaignSpec spec = CloudSpec("long", 2);
+  spec.mutable_selection()->set_engine("dense");
+  const grpc::Status created = client.Create(spec);
+  ASSERT_TRUE(created.ok()) << created.error_message();
+  grpc::ClientContext context;
+  client.Prepare(context);
+  v1::CampaignRequest request;
+  request.set_name("long");
+  const auto stream = client.campaigns().WatchCampaign(&context, request);
+  ASSERT_TRUE(client.Start("long").ok());
+  v1::CampaignEvent event;
+  while (stream->Read(&event) && event.stage().stage() != "eigen") {
+  }
+  ASSERT_EQ(event.stage().stage(), "eigen");
+  daemon.Signal(SIGTERM);
+  while (stream->Read(&event)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE) << "a watcher is let go at once";
+  EXPECT_EQ(daemon.NextLogLine("round stopped").value("reason", ""), "eigen: stopped on request");
+  EXPECT_EQ(daemon.Wait(), 0);
+}
+
+/// A daemon's parts without the daemon, so that one of them can be made to hang.
+class WatchdogTest : public ServiceManagerTest {
+ protected:
+  void SetUp() override {
+    ServiceManagerTest::SetUp();
+    auto book = pipeline::CampaignBook::Open({.data_folder = folder_.File("data"), .pool_root = folder_.File("pools")});
+    ASSERT_TRUE(book.ok()) << book.status();
+    campaigns_ = *std::move(book);
+    auto server = pipeline::GrpcServer::Start({}, {{"fulcrum.v1.ServerService", service_}});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    setenv("NOTIFY_SOCKET", manager_.path().c_str(), 1);
+  }
+  void TearDown() override { unsetenv("NOTIFY_SOCKET"); }
+
+  std::unique_ptr<pipeline::DaemonWatch> Watch(const std::string& grpc_address) {
+    auto watch = pipeline::DaemonWatch::Start(
+        {.address = "127.0.0.1:0", .pulse = std::chrono::milliseconds(200)},
+        {.data_folder = folder_.File("data"),
+         .grpc_address = grpc_address,
+         .campaigns = *campaigns_,
+         .server = *server_,
+         .metrics = metrics_,
+         .queues = {.calls = [] { return std::size_t{0}; }, .workers = [] { return std::size_t{0}; }}});
+    EXPECT_TRUE(watch.ok()) << watch.status();
+    return *std::move(watch);
+  }
+
+  NotifySocket manager_{folder_.File("notify")};
+  const pipeline::DaemonMetrics metrics_;
+  const std::shared_ptr<pipeline::ServerService> service_ =
+      std::make_shared<pipeline::ServerService>("test", std::vector<pipeline::LibraryVersion>());
+  std::unique_ptr<pipeline::CampaignBook> campaigns_;
+  std::unique_ptr<pipeline::GrpcServer> server_;
+};
+
+std::latch* g_release = nullptr;
+
+struct Nothing {};
+
+absl::StatusOr<Nothing> Hang(storage::Ledger& /*ledger*/, const Nothing& /*request*/) {
+  g_release->wait();
+  return Nothing{};
+}
+
+TEST_F(WatchdogTest, IsNotFedWhileAWriterHangs) {
+  const auto campaign = campaigns_->Create(CloudSpec("clouds", 2));
+  ASSERT_TRUE(campaign.ok()) << campaign.status();
+  const auto watch = Watch("127.0.0.1:0");
+  manager_.ReceiveUntil("WATCHDOG=1");
+  EXPECT_THAT(HttpGet(watch->port(), "/healthz"), StartsWith("HTTP/1.1 200"));
+
+  std::latch release(1);
+  g_release = &release;
+  (*campaign)->store().Start(Hang, {}, [](const absl::StatusOr<Nothing>&) {});
+  const std::string hangs = "STATUS=stores: the writing thread of campaign 'clouds' hangs";
+  manager_.ReceiveUntil(hangs);
+  int fed = 0;
+  for (int beat = 0; beat < 5; ++beat) manager_.ReceiveUntil(hangs, "WATCHDOG=1", &fed);
+  EXPECT_EQ(fed, 0);
+  EXPECT_THAT(HttpGet(watch->port(), "/healthz"), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("clouds")));
+  EXPECT_THAT(HttpGet(watch->port(), "/readyz"), StartsWith("HTTP/1.1 503"));
+
+  release.count_down();
+  manager_.ReceiveUntil("WATCHDOG=1");
+  EXPECT_THAT(HttpGet(watch->port(), "/healthz"), StartsWith("HTTP/1.1 200"));
+}
+
+/// Takes connections in the kernel only, as gRPC's listener does once it has stopped accepting.
+class DeafListener {
+ public:
+  DeafListener() : descriptor_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(descriptor_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(descriptor_, 8), 0);
+    getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+  }
+  ~DeafListener() { close(descriptor_); }
+  int port() const { return port_; }
+
+ private:
+  const int descriptor_;
+  int port_ = 0;
+};
+
+TEST_F(WatchdogTest, OnlyAListenerThatAnswersCounts) {
+  const std::chrono::milliseconds patience{200};
+  EXPECT_TRUE(pipeline::KnockAtListener("127.0.0.1:0", server_->port(), std::chrono::seconds(20)).ok());
+  EXPECT_TRUE(pipeline::KnockAtListener("0.0.0.0:0", server_->port(), std::chrono::seconds(20)).ok());
+  const DeafListener deaf;
+  EXPECT_EQ(pipeline::KnockAtListener("127.0.0.1:0", deaf.port(), patience).code(), absl::StatusCode::kUnavailable);
+  const int gone = DeafListener().port();
+  EXPECT_EQ(pipeline::KnockAtListener("127.0.0.1:0", gone, patience).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(WatchdogTest, IsNotFedWhenTheServerDoesNotAnswer) {
+  const auto watch = Watch("127.0.0.1:0");
+  manager_.ReceiveUntil("WATCHDOG=1");
+  ASSERT_TRUE(server_->Stop(std::chrono::milliseconds(0)).ok());
+  const std::string deaf = "STATUS=listener: the listener on 127.0.0.1:0 does not answer";
+  manager_.ReceiveUntil(deaf);
+  int fed = 0;
+  for (int beat = 0; beat < 3; ++beat) manager_.ReceiveUntil(deaf, "WATCHDOG=1", &fed);
+  EXPECT_EQ(fed, 0);
+}
+
+}  // namespace
+}  // namespace fulcrum::testing

@@ -1,0 +1,53 @@
+// Campaigns that run at the same time do not wait for each other.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include "tests/daemon/daemon_fixture.h"
+
+namespace fulcrum::testing {
+namespace {
+
+using SharingTest = DaemonTest;
+
+/// Returns when the campaign is inside `stage` of a round.
+void WaitForStage(DaemonClient& client, const std::string& campaign, const std::string& stage) {
+  grpc::ClientContext context;
+  client.Prepare(context);
+  v1::CampaignRequest request;
+  request.set_name(campaign);
+  const auto stream = client.campaigns().WatchCampaign(&context, request);
+  ASSERT_TRUE(client.Start(campaign).ok());
+  v1::CampaignEvent event;
+  while (stream->Read(&event) && event.stage().stage() != stage) {
+  }
+  EXPECT_EQ(event.stage().stage(), stage);
+  context.TryCancel();
+}
+
+TEST_F(SharingTest, ASmallCampaignRunsToItsEndInsideARoundOfALargeOne) {
+  // Full decompositions of a matrix of 4,000 rows, one for each core and one more, take longer than all of the small
+  // campaign: if rounds took turns, or held all threads, it would have to wait for them.
+  folder_.Write("pools/large.csv", CloudsText(4000));
+  StartDaemon();
+  DaemonClient client = Client();
+  const std::vector<std::string> large = {"large-1", "large-2", "large-3"};
+  for (const std::string& name : large) {
+    v1::CampaignSpec spec = CloudSpec(name, 2);
+    spec.mutable_pool()->set_sources(0, "large.csv");
+    spec.mutable_selection()->set_engine("dense");
+    const grpc::Status created = client.Create(spec);
+    ASSERT_TRUE(created.ok()) << created.error_message();
+    WaitForStage(client, name, "eigen");
+  }
+  ASSERT_TRUE(client.Create(CloudSpec("small", 4)).ok());
+  ASSERT_TRUE(client.Start("small").ok());
+  EXPECT_EQ(WorkUntilOver(client, "small", "ada").size(), 24u);
+  EXPECT_EQ(client.Get("small").state(), v1::CAMPAIGN_STATE_DONE);
+  for (const std::string& name : large) {
+    EXPECT_EQ(client.Get(name).state(), v1::CAMPAIGN_STATE_RUNNING) << name;
+    EXPECT_EQ(client.Get(name).round(), 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace fulcrum::testing

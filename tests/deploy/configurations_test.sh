@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The real program reads every fulcrum.yaml of deploy/, with its folders moved to where this test may write.
+set -euo pipefail
+
+command -v openssl >/dev/null || { echo "skipped: there is no openssl here"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf -- "$folder"' EXIT
+openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -keyout "$folder/tls.key" -out "$folder/tls.crt" 2>/dev/null
+for config in "$FULCRUM_SOURCE"/deploy/*/fulcrum.yaml; do
+  mkdir -p "$folder/data" "$folder/pools"
+  sed -E "s|/var/lib/fulcrum|$folder/data|; s|/srv/pools|$folder/pools|; s|/etc/fulcrum/[a-z/]*tls\.key|$folder/tls.key|; \
+    s|/etc/fulcrum/[a-z/]*tls\.(pem\|crt)|$folder/tls.crt|; s|:741[01]|:0|" "$config" >"$folder/fulcrum.yaml"
+  mkfifo "$folder/log"
+  "$FULCRUM" serve --config "$folder/fulcrum.yaml" 2>"$folder/log" &
+  daemon=$!
+  exec 3<"$folder/log"
+  grep -q -m 1 'listening' <&3 || { echo "$config: the daemon does not start with it"; wait "$daemon" || true; exit 1; }
+  kill -TERM "$daemon"
+  cat <&3 >/dev/null
+  wait "$daemon" || { echo "$config: the daemon ended with $?"; exit 1; }
+  rm "$folder/log"
+done

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""The manifests fit together: names that are referred to exist, and nothing runs as root."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+try:
+    import yaml
+except ImportError:
+    print("skipped: python3-yaml is not installed")
+    sys.exit(77)
+
+FOLDER = os.path.join(os.environ["FULCRUM_SOURCE"], "deploy/kubernetes")
+
+
+def load(name):
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as text:
+        return list(yaml.safe_load_all(text))
+
+
+def pod_of(document):
+    spec = document["spec"]
+    return (spec["jobTemplate"]["spec"] if document["kind"] == "CronJob" else spec)["template"]["spec"]
+
+
+def check_pod(name, pod, more_volumes=()):
+    assert pod["securityContext"]["runAsNonRoot"] is True, name
+    volumes = {volume["name"] for volume in pod["volumes"]} | set(more_volumes)
+    for container in pod["containers"]:
+        limits = container["securityContext"]
+        assert limits["allowPrivilegeEscalation"] is False and limits["readOnlyRootFilesystem"] is True, name
+        assert limits["capabilities"]["drop"] == ["ALL"], name
+        assert "memory" in container["resources"]["limits"], name
+        for mount in container["volumeMounts"]:
+            assert mount["name"] in volumes, f"{name}: there is no volume {mount['name']}"
+        ports = {port["name"] for port in container.get("ports", [])}
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            if probe in container:
+                assert container[probe]["httpGet"]["port"] in ports, f"{name}: {probe} asks an unknown port"
+
+
+def main():
+    kustomization = load("kustomization.yaml")[0]
+    documents = [document for name in kustomization["resources"] for document in load(name)]
+    by_kind = {(document["kind"], document["metadata"]["name"]): document for document in documents}
+    daemon = by_kind["StatefulSet", "fulcrum"]
+    assert ("Service", daemon["spec"]["serviceName"]) in by_kind
+    assert daemon["spec"]["replicas"] == 1, "two daemons must not write one campaign"
+    check_pod("StatefulSet", pod_of(daemon), [claim["metadata"]["name"] for claim in daemon["spec"]["volumeClaimTemplates"]])
+    check_pod("CronJob", pod_of(by_kind["CronJob", "fulcrum-select"]))
+    container = pod_of(daemon)["containers"][0]
+    assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys()
+    claims = {name for kind, name in by_kind if kind == "PersistentVolumeClaim"}
+    generated = {generator["name"] for generator in kustomization["configMapGenerator"]}
+    for document in (daemon, by_kind["CronJob", "fulcrum-select"]):
+        for volume in pod_of(document)["volumes"]:
+            if "persistentVolumeClaim" in volume:
+                assert volume["persistentVolumeClaim"]["claimName"] in claims, volume
+            if "configMap" in volume:
+                assert volume["configMap"]["name"] in generated, volume
+    served = {port["targetPort"] for port in by_kind["Service", "fulcrum"]["spec"]["ports"]}
+    assert served == {port["name"] for port in container["ports"]}
+    config = load("fulcrum.yaml")[0]
+    grace = pod_of(daemon)["terminationGracePeriodSeconds"]
+    assert grace > config["stop_seconds"], "the pod would be killed while it stops"
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {config["data"], config["pools"], os.path.dirname(config["tls"]["cert"])} <= mounted
+
+    if shutil.which("kubectl") is None:
+        print("without kubectl: kustomize was not tried")
+        return
+    built = subprocess.run(["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    kinds = sorted(document["kind"] for document in yaml.safe_load_all(built.stdout))
+    assert kinds == ["ConfigMap", "CronJob", "PersistentVolumeClaim", "Service", "StatefulSet"], kinds
+
+
+if __name__ == "__main__":
+    main()
