@@ -68,7 +68,7 @@ ingest::InputLimits LimitsFor(const ImportOptions& options) {
 absl::Status Explained(const absl::Status& status, const ImportOptions& options) {
   if (!absl::IsResourceExhausted(status)) return status;
   return absl::ResourceExhaustedError(absl::StrCat(status.message(), "\n  what to do: --memory is ",
-                                                   options.memory_bytes >> 20, " MiB; allow more, or free some"));
+                                                   options.memory_bytes >> 10, " KiB; allow more, or free some"));
 }
 
 /// Runs the flow from the first batch, which has been read already, to the last.
@@ -102,8 +102,9 @@ absl::Status RunImport(const ImportOptions& options, const ingest::ColumnRoles& 
 }  // namespace
 
 absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<ingest::TableSource> source,
-                           ingest::OpenSources(options.sources, options.columns, LimitsFor(options)));
+  auto opened = ingest::OpenSources(options.sources, options.columns, LimitsFor(options));
+  if (!opened.ok()) return Explained(opened.status(), options);
+  const std::unique_ptr<ingest::TableSource> source = *std::move(opened);
   FULCRUM_ASSIGN_OR_RETURN(ingest::ColumnRoles roles,
                            ingest::AssignRoles(*source->schema(), options.columns, source->path()));
   RowReader reader(*source);
@@ -116,8 +117,7 @@ absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options) {
   if (!roles.sparse() && roles.width() == 0) {
     return absl::DataLossError(absl::StrCat(source->path(), ": its lists are empty; nothing can be told apart"));
   }
-  const auto durability =
-      options.wait_for_disk ? storage::Durability::kAgainstPowerLoss : storage::Durability::kAgainstKill;
+  const auto durability = options.wait_for_disk ? Durability::kAgainstPowerLoss : Durability::kAgainstKill;
   FULCRUM_ASSIGN_OR_RETURN(const auto writer, storage::PoolWriter::Open(options.folder, storage::ShapeFor(roles),
                                                                         roles.FeatureNames(), durability));
   const absl::Status ran = RunImport(options, roles, **std::move(first), reader, *writer);

@@ -1,17 +1,18 @@
 #include "pipeline/text_sink.h"
 
 #include <unistd.h>
-#include <zlib.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "arrow/util/compression.h"
 #include "stages/core/atomic_file.h"
 #include "stages/core/status_macros.h"
+#include "stages/ingest/arrow_status.h"
+#include "stages/ingest/input_stream.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -27,42 +28,55 @@ class FileSink final : public TextSink {
   AtomicFile file_;
 };
 
-class GzipSink final : public TextSink {
+class CompressedSink final : public TextSink {
  public:
-  explicit GzipSink(AtomicFile file) : file_(std::move(file)), buffer_(1 << 16) {
-    constexpr int kGzipHeader = 16, kMemoryLevel = 8;
-    usable_ = deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + kGzipHeader, kMemoryLevel,
-                           Z_DEFAULT_STRATEGY) == Z_OK;
-  }
-  ~GzipSink() override {
-    if (usable_) deflateEnd(&stream_);
+  CompressedSink(AtomicFile file, std::unique_ptr<arrow::util::Codec> codec,
+                 std::shared_ptr<arrow::util::Compressor> compressor)
+      : file_(std::move(file)), codec_(std::move(codec)), compressor_(std::move(compressor)), buffer_(1 << 16) {}
+
+  static absl::StatusOr<std::unique_ptr<TextSink>> Make(AtomicFile file, arrow::Compression::type type) {
+    const std::string doing = absl::StrCat("cannot compress '", file.path(), "'");
+    FULCRUM_ASSIGN_OR_RETURN(auto codec, ingest::FromArrow(arrow::util::Codec::Create(type), doing));
+    FULCRUM_ASSIGN_OR_RETURN(auto compressor, ingest::FromArrow(codec->MakeCompressor(), doing));
+    return std::make_unique<CompressedSink>(std::move(file), std::move(codec), std::move(compressor));
   }
 
-  absl::Status Write(std::string_view text) override { return Deflate(text, Z_NO_FLUSH); }
+  absl::Status Write(std::string_view text) override {
+    while (!text.empty()) {
+      FULCRUM_ASSIGN_OR_RETURN(
+          const auto step,
+          FromArrow(compressor_->Compress(static_cast<std::int64_t>(text.size()),
+                                          reinterpret_cast<const std::uint8_t*>(text.data()), room(), buffer_.data())));
+      text.remove_prefix(static_cast<std::size_t>(step.bytes_read));
+      FULCRUM_RETURN_IF_ERROR(PassOn(step.bytes_written));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Finish() override {
-    FULCRUM_RETURN_IF_ERROR(Deflate({}, Z_FINISH));
+    for (bool again = true; again;) {
+      FULCRUM_ASSIGN_OR_RETURN(const auto end, FromArrow(compressor_->End(room(), buffer_.data())));
+      FULCRUM_RETURN_IF_ERROR(PassOn(end.bytes_written));
+      again = end.should_retry;
+    }
     return file_.Sync();
   }
   absl::Status Commit() override { return file_.Commit(); }
 
  private:
-  absl::Status Deflate(std::string_view text, int flush) {
-    if (!usable_) return absl::ResourceExhaustedError("zlib has no memory to compress with; run again");
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-    stream_.avail_in = static_cast<uInt>(text.size());
-    do {
-      stream_.next_out = reinterpret_cast<Bytef*>(buffer_.data());
-      stream_.avail_out = static_cast<uInt>(buffer_.size());
-      deflate(&stream_, flush);
-      FULCRUM_RETURN_IF_ERROR(file_.Write({buffer_.data(), buffer_.size() - stream_.avail_out}));
-    } while (stream_.avail_out == 0);
-    return absl::OkStatus();
+  template <typename Value>
+  absl::StatusOr<Value> FromArrow(arrow::Result<Value> result) const {
+    return ingest::FromArrow(std::move(result), absl::StrCat("cannot compress '", file_.path(), "'"));
+  }
+  std::int64_t room() const { return static_cast<std::int64_t>(buffer_.size()); }
+  absl::Status PassOn(std::int64_t bytes) {
+    return file_.Write({reinterpret_cast<const char*>(buffer_.data()), static_cast<std::size_t>(bytes)});
   }
 
   AtomicFile file_;
-  std::vector<char> buffer_;
-  z_stream stream_{};
-  bool usable_ = false;
+  std::unique_ptr<arrow::util::Codec> codec_;
+  std::shared_ptr<arrow::util::Compressor> compressor_;
+  std::vector<std::uint8_t> buffer_;
 };
 
 class StandardOutputSink final : public TextSink {
@@ -97,7 +111,7 @@ class StandardOutputSink final : public TextSink {
 absl::StatusOr<std::unique_ptr<TextSink>> OpenTextSink(const std::string& path) {
   if (path == "-") return std::make_unique<StandardOutputSink>();
   FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  if (absl::EndsWithIgnoreCase(path, ".gz")) return std::make_unique<GzipSink>(std::move(file));
+  if (const auto type = ingest::CompressionOfPath(path)) return CompressedSink::Make(std::move(file), *type);
   return std::make_unique<FileSink>(std::move(file));
 }
 

@@ -1,5 +1,5 @@
-// Where a command's tables and reports go: a file that appears whole or not at all, gzipped where its name
-// ends in .gz, or standard output for "-". Not thread-safe.
+// Where a command's tables and reports go: a file that appears whole or not at all, compressed where its name
+// ends in .gz or .zst, or standard output for "-". Not thread-safe.
 //
 // A command with several outputs calls Finish on all of them, standard output last, and then Commit on all
 // of them: what can fail (a full disk) fails before the first one is in place.

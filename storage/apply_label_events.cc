@@ -15,7 +15,9 @@ absl::Status CampaignState::ApplyLabelSubmitted(const Event& event) {
   }
   std::int64_t answered = event.slot;
   if (FindLease(event.lease) != nullptr) {
-    FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(event));
+    FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(event.lease));
+    if (lease.item != event.item) return absl::DataLossError(absl::StrCat("its lease is for item '", lease.item, "'"));
+    FreeSlot(*item, lease.slot);
     answered = lease.slot;
   } else {
     ++totals_.late_labels;

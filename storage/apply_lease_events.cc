@@ -41,28 +41,33 @@ absl::Status CampaignState::ApplyLeaseRenewed(const Event& event) {
   expiries_.erase({lease.expires_at, lease.id});
   lease.expires_at = FromMicros(event.number);
   expiries_.insert({lease.expires_at, lease.id});
-  changes_.items.insert(lease.item);
+  Touch(lease.item);
   return absl::OkStatus();
 }
 
-absl::StatusOr<Lease> CampaignState::EndLease(const Event& event) {
-  const auto found = leases_.find(event.lease);
-  if (found == leases_.end()) return absl::DataLossError(absl::StrCat("lease ", event.lease, " is not live"));
-  const Lease lease = found->second;
+absl::StatusOr<Lease> CampaignState::EndLease(std::int64_t id) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return absl::DataLossError(absl::StrCat("lease ", id, " is not live"));
+  Lease lease = std::move(found->second);
   leases_.erase(found);
   expiries_.erase({lease.expires_at, lease.id});
-  Slot& slot = *MutableSlot(Touch(lease.item), lease.slot);
-  slot.lease = 0;
-  slot.status = SlotStatus::kClosed;
   return lease;
 }
 
+Slot& CampaignState::FreeSlot(Item& item, std::int64_t number) {
+  Slot& slot = *MutableSlot(item, number);
+  slot.lease = 0;
+  slot.status = SlotStatus::kClosed;
+  return slot;
+}
+
 absl::Status CampaignState::ApplyLeaseEnded(const Event& event) {
-  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(event));
+  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(event.lease));
   Item& item = Touch(lease.item);
+  Slot& slot = FreeSlot(item, lease.slot);
   if (event.kind == EventKind::kLeaseExpired) {
     ++totals_.expired_leases;
-    ++MutableSlot(item, lease.slot)->attempts;
+    ++slot.attempts;
   }
   ReopenSlot(item, lease.slot);
   return absl::OkStatus();
@@ -70,9 +75,9 @@ absl::Status CampaignState::ApplyLeaseEnded(const Event& event) {
 
 absl::Status CampaignState::ApplyTaskSkipped(const Event& event) {
   FULCRUM_ASSIGN_OR_RETURN(const SkipReason reason, ParseSkipReason(event.reason));
-  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(event));
+  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(event.lease));
   Item& item = Touch(lease.item);
-  Slot& slot = *MutableSlot(item, lease.slot);
+  Slot& slot = FreeSlot(item, lease.slot);
   ++totals_.skips;
   if (reason == SkipReason::kNotNow) {
     ++slot.passes;

@@ -18,7 +18,7 @@ absl::Status CampaignState::ApplyStoreOpened(const Event& event) {
   for (auto& [id, lease] : leases_) {
     lease.expires_at += gap;
     expiries_.insert({lease.expires_at, id});
-    changes_.items.insert(lease.item);
+    Touch(lease.item);
   }
   if (open_round() != nullptr) {
     rounds_.back().started_at += gap;
@@ -92,15 +92,17 @@ absl::Status CampaignState::ApplyModelStored(const Event& event) {
 }
 
 Item& CampaignState::Touch(const std::string& id) {
-  changes_.items.insert(id);
   Item& item = items_[id];
   if (item.id.empty()) item.id = id;
+  changes_.items.insert(&item);
   return item;
 }
 
 absl::StatusOr<Item*> CampaignState::Existing(const Event& event) {
-  if (FindItem(event.item) == nullptr) return absl::DataLossError(absl::StrCat("no item '", event.item, "'"));
-  return &Touch(event.item);
+  const auto found = items_.find(event.item);
+  if (found == items_.end()) return absl::DataLossError(absl::StrCat("no item '", event.item, "'"));
+  changes_.items.insert(&found->second);
+  return &found->second;
 }
 
 bool CampaignState::InOpenRound(const Item& item) const {

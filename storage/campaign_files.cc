@@ -67,9 +67,7 @@ absl::StatusOr<std::string> WriteRoundFile(const CampaignFolder& folder, const s
 absl::StatusOr<RecordModelRequest> WriteModelFile(const CampaignFolder& folder, std::int64_t round,
                                                   std::int64_t trained_on, std::string_view bytes) {
   const std::string name = absl::StrFormat("models/%06d-%012d.model", round, trained_on);
-  FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(folder.File(name)));
-  FULCRUM_RETURN_IF_ERROR(file.Write(bytes));
-  FULCRUM_RETURN_IF_ERROR(file.Commit());
+  FULCRUM_RETURN_IF_ERROR(ReplaceFile(folder.File(name), bytes));
   Checksum checksum;
   checksum.Add({bytes.data(), bytes.size()});
   return RecordModelRequest{.round = round, .trained_on = trained_on, .file = name, .checksum = checksum.ToText()};

@@ -1,14 +1,7 @@
 #include "storage/campaign_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/atomic_file.h"
@@ -42,23 +35,12 @@ absl::Status CampaignFolder::Check() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CampaignLock> CampaignLock::Take(const CampaignFolder& folder) {
-  const int descriptor = open(folder.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot open '", folder.lock(), "': ", std::strerror(errno), "; check the folder's permissions"));
-  }
-  CampaignLock lock(descriptor);
-  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return lock;
+absl::StatusOr<FileLock> LockCampaign(const CampaignFolder& folder) {
+  absl::StatusOr<FileLock> lock = FileLock::Take(folder.lock());
+  if (!absl::IsUnavailable(lock.status())) return lock;
   return absl::UnavailableError(absl::StrCat("campaign '", folder.path(),
                                              "' is open in another process, which writes to it; stop that one first, "
                                              "or ask it instead"));
-}
-
-CampaignLock::CampaignLock(CampaignLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-CampaignLock::~CampaignLock() {
-  if (descriptor_ >= 0) close(descriptor_);
 }
 
 }  // namespace fulcrum::storage

@@ -6,7 +6,7 @@
 //   models/         a file a model
 //   rounds/         each round's scores and batch as Parquet
 //
-// A plain value; CampaignLock is held by whoever owns it, and let go by the system when the process ends.
+// A plain value.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stages/core/file_lock.h"
 
 namespace fulcrum::storage {
 
@@ -39,17 +40,7 @@ class CampaignFolder {
   std::string path_;
 };
 
-class CampaignLock {
- public:
-  /// Unavailable where another process (or another store of this one) writes to the campaign.
-  static absl::StatusOr<CampaignLock> Take(const CampaignFolder& folder);
-  CampaignLock(CampaignLock&& other) noexcept;
-  CampaignLock& operator=(CampaignLock&&) = delete;
-  ~CampaignLock();
-
- private:
-  explicit CampaignLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
-};
+/// For the one process that writes to the campaign; Unavailable where another one (or another store of this one) does.
+absl::StatusOr<FileLock> LockCampaign(const CampaignFolder& folder);
 
 }  // namespace fulcrum::storage

@@ -41,6 +41,10 @@ struct DecidedLabel {
 
 class CampaignState {
  public:
+  CampaignState() = default;
+  CampaignState(CampaignState&&) = default;
+  CampaignState& operator=(CampaignState&&) = default;
+
   /// DataLoss, and a state that must not be used further, where the event cannot have happened.
   absl::Status Apply(const Event& event);
 
@@ -80,9 +84,9 @@ class CampaignState {
   /// All labels, in the order they were decided.
   std::vector<DecidedLabel> DecidedLabels() const;
 
-  /// Items and rounds that events have touched since the last call.
+  /// Items and rounds that events have touched since the last call. The items are the state's own.
   struct Changes {
-    absl::flat_hash_set<std::string> items = {};
+    absl::flat_hash_set<const Item*> items = {};
     absl::flat_hash_set<std::int64_t> rounds = {};
   };
   Changes TakeChanges() { return std::exchange(changes_, {}); }
@@ -131,8 +135,10 @@ class CampaignState {
   void OpenSlot(Item& item, Slot& slot);
   void CloseSlot(Item& item, Slot& slot, SlotStatus status);
   static Slot* MutableSlot(Item& item, std::int64_t number);
-  /// Takes a live lease away from its slot; the slot is then neither open nor leased.
-  absl::StatusOr<Lease> EndLease(const Event& event);
+  /// Takes a lease from the live ones; its slot is the caller's to free.
+  absl::StatusOr<Lease> EndLease(std::int64_t id);
+  /// Takes an ended lease away from its slot, which is then neither open nor leased.
+  static Slot& FreeSlot(Item& item, std::int64_t number);
   /// What becomes of a slot whose lease ended without an answer.
   void ReopenSlot(Item& item, std::int64_t number);
 

@@ -1,5 +1,7 @@
 #include "storage/campaign_store.h"
 
+#include <future>
+
 #include "stages/core/status_macros.h"
 #include "storage/campaign_writer.h"
 #include "storage/lease_rules.h"
@@ -35,6 +37,7 @@ CampaignStore::CampaignStore(std::unique_ptr<CampaignWriter> writer, const Commi
     : writer_(std::move(writer)) {
   const auto commit = [this](OperationGroup& group) {
     writer_->Commit(group);
+    bell_.Ring();
     // A failure is told by health(), or passes and is tried again.
     if (writer_->ledger().state().changes().items.size() > kMostChangedItems) writer_->Flush().IgnoreError();
   };

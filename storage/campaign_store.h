@@ -17,8 +17,8 @@
 // that error, `on_fatal` is called, and the process should end; opening again finds everything that was answered.
 #pragma once
 
+#include <atomic>
 #include <functional>
-#include <future>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage/answer_bell.h"
 #include "storage/campaign_folder.h"
 #include "storage/campaign_settings.h"
 #include "storage/campaign_status.h"
@@ -68,10 +69,14 @@ class CampaignStore {
   /// Queues a rule and waits for its answer. Not for the writing thread.
   template <typename Request, typename Answer>
   absl::StatusOr<Answer> Run(Rule<Request, Answer> rule, std::type_identity_t<Request> request) {
-    std::promise<absl::StatusOr<Answer>> promise;
-    std::future<absl::StatusOr<Answer>> future = promise.get_future();
-    Start(rule, std::move(request), Done<Answer>([&](absl::StatusOr<Answer> a) { promise.set_value(std::move(a)); }));
-    return future.get();
+    absl::StatusOr<Answer> answer;
+    std::atomic<bool> answered = false;
+    Start(rule, std::move(request), [&answer, &answered](absl::StatusOr<Answer> given) {
+      answer = std::move(given);
+      answered.store(true, std::memory_order_release);
+    });
+    bell_.WaitFor(answered);
+    return answer;
   }
 
   /// Ends the leases whose time is up: for a timer, so that they end without other requests.
@@ -104,7 +109,7 @@ class CampaignStore {
     const Rule<Request, Result> rule_;
     const Request request_;
     const Done<Result> done_;
-    absl::StatusOr<Result> result_ = absl::UnknownError("the rule has not run");
+    absl::StatusOr<Result> result_;
   };
 
   explicit CampaignStore(std::unique_ptr<CampaignWriter> writer, const CommitQueueOptions& options);
@@ -112,6 +117,7 @@ class CampaignStore {
   void Enqueue(std::unique_ptr<Operation> operation);
 
   const std::unique_ptr<CampaignWriter> writer_;
+  AnswerBell bell_;                     // for those who wait in Run
   std::unique_ptr<CommitQueue> queue_;  // last: its thread uses the writer
 };
 

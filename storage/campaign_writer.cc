@@ -11,7 +11,7 @@
 
 namespace fulcrum::storage {
 
-CampaignWriter::CampaignWriter(CampaignFolder folder, StoreOptions options, CampaignLock lock, SqliteDatabase database)
+CampaignWriter::CampaignWriter(CampaignFolder folder, StoreOptions options, FileLock lock, SqliteDatabase database)
     : folder_(std::move(folder)),
       options_(std::move(options)),
       lock_(std::move(lock)),
@@ -19,7 +19,7 @@ CampaignWriter::CampaignWriter(CampaignFolder folder, StoreOptions options, Camp
 
 absl::StatusOr<std::unique_ptr<CampaignWriter>> CampaignWriter::Open(const CampaignFolder& folder,
                                                                      const StoreOptions& options) {
-  FULCRUM_ASSIGN_OR_RETURN(CampaignLock lock, CampaignLock::Take(folder));
+  FULCRUM_ASSIGN_OR_RETURN(FileLock lock, LockCampaign(folder));
   FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database,
                            SqliteDatabase::Open(folder.database(), {.check_integrity = options.check_integrity}));
   std::unique_ptr<CampaignWriter> writer(new CampaignWriter(folder, options, std::move(lock), std::move(database)));
@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<CampaignWriter>> CampaignWriter::Open(const Campa
 
 absl::Status CampaignWriter::Prepare() {
   FULCRUM_RETURN_IF_ERROR(Migrate(database_));
+  database_.AllowOnlyAppendingTo(kEventTable);
   FULCRUM_ASSIGN_OR_RETURN(tables_, DerivedTables::Open(database_));
   FULCRUM_ASSIGN_OR_RETURN(const std::int64_t through, tables_->Through());
   const Clock& clock = options_.clock != nullptr ? *options_.clock : own_clock_;
@@ -77,7 +78,11 @@ void CampaignWriter::Commit(OperationGroup& group) {
     if (options_.on_commit_time) options_.on_commit_time(std::chrono::steady_clock::now() - begun);
     if (options_.on_commit) options_.on_commit(*status());
   }
-  for (std::size_t i = 0; i < group.size(); ++i) group[i]->Answer(alive.ok() ? results_[i] : health());
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    group[i]->Answer(alive.ok() ? results_[i] : health());
+    // At once, so that its memory serves the next operation, which the answer may have brought.
+    group[i].reset();
+  }
 }
 
 absl::Status CampaignWriter::Flush() {

@@ -43,7 +43,7 @@ class CampaignWriter {
   absl::Status health() const;
 
  private:
-  CampaignWriter(CampaignFolder folder, StoreOptions options, CampaignLock lock, SqliteDatabase database);
+  CampaignWriter(CampaignFolder folder, StoreOptions options, FileLock lock, SqliteDatabase database);
 
   absl::Status Prepare();
   void Publish();
@@ -51,7 +51,7 @@ class CampaignWriter {
 
   const CampaignFolder folder_;
   const StoreOptions options_;
-  const CampaignLock lock_;
+  const FileLock lock_;
   const AnchoredClock own_clock_;
   SqliteDatabase database_;
   std::optional<DerivedTables> tables_;

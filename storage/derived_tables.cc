@@ -1,5 +1,6 @@
 #include "storage/derived_tables.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -64,14 +65,13 @@ absl::StatusOr<std::int64_t> DerivedTables::Through() {
 
 absl::Status DerivedTables::Run(SqliteStatement& statement, const std::vector<std::string>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    FULCRUM_RETURN_IF_ERROR(statement.Bind(static_cast<int>(i) + 1, std::string_view(values[i])));
+    FULCRUM_RETURN_IF_ERROR(statement.BindInPlace(static_cast<int>(i) + 1, values[i]));
   }
   return statement.Run();
 }
 
-absl::Status DerivedTables::WriteItem(const CampaignState& state, const std::string& id) {
-  for (SqliteStatement& forget : forget_item_) FULCRUM_RETURN_IF_ERROR(Run(forget, {id}));
-  const Item& item = *state.FindItem(id);
+absl::Status DerivedTables::WriteItem(const CampaignState& state, const Item& item) {
+  for (SqliteStatement& forget : forget_item_) FULCRUM_RETURN_IF_ERROR(Run(forget, {item.id}));
   FULCRUM_RETURN_IF_ERROR(Run(inserts_[static_cast<std::size_t>(DerivedTable::kItem)], RowOf(item)));
   for (const Slot& slot : item.slots) {
     FULCRUM_RETURN_IF_ERROR(Run(inserts_[static_cast<std::size_t>(DerivedTable::kSlot)], RowOf(item, slot)));
@@ -90,7 +90,10 @@ absl::Status DerivedTables::WriteFigures(const CampaignState& state) {
 }
 
 absl::Status DerivedTables::Write(const CampaignState& state, const CampaignState::Changes& changes) {
-  for (const std::string& id : changes.items) FULCRUM_RETURN_IF_ERROR(WriteItem(state, id));
+  // In the order of the tables' keys, every page of them is visited once.
+  std::vector<const Item*> items(changes.items.begin(), changes.items.end());
+  std::sort(items.begin(), items.end(), [](const Item* a, const Item* b) { return a->id < b->id; });
+  for (const Item* item : items) FULCRUM_RETURN_IF_ERROR(WriteItem(state, *item));
   for (const std::int64_t number : changes.rounds) {
     const Round& round = state.rounds()[static_cast<std::size_t>(number - 1)];
     FULCRUM_RETURN_IF_ERROR(Run(inserts_[static_cast<std::size_t>(DerivedTable::kRound)], RowOf(round)));

@@ -33,7 +33,7 @@ class DerivedTables {
  private:
   explicit DerivedTables(SqliteDatabase& database) : database_(&database) {}
 
-  absl::Status WriteItem(const CampaignState& state, const std::string& id);
+  absl::Status WriteItem(const CampaignState& state, const Item& item);
   absl::Status WriteFigures(const CampaignState& state);
   absl::Status Run(SqliteStatement& statement, const std::vector<std::string>& values);
 

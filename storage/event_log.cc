@@ -27,7 +27,7 @@ class Binder {
     return *this;
   }
   Binder& Put(int parameter, const std::string& text) {
-    if (status_.ok() && !text.empty()) status_ = statement_.Bind(parameter, std::string_view(text));
+    if (status_.ok() && !text.empty()) status_ = statement_.BindInPlace(parameter, text);
     return *this;
   }
   const absl::Status& status() const { return status_; }

@@ -16,6 +16,8 @@
 
 namespace fulcrum::storage {
 
+inline constexpr char kEventTable[] = "event";
+
 class EventLog {
  public:
   /// The database must outlive the log and have the event table.

@@ -117,7 +117,7 @@ absl::StatusOr<FsckReport> CheckCampaign(const std::string& path) {
 absl::Status RebuildCampaign(const std::string& path) {
   const CampaignFolder folder(path);
   FULCRUM_RETURN_IF_ERROR(folder.Check());
-  FULCRUM_ASSIGN_OR_RETURN(const CampaignLock lock, CampaignLock::Take(folder));
+  FULCRUM_ASSIGN_OR_RETURN(const FileLock lock, LockCampaign(folder));
   FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Open(folder.database()));
   FULCRUM_RETURN_IF_ERROR(Migrate(database));
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));

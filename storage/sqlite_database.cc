@@ -9,6 +9,27 @@
 #include "storage/sqlite_status.h"
 
 namespace fulcrum::storage {
+namespace {
+
+/// SQLite's authorizer, asked while a statement is compiled: `first` is the table it touches.
+int RefuseChangesTo(void* table, int action, const char* first, const char* second, const char*, const char*) {
+  const auto names_table = [&](const char* name) {
+    return name != nullptr && sqlite3_stricmp(name, static_cast<const char*>(table)) == 0;
+  };
+  switch (action) {
+    case SQLITE_UPDATE:
+    case SQLITE_DELETE:
+    case SQLITE_DROP_TABLE:
+      return names_table(first) ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_DROP_TRIGGER:
+    case SQLITE_ALTER_TABLE:
+      return names_table(second) ? SQLITE_DENY : SQLITE_OK;
+    default:
+      return SQLITE_OK;
+  }
+}
+
+}  // namespace
 
 void SqliteDatabase::Close::operator()(sqlite3* database) const {
   // _v2: a statement that outlives the connection by mistake keeps it open instead of leaking it.
@@ -84,6 +105,11 @@ absl::StatusOr<std::string> SqliteDatabase::QueryText(const std::string& sql) {
   FULCRUM_ASSIGN_OR_RETURN(const bool has_row, statement.Step());
   if (!has_row) return absl::NotFoundError(absl::StrCat("no row came from: ", sql));
   return std::string(statement.ColumnText(0));
+}
+
+void SqliteDatabase::AllowOnlyAppendingTo(const char* table) {
+  sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_set_authorizer(database_.get(), RefuseChangesTo, const_cast<char*>(table));
 }
 
 absl::Status SqliteDatabase::CopyTo(SqliteDatabase& destination) {

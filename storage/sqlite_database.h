@@ -43,6 +43,11 @@ class SqliteDatabase {
   /// The first column of the only row of `sql`, as text; NOT_FOUND where there is no row.
   absl::StatusOr<std::string> QueryText(const std::string& sql);
 
+  /// For the one writer of an append-only table: from now on this connection is refused any statement that would change
+  /// or remove its rows, or the table itself. In return no triggers run here: those that hold everybody else to the
+  /// same cost more than the insert. `table` must outlive the connection. Call it before preparing statements.
+  void AllowOnlyAppendingTo(const char* table);
+
   /// Replaces what `destination` holds by a snapshot of this database, while others go on reading and writing it.
   absl::Status CopyTo(SqliteDatabase& destination);
 

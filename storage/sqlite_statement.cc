@@ -41,6 +41,12 @@ absl::Status SqliteStatement::Bind(int parameter, std::span<const std::byte> byt
   return BindResult(sqlite3_bind_blob64(statement_.get(), parameter, data, bytes.size(), SQLITE_TRANSIENT), parameter);
 }
 
+absl::Status SqliteStatement::BindInPlace(int parameter, std::string_view text) {
+  const char* data = text.data() == nullptr ? "" : text.data();
+  return BindResult(sqlite3_bind_text64(statement_.get(), parameter, data, text.size(), SQLITE_STATIC, SQLITE_UTF8),
+                    parameter);
+}
+
 absl::Status SqliteStatement::BindNull(int parameter) {
   return BindResult(sqlite3_bind_null(statement_.get(), parameter), parameter);
 }

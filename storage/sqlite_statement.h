@@ -22,13 +22,15 @@ class SqliteStatement {
   /// Takes over a statement prepared elsewhere; use SqliteDatabase::Prepare.
   explicit SqliteStatement(sqlite3_stmt* statement);
 
-  /// Parameters count from 1, as in SQL (?1, ?2, ...). Text and bytes are copied. A parameter that was
+  /// Parameters count from 1, as in SQL (?1, ?2, ...). Bind copies text and bytes. A parameter that was
   /// never bound, or unbound by ClearBindings, is NULL.
   absl::Status Bind(int parameter, std::int64_t value);
   absl::Status Bind(int parameter, double value);
   absl::Status Bind(int parameter, std::string_view text);
   absl::Status Bind(int parameter, std::span<const std::byte> bytes);
   absl::Status BindNull(int parameter);
+  /// Without a copy: the text must stay where it is until the statement has run.
+  absl::Status BindInPlace(int parameter, std::string_view text);
   void ClearBindings();
 
   /// Advances to the next row: true when there is one, false at the end. After the end or an error, Reset

@@ -1,29 +1,49 @@
 #include "storage/vote_rules.h"
 
 #include <algorithm>
-#include <map>
+
+#include "absl/container/inlined_vector.h"
 
 namespace fulcrum::storage {
 
-VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings) {
-  std::map<std::string, std::int64_t> count_of_value;
-  std::int64_t total = 0;
+namespace {
+
+struct Tally {
+  const std::string* value;
+  std::int64_t count;
+};
+// An item has a handful of votes: looking through them costs less than any map.
+using Tallies = absl::InlinedVector<Tally, 4>;
+
+Tallies CountVotes(std::span<const Vote> votes) {
+  Tallies tallies;
   for (const Vote& vote : votes) {
     if (vote.withdrawn) continue;
-    ++count_of_value[vote.value];
-    ++total;
+    const auto same = [&](const Tally& tally) { return *tally.value == vote.value; };
+    const auto found = std::find_if(tallies.begin(), tallies.end(), same);
+    if (found == tallies.end()) {
+      tallies.push_back({&vote.value, 1});
+    } else {
+      ++found->count;
+    }
+  }
+  return tallies;
+}
+
+}  // namespace
+
+VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings) {
+  Tally leader = {nullptr, 0};
+  std::int64_t second = 0;
+  std::int64_t total = 0;
+  for (const Tally& tally : CountVotes(votes)) {
+    total += tally.count;
+    second = std::max(second, std::min(leader.count, tally.count));
+    if (tally.count > leader.count) leader = tally;
   }
   if (total < settings.overlap) return {.votes_wanted = settings.overlap - total};
-  std::int64_t first = 0;
-  std::int64_t second = 0;
-  std::string leader;
-  for (const auto& [value, count] : count_of_value) {
-    second = std::max(second, std::min(first, count));
-    if (count <= first) continue;
-    first = count;
-    leader = value;
-  }
-  if (first - second >= settings.margin) return {.outcome = VoteOutcome::kDecided, .value = leader};
+  const bool decided = leader.value != nullptr && leader.count - second >= settings.margin;
+  if (decided) return {.outcome = VoteOutcome::kDecided, .value = *leader.value};
   if (total >= settings.most_votes) return {.outcome = VoteOutcome::kDisputed};
   return {.votes_wanted = 1};
 }

@@ -49,7 +49,7 @@ CampaignSurroundings CampaignBook::SurroundingsOf(const std::string& name) const
 absl::StatusOr<std::unique_ptr<CampaignBook>> CampaignBook::Open(CampaignBookOptions options) {
   std::unique_ptr<CampaignBook> book(new CampaignBook(std::move(options)));
   FULCRUM_RETURN_IF_ERROR(MakeFolder(book->options_.data_folder + "/campaigns"));
-  absl::StatusOr<storage::FolderLock> lock = storage::FolderLock::Take(book->options_.data_folder);
+  absl::StatusOr<FileLock> lock = FileLock::Take(book->options_.data_folder);
   if (!lock.ok()) {
     return absl::Status(
         lock.status().code(),

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign.h"
-#include "storage/pool/durable_file.h"
+#include "stages/core/file_lock.h"
 
 namespace fulcrum::pipeline {
 
@@ -61,7 +61,7 @@ class CampaignBook {
 
   const CampaignBookOptions options_;
   mutable MemoryAllowance memory_;
-  std::optional<storage::FolderLock> lock_;  // two daemons on one folder would each hold half of the campaigns
+  std::optional<FileLock> lock_;  // two daemons on one folder would each hold half of the campaigns
   mutable std::mutex mutex_;
   std::map<std::string, Entry> campaigns_;
   std::mutex creating_;  // one at a time: two of the same name must not race

@@ -24,7 +24,7 @@ constexpr char kFooter[] = R"(Problems:
 Both are after Breiman (1996), as in mlbench. The ringnorm of Delve has a = 2/sqrt(dims): --mean-factor 2.
 
 Output: CSV with the columns label,f0,f1,... A row depends on the seed and its number only, so more rows
-continue fewer. The file appears when it is whole; a name that ends in .gz is compressed.
+continue fewer. The file appears when it is whole; a name that ends in .gz or .zst is compressed.
 
 Example:
   fulcrum generate ringnorm --rows 7400 --seed 1 --out ringnorm.csv.gz)";

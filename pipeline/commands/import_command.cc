@@ -1,5 +1,7 @@
 // `fulcrum import`: files of any format into a pool folder that opens at once.
 
+#include <malloc.h>
+
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -19,10 +21,11 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr char kFooter[] =
-    R"(Sources: files, folders, globs in quotes ('data/*.parquet'), hive-partitioned folders (year=2025/...), by
-path or URI; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also
-with .gz or .zst. Several are read as one table. Features are numbers in columns of their own, a column of
-lists of one length, or a sparse pair of lists named 'indices' and 'values'.
+    R"(Sources: files, folders, globs in quotes ('data/*.parquet'), hive-partitioned folders (lang=en/..., whose names
+are columns: an id, label, cost or payload like others, and features where --features names them), by path or
+URI; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also with .gz or
+.zst. Several are read as one table. Features are numbers in columns of their own, a column of lists of one
+length, or a sparse pair of lists named 'indices' and 'values'.
 
 The folder holds Arrow IPC files, to be mapped into memory; their statistics; and 'rejected.parquet': rows with a
 missing, infinite or NaN feature, a list of the wrong length, no id, or an id that another row has, each
@@ -77,8 +80,16 @@ void PrintResult(const ImportResult& result, const std::string& folder) {
   }
 }
 
+// Unpacking takes and frees memory for every page of a file; handing it back to the system in between costs a page
+// fault for each 4 KiB of it. This process does nothing but the import and ends.
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 absl::Status Import(ImportCommandOptions options) {
   FULCRUM_RETURN_IF_ERROR(Complete(options));
+  KeepFreedMemory();
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
                                     static_cast<std::size_t>(options.threads));
   Progress progress("fulcrum import", ChooseProgressStyle(options.quiet, /*verbose=*/false));

@@ -22,7 +22,7 @@ constexpr char kFooter[] =
   LABELS       id,label: what people have said so far, at least one row for each of two classes
   PREDICTIONS  id,label: the class of every unlabeled row, from a model of your own
 
-Output files (CSV, .csv.gz by name, or .parquet, .arrow, .arrows; they appear when all of them are whole, or
+Output files (CSV, also .csv.gz or .csv.zst, or .parquet, .arrow, .arrows; they appear when all are whole, or
 not at all):
   --out        rank,id,class,leverage,gain: the rows to label, best first. 'class' is the predicted one,
                'gain' is what the strategy ranked by.

@@ -87,15 +87,22 @@ absl::Status AtomicFile::Sync() {
   if (descriptor_ < 0) return absl::OkStatus();
   // Pipes and devices have nothing to make durable.
   if (fsync(descriptor_) != 0 && errno != EINVAL) return Error("cannot make durable");
+  return Close();
+}
+
+absl::Status AtomicFile::Close() {
+  if (descriptor_ < 0) return absl::OkStatus();
   if (close(std::exchange(descriptor_, -1)) != 0) return Error("cannot close");
   return absl::OkStatus();
 }
 
-absl::Status AtomicFile::Commit() {
-  FULCRUM_RETURN_IF_ERROR(Sync());
+absl::Status AtomicFile::Commit(Durability durability) {
+  const bool against_power_loss = durability == Durability::kAgainstPowerLoss;
+  FULCRUM_RETURN_IF_ERROR(against_power_loss ? Sync() : Close());
   if (temporary_path_.empty()) return absl::OkStatus();
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return Error("cannot rename to its final name");
   temporary_path_.clear();
+  if (!against_power_loss) return absl::OkStatus();
   return SyncFolder(std::filesystem::path(path_).parent_path().string());
 }
 
@@ -106,6 +113,22 @@ absl::Status AtomicFile::Error(std::string_view doing) const {
     return absl::ResourceExhaustedError(absl::StrCat(message, "; make room and run again"));
   }
   return absl::UnavailableError(message);
+}
+
+absl::Status ReplaceFile(const std::string& path, std::string_view content, Durability durability) {
+  FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  FULCRUM_RETURN_IF_ERROR(file.Write(content));
+  return file.Commit(durability);
+}
+
+absl::Status SyncFile(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return CannotWrite(path);
+  const bool synced = fsync(descriptor) == 0;
+  const int error = errno;
+  close(descriptor);
+  if (synced) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot make '", path, "' durable: ", std::strerror(error)));
 }
 
 absl::Status SyncFolder(const std::string& folder) {

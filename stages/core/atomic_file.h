@@ -1,7 +1,8 @@
 // Files that appear whole or not at all.
 //
 // What is written goes to a file of another name in the same folder; Commit makes it durable, renames it and makes the
-// new name durable too: once it has returned, a power loss takes neither the file nor its name.
+// new name durable too: once it has returned, a power loss takes neither the file nor its name, unless less was asked
+// for.
 // Without Commit, whatever was there before stays untouched and nothing is left behind. A path that is no
 // regular file (a pipe, /dev/null) is written to directly: it must not be replaced. Not thread-safe.
 #pragma once
@@ -13,6 +14,10 @@
 #include "absl/status/statusor.h"
 
 namespace fulcrum {
+
+/// What an OK waits for. A process that is killed loses nothing that it has written; a machine that loses its power
+/// loses what has not reached the disk.
+enum class Durability { kAgainstKill, kAgainstPowerLoss };
 
 class AtomicFile {
  public:
@@ -26,17 +31,25 @@ class AtomicFile {
   absl::Status Write(std::string_view bytes);
   /// Makes what was written durable under its temporary name: what can fail, fails here.
   absl::Status Sync();
-  /// Syncs where that was not done, renames, and syncs the folder.
-  absl::Status Commit();
+  /// Syncs where that was not done, renames, and syncs the folder; against a kill, renaming is enough.
+  absl::Status Commit(Durability durability = Durability::kAgainstPowerLoss);
 
  private:
   AtomicFile(std::string path, std::string temporary_path, int descriptor);
+  absl::Status Close();
   absl::Status Error(std::string_view doing) const;
 
   std::string path_;
   std::string temporary_path_;  // empty where there is none
   int descriptor_ = -1;         // -1 once closed
 };
+
+/// Writes a whole file: the old one or the new one, never less.
+absl::Status ReplaceFile(const std::string& path, std::string_view content,
+                         Durability durability = Durability::kAgainstPowerLoss);
+
+/// Makes what was written to a file durable, whoever wrote it.
+absl::Status SyncFile(const std::string& path);
 
 /// Makes the names in a folder durable: after a rename, or after files were made in it.
 absl::Status SyncFolder(const std::string& folder);

@@ -12,6 +12,7 @@
 #include "arrow/type.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/feature_block.h"
+#include "stages/ingest/joined_source.h"
 #include "stages/ingest/list_column.h"
 
 namespace fulcrum::ingest {
@@ -100,9 +101,9 @@ int IndexOr(const arrow::Schema& schema, const std::string& given, const char* u
   return given.empty() ? (usual == nullptr ? -1 : schema.GetFieldIndex(usual)) : schema.GetFieldIndex(given);
 }
 
-bool IsChosen(const ColumnOptions& options, const std::string& name) {
-  return options.features.empty() ||
-         std::find(options.features.begin(), options.features.end(), name) != options.features.end();
+bool IsChosen(const ColumnOptions& options, const arrow::Field& field) {
+  if (options.features.empty()) return !IsPartitionField(field);
+  return std::find(options.features.begin(), options.features.end(), field.name()) != options.features.end();
 }
 
 }  // namespace
@@ -164,7 +165,7 @@ absl::StatusOr<ColumnRoles> AssignRoles(const arrow::Schema& schema, const Colum
   for (int column = 0; column < schema.num_fields(); ++column) {
     const bool taken = column == roles.id || column == roles.label || column == roles.cost || column == roles.payload;
     const std::string& name = schema.field(column)->name();
-    if (taken || !IsChosen(options, name)) continue;
+    if (taken || !IsChosen(options, *schema.field(column))) continue;
     if (options.features.empty()) FULCRUM_RETURN_IF_ERROR(CheckNotMisspelled(name, path));
     FULCRUM_ASSIGN_OR_RETURN(roles.parts.emplace_back(), PartOf(*schema.field(column), column, path));
   }

@@ -15,7 +15,7 @@
 namespace fulcrum::ingest {
 
 /// What the user says about the columns. Without a word, a column `id` is the id, `label` the label, a pair of lists
-/// `indices` and `values` is sparse, and everything else is a feature.
+/// `indices` and `values` is sparse, and everything else is a feature, except what the names of folders say.
 struct ColumnOptions {
   std::string id = {};
   std::string label = {};

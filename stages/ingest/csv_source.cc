@@ -26,6 +26,18 @@ std::int32_t BlockBytes(std::size_t columns) {
   return static_cast<std::int32_t>(std::clamp(columns * kBytesPerCell * kRows, kSmallest, kLargest));
 }
 
+// What Arrow's parser and the columns it makes may take for a block of very short cells.
+constexpr std::int64_t kMemoryPerBlockByte = 16;
+
+/// Arrow's CSV parser ends the process where its memory pool refuses. What it takes depends on the block alone, so that
+/// is held against the limit beforehand, and the pool it gets has none.
+absl::Status CheckBlockFits(std::int64_t block_bytes, std::int64_t max_memory_bytes, const std::string& path) {
+  const std::int64_t needed = block_bytes * kMemoryPerBlockByte;
+  if (needed <= max_memory_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("reading '", path, "' may take ", needed >> 20,
+                                                   " MiB, and the limit is ", max_memory_bytes >> 10, " KiB"));
+}
+
 struct RaggedRecord {
   std::uint64_t record = 0;  // counted from 0, the header included
   std::int32_t values = 0;
@@ -95,9 +107,9 @@ absl::Status CsvSource::Open(const TableRequest& request) {
   auto parse = arrow::csv::ParseOptions::Defaults();
   parse.invalid_row_handler = [this](const arrow::csv::InvalidRow& row) { return OnRaggedRecord(row); };
   FULCRUM_RETURN_IF_ERROR(CheckColumnCount(static_cast<std::int64_t>(raw_names_.size()), request.limits, path_));
+  FULCRUM_RETURN_IF_ERROR(CheckBlockFits(read.block_size, request.limits.max_memory_bytes, path_));
   FULCRUM_ASSIGN_OR_RETURN(auto stream, OpenInput(path_, request.limits.max_memory_bytes));
-  auto reader = arrow::csv::StreamingReader::Make(arrow::io::IOContext(CappedPool(request.limits.max_memory_bytes)),
-                                                  std::move(stream), read, parse, convert);
+  auto reader = arrow::csv::StreamingReader::Make(arrow::io::IOContext(), std::move(stream), read, parse, convert);
   if (!reader.ok()) {
     // Arrow takes a header without a line end for no header; to us it is a table without rows.
     const std::uint64_t first_data_record[] = {1};

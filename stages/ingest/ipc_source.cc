@@ -15,7 +15,7 @@
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/input_stream.h"
 #include "stages/ingest/no_exceptions.h"
-#include "stages/ingest/schema_checks.h"
+#include "stages/ingest/typed_source.h"
 
 namespace fulcrum::ingest {
 namespace {
@@ -77,24 +77,13 @@ arrow::Result<std::unique_ptr<IpcBatches>> OpenBatches(std::shared_ptr<arrow::io
   return std::make_unique<StreamBatches>(std::move(reader));
 }
 
-class IpcSource final : public TableSource {
+class IpcSource final : public TypedSource {
  public:
-  IpcSource(std::string path, const InputLimits& limits) : path_(std::move(path)), limits_(limits) {
-    doing_ = absl::StrCat("cannot read '", path_, "' as Arrow IPC");
-  }
-
-  absl::Status Open(const TableRequest& request) {
-    return WithoutExceptions(doing_, [&] { return OpenOrThrow(request); });
-  }
-
-  const std::string& path() const override { return path_; }
-  const std::vector<std::string>& all_column_names() const override { return all_names_; }
-  const std::vector<std::string>& column_names() const override { return names_; }
-  std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
+  IpcSource(std::string path, const InputLimits& limits) : TypedSource(std::move(path), limits, "Arrow IPC") {}
 
   absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() override {
-    while (pending_ == nullptr && !names_.empty()) {
-      const std::string doing = absl::StrCat(doing_, ", batch ", batches_read_);
+    while (pending_ == nullptr && !column_names().empty()) {
+      const std::string doing = absl::StrCat(this->doing(), ", batch ", batches_read_);
       FULCRUM_RETURN_IF_ERROR(WithoutExceptions(doing, [&] { return ReadOrThrow(doing, pending_); }));
       if (pending_ == nullptr) break;
       ++batches_read_;
@@ -115,7 +104,7 @@ class IpcSource final : public TableSource {
     if (pending_ == nullptr) return nullptr;
     if (piece_rows_ == 0) {
       const std::int64_t a_row = arrow::util::TotalBufferSize(*pending_) / pending_->num_rows() + 1;
-      piece_rows_ = std::max(limits_.batch_bytes / a_row, kFewestRowsPerPiece);
+      piece_rows_ = std::max(limits().batch_bytes / a_row, kFewestRowsPerPiece);
     }
     const std::shared_ptr<arrow::RecordBatch> piece = pending_->Slice(0, piece_rows_);
     const bool whole = piece->num_rows() == pending_->num_rows();
@@ -128,51 +117,40 @@ class IpcSource final : public TableSource {
     FULCRUM_ASSIGN_OR_RETURN(batch, FromArrow(batches_->Next(), doing));
     if (batch == nullptr) return absl::OkStatus();
     FULCRUM_RETURN_IF_ERROR(FromArrow(batch->ValidateFull(), doing));
-    if (batch->schema()->Equals(*schema_, /*check_metadata=*/false)) return absl::OkStatus();
+    if (batch->schema()->Equals(*schema(), /*check_metadata=*/false)) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(doing, ": its columns are not those that the file announced"));
   }
 
-  absl::Status OpenOrThrow(const TableRequest& request) {
+  absl::Status OpenOrThrow(const TableRequest& request) override {
     arrow::ipc::IpcReadOptions options;
-    options.memory_pool = CappedPool(limits_.max_memory_bytes);
+    options.memory_pool = CappedPool(limits().max_memory_bytes);
     options.use_threads = false;
     // Reading through pointers that are not aligned is undefined; a hostile file may put its buffers anywhere.
     options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
     FULCRUM_RETURN_IF_ERROR(Reopen(options));
     const std::shared_ptr<arrow::Schema> whole = batches_->schema();
-    FULCRUM_RETURN_IF_ERROR(CheckColumnCount(whole->num_fields(), limits_, path_));
-    FULCRUM_RETURN_IF_ERROR(CheckNamesDiffer(*whole, path_));
-    all_names_ = whole->field_names();
-    options.included_fields = ChooseFields(*whole, request.columns);
-    arrow::FieldVector fields;
-    for (int index : options.included_fields) fields.push_back(whole->field(index));
-    schema_ = arrow::schema(std::move(fields));
-    names_ = schema_->field_names();
+    FULCRUM_RETURN_IF_ERROR(CheckColumnCount(whole->num_fields(), limits(), path()));
+    FULCRUM_ASSIGN_OR_RETURN(options.included_fields, ChooseColumns(*whole, request));
     // No fields would mean all of them to Arrow; Next asks for none.
-    return names_.size() == all_names_.size() || names_.empty() ? absl::OkStatus() : Reopen(options);
+    const bool all_or_none = column_names().size() == all_column_names().size() || column_names().empty();
+    return all_or_none ? absl::OkStatus() : Reopen(options);
   }
 
   absl::Status Reopen(const arrow::ipc::IpcReadOptions& options) {
     std::shared_ptr<arrow::io::RandomAccessFile> file;
     std::shared_ptr<arrow::io::InputStream> stream;
-    if (WithoutCompressionEnding(path_) == path_) {
-      FULCRUM_ASSIGN_OR_RETURN(file, OpenRandomAccess(path_, limits_.max_memory_bytes));
-      FULCRUM_ASSIGN_OR_RETURN(const bool is_file, FromArrow(BeginsLikeAFile(*file), doing_));
+    if (WithoutCompressionEnding(path()) == path()) {
+      FULCRUM_ASSIGN_OR_RETURN(file, OpenRandomAccess(path(), limits().max_memory_bytes));
+      FULCRUM_ASSIGN_OR_RETURN(const bool is_file, FromArrow(BeginsLikeAFile(*file), doing()));
       if (!is_file) file = nullptr;
     }
     if (file == nullptr) {
-      FULCRUM_ASSIGN_OR_RETURN(stream, OpenInput(path_, limits_.max_memory_bytes));
+      FULCRUM_ASSIGN_OR_RETURN(stream, OpenInput(path(), limits().max_memory_bytes));
     }
-    FULCRUM_ASSIGN_OR_RETURN(batches_, FromArrow(OpenBatches(std::move(file), std::move(stream), options), doing_));
+    FULCRUM_ASSIGN_OR_RETURN(batches_, FromArrow(OpenBatches(std::move(file), std::move(stream), options), doing()));
     return absl::OkStatus();
   }
 
-  std::string path_;
-  InputLimits limits_;
-  std::string doing_;
-  std::vector<std::string> all_names_;
-  std::vector<std::string> names_;
-  std::shared_ptr<arrow::Schema> schema_ = arrow::schema(arrow::FieldVector{});
   std::unique_ptr<IpcBatches> batches_;
   int batches_read_ = 0;
   std::shared_ptr<arrow::RecordBatch> pending_;  // what of the last batch has not been given out yet

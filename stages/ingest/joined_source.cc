@@ -9,6 +9,7 @@
 #include "arrow/record_batch.h"
 #include "arrow/scalar.h"
 #include "arrow/type.h"
+#include "arrow/util/key_value_metadata.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/input_stream.h"
@@ -16,6 +17,12 @@
 
 namespace fulcrum::ingest {
 namespace {
+
+constexpr char kPartitionMark[] = "fulcrum.partition";
+
+std::shared_ptr<arrow::Field> PartitionField(const std::string& name) {
+  return arrow::field(name, arrow::binary(), /*nullable=*/true, arrow::key_value_metadata({kPartitionMark}, {"yes"}));
+}
 
 class JoinedSource final : public TableSource {
  public:
@@ -37,7 +44,7 @@ class JoinedSource final : public TableSource {
                           std::find(request_.columns.begin(), request_.columns.end(), name) != request_.columns.end();
       if (!wanted) continue;
       partitions_.push_back(i);
-      fields.push_back(arrow::field(name, arrow::binary()));
+      fields.push_back(PartitionField(name));
     }
     schema_ = arrow::schema(std::move(fields));
     names_ = schema_->field_names();
@@ -137,6 +144,10 @@ class JoinedSource final : public TableSource {
 };
 
 }  // namespace
+
+bool IsPartitionField(const arrow::Field& field) {
+  return field.metadata() != nullptr && field.metadata()->Contains(kPartitionMark);
+}
 
 absl::StatusOr<std::unique_ptr<TableSource>> OpenJoined(std::string title, std::vector<SourceFile> files,
                                                         const TableRequest& request) {

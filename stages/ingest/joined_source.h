@@ -9,10 +9,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "arrow/type_fwd.h"
 #include "stages/ingest/source_list.h"
 #include "stages/ingest/table_source.h"
 
 namespace fulcrum::ingest {
+
+/// Whether a folder's name gave this column: it says where rows were kept, so it is no feature unless it is named.
+bool IsPartitionField(const arrow::Field& field);
 
 /// `title` is what messages call the whole.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenJoined(std::string title, std::vector<SourceFile> files,

@@ -19,7 +19,7 @@
 #include "stages/ingest/input_stream.h"
 #include "stages/ingest/no_exceptions.h"
 #include "stages/ingest/parquet_layout.h"
-#include "stages/ingest/schema_checks.h"
+#include "stages/ingest/typed_source.h"
 
 namespace fulcrum::ingest {
 namespace {
@@ -30,25 +30,14 @@ constexpr std::size_t kMostColumnGroups = 16;
 // to where it is unpacked from. A whole column chunk is never in memory.
 constexpr std::int64_t kReadBufferBytes = 16 << 10;
 
-class ParquetSource final : public TableSource {
+class ParquetSource final : public TypedSource {
  public:
-  ParquetSource(std::string path, const InputLimits& limits) : path_(std::move(path)), limits_(limits) {
-    doing_ = absl::StrCat("cannot read '", path_, "' as Parquet");
-  }
-
-  absl::Status Open(const TableRequest& request) {
-    return WithoutExceptions(doing_, [&] { return OpenOrThrow(request); });
-  }
-
-  const std::string& path() const override { return path_; }
-  const std::vector<std::string>& all_column_names() const override { return all_names_; }
-  const std::vector<std::string>& column_names() const override { return names_; }
-  std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
+  ParquetSource(std::string path, const InputLimits& limits) : TypedSource(std::move(path), limits, "Parquet") {}
 
   absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() override {
     std::shared_ptr<arrow::RecordBatch> batch;
     if (merger_ == nullptr) return batch;
-    const std::string doing = absl::StrCat(doing_, ", ", layout_.DescribeRowGroupOf(rows_read_));
+    const std::string doing = absl::StrCat(this->doing(), ", ", layout_.DescribeRowGroupOf(rows_read_));
     FULCRUM_RETURN_IF_ERROR(WithoutExceptions(doing, [&] { return ReadOrThrow(doing, batch); }));
     return batch;
   }
@@ -70,38 +59,33 @@ class ParquetSource final : public TableSource {
       return absl::OkStatus();
     }
     if (rows_read_ == layout_.rows()) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat(doing_, ": it has ", rows_read_, " rows but claims ", layout_.rows()));
+    return absl::DataLossError(
+        absl::StrCat(this->doing(), ": it has ", rows_read_, " rows but claims ", layout_.rows()));
   }
 
-  absl::Status OpenOrThrow(const TableRequest& request) {
-    FULCRUM_ASSIGN_OR_RETURN(auto file, OpenRandomAccess(path_, limits_.max_memory_bytes));
-    arrow::MemoryPool* const memory = CappedPool(limits_.max_memory_bytes);
+  absl::Status OpenOrThrow(const TableRequest& request) override {
+    FULCRUM_ASSIGN_OR_RETURN(auto file, OpenRandomAccess(path(), limits().max_memory_bytes));
+    arrow::MemoryPool* const memory = CappedPool(limits().max_memory_bytes);
     parquet::ReaderProperties reading(memory);
     reading.set_page_checksum_verification(true);
     reading.enable_buffered_stream();
     reading.set_buffer_size(kReadBufferBytes);
     parquet::arrow::FileReaderBuilder builder;
-    FULCRUM_RETURN_IF_ERROR(FromArrow(builder.Open(std::move(file), reading), doing_));
+    FULCRUM_RETURN_IF_ERROR(FromArrow(builder.Open(std::move(file), reading), doing()));
     const parquet::FileMetaData& metadata = *builder.raw_reader()->metadata();
-    FULCRUM_RETURN_IF_ERROR(CheckColumnCount(metadata.num_columns(), limits_, path_));
-    FULCRUM_ASSIGN_OR_RETURN(layout_, ParquetLayout::Read(metadata, limits_, path_));
+    FULCRUM_RETURN_IF_ERROR(CheckColumnCount(metadata.num_columns(), limits(), path()));
+    FULCRUM_ASSIGN_OR_RETURN(layout_, ParquetLayout::Read(metadata, limits(), path()));
     parquet::ArrowReaderProperties converting(/*use_threads=*/false);
     converting.set_pre_buffer(false);
     converting.set_batch_size(layout_.RowsPerBatch());
-    FULCRUM_ASSIGN_OR_RETURN(reader_, FromArrow(builder.memory_pool(memory)->properties(converting)->Build(), doing_));
+    FULCRUM_ASSIGN_OR_RETURN(reader_, FromArrow(builder.memory_pool(memory)->properties(converting)->Build(), doing()));
     std::shared_ptr<arrow::Schema> whole;
-    FULCRUM_RETURN_IF_ERROR(FromArrow(reader_->GetSchema(&whole), doing_));
-    FULCRUM_RETURN_IF_ERROR(CheckNamesDiffer(*whole, path_));
-    all_names_ = whole->field_names();
-    return ChooseColumns(request, *whole);
+    FULCRUM_RETURN_IF_ERROR(FromArrow(reader_->GetSchema(&whole), doing()));
+    FULCRUM_ASSIGN_OR_RETURN(const std::vector<int> chosen, ChooseColumns(*whole, request));
+    return OpenReaders(chosen);
   }
 
-  absl::Status ChooseColumns(const TableRequest& request, const arrow::Schema& whole) {
-    const std::vector<int> chosen = ChooseFields(whole, request.columns);
-    arrow::FieldVector fields;
-    for (int index : chosen) fields.push_back(whole.field(index));
-    schema_ = arrow::schema(std::move(fields));
-    names_ = schema_->field_names();
+  absl::Status OpenReaders(const std::vector<int>& chosen) {
     if (chosen.empty()) return absl::OkStatus();
     std::vector<int> row_groups(static_cast<std::size_t>(reader_->num_row_groups()));
     std::iota(row_groups.begin(), row_groups.end(), 0);
@@ -112,19 +96,13 @@ class ParquetSource final : public TableSource {
       const std::vector<int> leaves = LeavesOf(
           reader_->manifest(), {chosen.begin() + static_cast<long>(begin), chosen.begin() + static_cast<long>(end)});
       FULCRUM_ASSIGN_OR_RETURN(readers.emplace_back(),
-                               FromArrow(reader_->GetRecordBatchReader(row_groups, leaves), doing_));
+                               FromArrow(reader_->GetRecordBatchReader(row_groups, leaves), doing()));
     }
-    merger_ = std::make_unique<BatchMerger>(std::move(readers), schema_);
+    merger_ = std::make_unique<BatchMerger>(std::move(readers), schema());
     return absl::OkStatus();
   }
 
-  std::string path_;
-  InputLimits limits_;
-  std::string doing_;
   ParquetLayout layout_;
-  std::vector<std::string> all_names_;
-  std::vector<std::string> names_;
-  std::shared_ptr<arrow::Schema> schema_ = arrow::schema(arrow::FieldVector{});
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::unique_ptr<BatchMerger> merger_;  // reads through reader_
   std::int64_t rows_read_ = 0;

@@ -3,6 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "arrow/array.h"
+#include "arrow/scalar.h"
 #include "arrow/type.h"
 #include "arrow/util/utf8.h"
 #include "stages/core/status_macros.h"
@@ -33,6 +34,14 @@ void AppendBooleans(const arrow::Array& array, std::vector<std::string>& text) {
   const auto& column = static_cast<const arrow::BooleanArray&>(array);
   for (std::int64_t row = 0; row < column.length(); ++row) {
     text.emplace_back(column.IsNull(row) ? "" : column.Value(row) ? "true" : "false");
+  }
+}
+
+/// Times and decimals, as Arrow prints them.
+void AppendPrinted(const arrow::Array& column, std::vector<std::string>& text) {
+  for (std::int64_t row = 0; row < column.length(); ++row) {
+    const auto value = column.GetScalar(row);
+    text.push_back(value.ok() && (*value)->is_valid ? (*value)->ToString() : std::string());
   }
 }
 
@@ -82,12 +91,25 @@ Append FindAppend(arrow::Type::type type) {
       return AppendIntegers<arrow::UInt64Array>;
     case arrow::Type::BOOL:
       return AppendBooleans;
+    case arrow::Type::DATE32:
+    case arrow::Type::DATE64:
+    case arrow::Type::TIME32:
+    case arrow::Type::TIME64:
+    case arrow::Type::TIMESTAMP:
+    case arrow::Type::DECIMAL128:
+    case arrow::Type::DECIMAL256:
+      return AppendPrinted;
     default:
       return nullptr;
   }
 }
 
 }  // namespace
+
+bool CanBeText(const arrow::DataType& type) {
+  if (type.id() != arrow::Type::DICTIONARY) return FindAppend(type.id()) != nullptr;
+  return CanBeText(*static_cast<const arrow::DictionaryType&>(type).value_type());
+}
 
 absl::Status AppendTextColumn(const arrow::Array& column, std::vector<std::string>& text) {
   if (column.type_id() == arrow::Type::DICTIONARY) return AppendDictionary(column, text);
@@ -96,7 +118,7 @@ absl::Status AppendTextColumn(const arrow::Array& column, std::vector<std::strin
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("has the type ", column.type()->ToString(), "; it must be text or integers"));
+      absl::StrCat("has the type ", column.type()->ToString(), "; it must be text, integers or times"));
 }
 
 absl::Status AppendPayloadColumn(const arrow::Array& column, std::vector<std::string>& payloads) {

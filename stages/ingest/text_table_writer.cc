@@ -69,7 +69,7 @@ void AppendCell(const arrow::Array& array, std::int64_t row, std::string& text) 
 struct CsvColumn {
   int column = 0;
   std::size_t width = 0;  // of a list; 0 for a plain one
-  bool as_text = false;   // truth values and dictionaries
+  bool as_text = false;   // truth values, times, dictionaries
 };
 
 class CsvTableWriter final : public TableWriter {
@@ -195,8 +195,7 @@ absl::StatusOr<std::unique_ptr<TableWriter>> MakeCsvWriter(const arrow::Schema& 
   for (int i = 0; i < schema.num_fields(); ++i) {
     const arrow::Field& field = *schema.field(i);
     CsvColumn column{i, FixedListLength(*field.type()), false};
-    const arrow::Type::type type = field.type()->id();
-    column.as_text = type == arrow::Type::BOOL || type == arrow::Type::DICTIONARY;
+    column.as_text = CanBeText(*field.type()) && !IsFeatureType(*field.type());
     const bool writable = column.as_text || IsFeatureType(*field.type()) ||
                           (column.width > 0 && IsNumberType(*ListElementType(*field.type())));
     if (!writable) {

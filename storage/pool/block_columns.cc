@@ -15,8 +15,8 @@
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/feature_block.h"
 #include "stages/ingest/text_column.h"
+#include "storage/pool/batch_checksum.h"
 #include "storage/pool/block_features.h"
-#include "storage/pool/checksum.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "arrow/array.h"
 #include "arrow/record_batch.h"
-#include "storage/pool/checksum.h"
+#include "storage/pool/batch_checksum.h"
 
 namespace fulcrum::storage {
 

@@ -13,8 +13,8 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/text_column.h"
+#include "storage/pool/batch_checksum.h"
 #include "storage/pool/block_features.h"
-#include "storage/pool/checksum.h"
 #include "storage/pool/part_writer.h"
 
 namespace fulcrum::storage {

@@ -82,7 +82,7 @@ absl::Status WriteBatchFile(const std::string& path, const arrow::RecordBatch& b
   FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(writer->WriteRecordBatch(batch), doing));
   FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(writer->Close(), doing));
   FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(stream->Close(), doing));
-  return SyncPath(path, durability);
+  return durability == Durability::kAgainstKill ? absl::OkStatus() : SyncFile(path);
 }
 
 absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> ReadBatchFile(const std::string& path) {

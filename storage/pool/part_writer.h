@@ -10,7 +10,7 @@
 #include "arrow/io/type_fwd.h"
 #include "arrow/ipc/type_fwd.h"
 #include "arrow/type_fwd.h"
-#include "storage/pool/durable_file.h"
+#include "stages/core/atomic_file.h"
 #include "storage/pool/pool_block.h"
 #include "storage/pool/pool_manifest.h"
 

@@ -13,8 +13,8 @@
 #include "arrow/type.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
+#include "storage/pool/batch_checksum.h"
 #include "storage/pool/block_columns.h"
-#include "storage/pool/checksum.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "stages/core/status_macros.h"
-#include "storage/pool/checksum.h"
+#include "storage/pool/batch_checksum.h"
 
 namespace fulcrum::storage {
 namespace {

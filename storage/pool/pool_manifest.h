@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "storage/pool/durable_file.h"
+#include "stages/core/atomic_file.h"
 
 namespace fulcrum::storage {
 

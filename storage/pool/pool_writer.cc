@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<PoolWriter>> PoolWriter::Open(const std::string& 
 }
 
 PoolWriter::~PoolWriter() {
-  if (committed_ || lock_ == nullptr) return;
+  if (committed_ || !lock_.has_value()) return;
   part_.reset();
   rejected_.reset();
   std::error_code ignored;
@@ -70,8 +70,8 @@ absl::Status PoolWriter::Begin() {
   work_folder_ = absl::StrCat(folder_, ".importing");
   fs::create_directories(work_folder_, error);
   if (error) return FolderError("make the folder", work_folder_, error);
-  FULCRUM_ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(work_folder_));
-  lock_ = std::make_unique<FolderLock>(std::move(lock));
+  FULCRUM_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(work_folder_));
+  lock_.emplace(std::move(lock));
   // Left by an import that died; the lock says that nobody works on it.
   for (const auto& entry : fs::directory_iterator(work_folder_, error)) fs::remove_all(entry.path(), error);
   manifest_.features = shape_.features;
@@ -82,8 +82,8 @@ absl::Status PoolWriter::Begin() {
 
 absl::Status PoolWriter::Continue() {
   work_folder_ = folder_;
-  FULCRUM_ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(folder_));
-  lock_ = std::make_unique<FolderLock>(std::move(lock));
+  FULCRUM_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(folder_));
+  lock_.emplace(std::move(lock));
   FULCRUM_ASSIGN_OR_RETURN(const MappedPool pool, MappedPool::Open(folder_));
   manifest_ = pool.manifest();
   RemoveLeftovers();
@@ -185,7 +185,8 @@ absl::Status PoolWriter::RejectAll() {
       counts_.rejected, " of ", counts_.read, " rows cannot be taken, which is more than --max-rejected allows:\n  ",
       absl::StrJoin(rejected_->examples(), "\n  "), counts_.rejected > 5 ? "\n  ..." : "",
       "\n  what to do: correct them", moved ? absl::StrCat(" (all of them, with reasons, are in '", kept, "')") : "",
-      ", or allow more with --max-rejected; the pool is as it was before"));
+      ", name the columns that are features with --features, or allow more with --max-rejected; the pool is as it was "
+      "before"));
 }
 
 absl::Status PoolWriter::FinishFiles() {
@@ -213,8 +214,8 @@ absl::Status PoolWriter::Publish() {
     committed_ = false;
     return FolderError("put in its place", folder_, error);
   }
-  const std::string parent = fs::absolute(folder_).parent_path().string();
-  return SyncPath(parent, durability_);
+  if (durability_ == Durability::kAgainstKill) return absl::OkStatus();
+  return SyncFolder(fs::absolute(folder_).parent_path().string());
 }
 
 void PoolWriter::RemoveLeftovers() const {
@@ -227,7 +228,8 @@ void PoolWriter::RemoveLeftovers() const {
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
     const std::string name = entry.path().filename().string();
     const bool ours = absl::StartsWith(name, "part-") || absl::StartsWith(name, "statistics-") ||
-                      absl::StartsWith(name, "rejected") || name == absl::StrCat(kPoolManifestName, ".new");
+                      absl::StartsWith(name, "rejected") ||
+                      absl::StartsWith(name, absl::StrCat(kPoolManifestName, ".tmp-"));
     if (ours && std::find(named.begin(), named.end(), name) == named.end()) fs::remove(entry.path(), ignored);
   }
 }

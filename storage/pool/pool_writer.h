@@ -11,13 +11,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stages/core/atomic_file.h"
+#include "stages/core/file_lock.h"
 #include "stages/core/status_macros.h"
-#include "storage/pool/durable_file.h"
 #include "storage/pool/feature_statistics.h"
 #include "storage/pool/known_rows.h"
 #include "storage/pool/part_writer.h"
@@ -84,7 +86,7 @@ class PoolWriter {
   PoolShape shape_;
   std::vector<std::string> feature_names_;
   Durability durability_;
-  std::unique_ptr<FolderLock> lock_;
+  std::optional<FileLock> lock_;
   PoolManifest manifest_;
   FeatureStatistics statistics_;
   KnownRows known_;

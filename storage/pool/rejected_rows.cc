@@ -85,7 +85,7 @@ absl::Status RejectedRows::Finish() {
       ingest::WithoutExceptions(doing_, [&]() -> absl::Status { return ingest::FromArrow(writer_->Close(), doing_); }));
   FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(stream_->Close(), doing_));
   writer_ = nullptr;
-  return SyncPath(path_, durability_);
+  return durability_ == Durability::kAgainstKill ? absl::OkStatus() : SyncFile(path_);
 }
 
 }  // namespace fulcrum::storage

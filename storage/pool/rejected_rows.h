@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "arrow/io/type_fwd.h"
-#include "storage/pool/durable_file.h"
+#include "stages/core/atomic_file.h"
 #include "storage/pool/pool_block.h"
 
 namespace parquet::arrow {

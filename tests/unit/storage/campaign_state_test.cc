@@ -19,7 +19,9 @@ class CampaignStateTest : public ::testing::Test {
   absl::Status Apply(Event event) {
     event.sequence = state_.last_sequence() + 1;
     event.at = FromMicros(now_);
-    return state_.Apply(event);
+    const absl::Status status = state_.Apply(event);
+    if (status.ok()) happened_.push_back(event);
+    return status;
   }
   void Must(const Event& event) {
     const absl::Status status = Apply(event);
@@ -35,14 +37,16 @@ class CampaignStateTest : public ::testing::Test {
     return state_.last_sequence();
   }
   void ExpectImpossible(const Event& event, const char* why) {
-    CampaignState before = state_;
     const absl::Status status = Apply(event);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << why;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
-    state_ = std::move(before);
+    // A state that has refused an event must not be used further.
+    state_ = CampaignState();
+    for (const Event& earlier : happened_) ASSERT_TRUE(state_.Apply(earlier).ok());
   }
 
   CampaignState state_;
+  std::vector<Event> happened_;
   std::int64_t now_ = 1000;
 };
 
@@ -60,6 +64,16 @@ TEST_F(CampaignStateTest, ALeaseEndsOnce) {
   ExpectImpossible({.kind = EventKind::kLeaseExpired, .lease = lease}, "not live");
   ExpectImpossible({.kind = EventKind::kLeaseRenewed, .lease = lease}, "not live");
   ExpectImpossible({.kind = EventKind::kTaskSkipped, .lease = lease, .reason = "unsure"}, "not live");
+}
+
+TEST_F(CampaignStateTest, ALabelIsForTheItemOfItsLease) {
+  Must({.kind = EventKind::kItemBatched, .item = "b", .round = 1, .number = 2});
+  const std::int64_t lease = Grant("ada", 1);
+  const auto label = [&](const std::string& item) {
+    return Event{.kind = EventKind::kLabelSubmitted, .annotator = "ada", .item = item, .lease = lease, .value = "cat"};
+  };
+  ExpectImpossible(label("b"), "its lease is for item 'a'");
+  Must(label("a"));
 }
 
 TEST_F(CampaignStateTest, ARequestTakesEffectOnce) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -105,16 +106,15 @@ TEST_F(CampaignStoreTest, CommitsAreToldWithTheNewFigures) {
 
 TEST_F(CampaignStoreTest, AValueThatTheDatabaseRefusesHarmsNobodyElse) {
   Create();
-  Batch({"a", "b"});
+  Batch({"first", "a", "b"});
+  LabelNext("bob", "dog");
   const auto leases = Acquire("ada", 2);
-  // A trigger stands for any rule of the schema that only one operation of a group breaks.
+  ASSERT_EQ(leases->leases.size(), 2U);
+  // An index stands for any rule of the schema that only one operation of a group breaks.
   store_.reset();
   {
     auto database = SqliteDatabase::Open(CampaignFolder(Folder()).database());
-    ASSERT_TRUE(database
-                    ->Execute("CREATE TRIGGER no_dogs BEFORE INSERT ON event WHEN NEW.value='dog' "
-                              "BEGIN SELECT RAISE(ABORT, 'no dogs'); END")
-                    .ok());
+    ASSERT_TRUE(database->Execute("CREATE UNIQUE INDEX one_dog ON event(value) WHERE value='dog'").ok());
   }
   Reopen();
   std::promise<absl::Status> dog, cat;
@@ -130,11 +130,24 @@ TEST_F(CampaignStoreTest, AValueThatTheDatabaseRefusesHarmsNobodyElse) {
   };
   submit(0, "dog", dog);
   submit(1, "cat", cat);
-  EXPECT_THAT(std::string(dog.get_future().get().message()), HasSubstr("no dogs"));
+  EXPECT_THAT(std::string(dog.get_future().get().message()), HasSubstr("UNIQUE constraint failed"));
   EXPECT_TRUE(cat.get_future().get().ok());
   EXPECT_TRUE(store_->health().ok());
   EXPECT_EQ(ItemNow("b").value, "cat");
   EXPECT_THAT(ItemNow("a").votes, IsEmpty());
+}
+
+TEST_F(CampaignStoreTest, TheStoresOwnConnectionKeepsTheTriggersForEverybodyElse) {
+  Create();
+  Batch({"a"});
+  LabelNext("ada", "cat");
+  store_.reset();
+  auto database = SqliteDatabase::Open(CampaignFolder(Folder()).database());
+  for (const char* sql : {"UPDATE event SET value='dog' WHERE value='cat'", "DELETE FROM event",
+                          "INSERT INTO event(sequence, kind, at_us) VALUES (1000, 2, 0)",
+                          "INSERT OR REPLACE INTO event(sequence, kind, at_us) VALUES (1, 2, 0)"}) {
+    EXPECT_THAT(std::string(database->Execute(sql).message()), HasSubstr("append-only")) << sql;
+  }
 }
 
 }  // namespace

@@ -138,5 +138,24 @@ TEST(SqliteDatabaseTest, FaultsInSqlAreNamedWithTheirText) {
   EXPECT_EQ(database->Prepare("  ").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(SqliteDatabaseTest, AConnectionThatOnlyAppendsIsRefusedAllElse) {
+  const testing::TemporaryDirectory directory;
+  auto database = SqliteDatabase::Open(directory.File("campaign.db"));
+  ASSERT_TRUE(database
+                  ->Execute("CREATE TABLE log(x); CREATE TABLE other(x); INSERT INTO log VALUES (1);"
+                            "INSERT INTO other VALUES (1);"
+                            "CREATE TRIGGER stays BEFORE INSERT ON log BEGIN SELECT RAISE(ABORT, 'refused'); END;")
+                  .ok());
+  ASSERT_THAT(std::string(database->Execute("INSERT INTO log VALUES (2)").message()), HasSubstr("refused"));
+  database->AllowOnlyAppendingTo("log");
+  EXPECT_TRUE(database->Execute("INSERT INTO log VALUES (2)").ok());
+  for (const char* sql : {"UPDATE log SET x=3", "DELETE FROM log", "DELETE FROM LOG WHERE x=1", "DROP TABLE log",
+                          "ALTER TABLE log RENAME TO gone", "DROP TRIGGER stays"}) {
+    EXPECT_THAT(std::string(database->Execute(sql).message()), HasSubstr("not authorized")) << sql;
+  }
+  EXPECT_EQ(*database->QueryText("SELECT group_concat(x) FROM log"), "1,2");
+  EXPECT_TRUE(database->Execute("UPDATE other SET x=3; DELETE FROM other;").ok());
+}
+
 }  // namespace
 }  // namespace fulcrum::storage

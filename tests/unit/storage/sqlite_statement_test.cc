@@ -57,6 +57,22 @@ TEST_F(SqliteStatementTest, EveryTypeComesBackAsItWentIn) {
   EXPECT_FALSE(*select.Step());
 }
 
+TEST_F(SqliteStatementTest, TextInPlaceIsReadWhenTheStatementRuns) {
+  SqliteStatement insert = Prepare("INSERT INTO t(i, s) VALUES (?1, ?2)");
+  std::string text = "before \0 it ran"s;
+  ASSERT_TRUE(insert.BindInPlace(1, {}).ok());
+  ASSERT_TRUE(insert.BindInPlace(2, text).ok());
+  text[0] = 'B';
+  ASSERT_TRUE(insert.Run().ok());
+  text[0] = 'x';
+
+  SqliteStatement select = Prepare("SELECT i, s FROM t");
+  ASSERT_TRUE(*select.Step());
+  EXPECT_FALSE(select.ColumnIsNull(0));
+  EXPECT_EQ(select.ColumnText(0), "");
+  EXPECT_EQ(select.ColumnText(1), "Before \0 it ran"s);
+}
+
 TEST_F(SqliteStatementTest, NullIsNotEmpty) {
   SqliteStatement insert = Prepare("INSERT INTO t(i, d, s, b) VALUES (?1, ?2, ?3, ?4)");
   ASSERT_TRUE(insert.BindNull(1).ok());

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "arrow/builder.h"
 #include "arrow/table.h"
 #include "stages/ingest/pool.h"
 #include "tests/support/temporary_directory.h"
@@ -63,6 +64,20 @@ TEST_F(TableConversionTest, SparseRowsStaySparseAndBecomeDenseForCsv) {
   EXPECT_EQ(Read("e.csv"), "label,f[0],f[1],f[2],f[3]\n1,0.5,0,0,2\n-1,0,3,0,0\n");
   Convert("e.csv", "f.svm");
   EXPECT_EQ(Read("f.svm"), "1 1:0.5 4:2\n-1 2:3\n");
+}
+
+TEST_F(TableConversionTest, TimesAndTruthValuesBecomeText) {
+  arrow::TimestampBuilder times(arrow::timestamp(arrow::TimeUnit::MICRO, "UTC"), arrow::default_memory_pool());
+  arrow::Date32Builder days;
+  arrow::BooleanBuilder truths;
+  ASSERT_TRUE(times.Append(std::int64_t{1'709'208'000'000'000}).ok() && times.AppendNull().ok());
+  ASSERT_TRUE(days.Append(19'782).ok() && days.Append(0).ok());
+  ASSERT_TRUE(truths.Append(true).ok() && truths.Append(false).ok());
+  WriteParquetTo(folder_.File("in.parquet"), *TableOf({{"at", times.Finish().ValueOrDie()},
+                                                       {"day", days.Finish().ValueOrDie()},
+                                                       {"late", truths.Finish().ValueOrDie()}}));
+  Convert("in.parquet", "out.csv");
+  EXPECT_EQ(Read("out.csv"), "at,day,late\n2024-02-29 12:00:00.000000Z,2024-02-29,true\n,1970-01-01,false\n");
 }
 
 TEST_F(TableConversionTest, ListsBecomeColumns) {

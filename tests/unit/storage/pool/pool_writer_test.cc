@@ -190,17 +190,17 @@ TEST_F(PoolWriterTest, AnImportThatDiedIsClearedAway) {
   ASSERT_TRUE(Write({Rows({"a"}, {1})}).ok());
   EXPECT_THAT(FilesBeside(), ElementsAre("pool"));
   std::ofstream(Pool() + "/part-00001.arrow") << "half a file";
-  std::ofstream(Pool() + "/manifest.new") << "half a manifest";
+  std::ofstream(Pool() + "/manifest.tmp-AbCdEf") << "half a manifest";
   EXPECT_EQ(Load().ids.size(), 1u);
   ASSERT_TRUE(Write({Rows({"b"}, {1})}).ok());
   EXPECT_EQ(Load().ids.size(), 2u);
-  EXPECT_FALSE(std::filesystem::exists(Pool() + "/manifest.new"));
+  EXPECT_FALSE(std::filesystem::exists(Pool() + "/manifest.tmp-AbCdEf"));
 }
 
 TEST_F(PoolWriterTest, TwoWritersDoNotMeet) {
-  const auto lock = FolderLock::Take(folder_.path());
+  const auto lock = FileLock::Take(folder_.path());
   ASSERT_TRUE(lock.ok());
-  EXPECT_EQ(FolderLock::Take(folder_.path()).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(FileLock::Take(folder_.path()).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(PoolWriterTest, AFlippedByteOnTheDiskIsNoticed) {

@@ -1,4 +1,5 @@
-// Checksums and fingerprints: XXH3, 64 bits, from the copy that Arrow brings. Thread-safe.
+// Checksums of what a pool holds: XXH3, 64 bits, from the copy that Arrow brings, because a pool is read as fast as
+// memory goes. (Campaigns name theirs in the log; those are of storage/checksum.h.) Thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "storage/pool/checksum.h"
+#include "storage/pool/batch_checksum.h"
 
 #include <algorithm>
 
