@@ -109,7 +109,8 @@ void AddServeOptions(CLI::App& app, ServeFlags& flags) {
                  "Address of /metrics, /healthz and /readyz over HTTP, or 'off' (default: 127.0.0.1:7411)")
       ->type_name("HOST:PORT");
   app.add_option("--memory-budget", flags.memory_budget,
-                 "Memory for pools and rounds, such as 4GB (default: what the machine has)")
+                 "Memory that pools may take, 32MB a campaign left for rounds; what does not fit is refused (default: "
+                 "no limit)")
       ->type_name("BYTES");
   app.add_option("--log", flags.log, "How the log is written: text or json (default: text)")
       ->check(CLI::IsMember(LogNames()))

@@ -28,7 +28,7 @@ constexpr char kFooter[] = R"(The configuration is a YAML file with the long opt
   tls: {cert: server.pem, key: server.key, client_ca: clients.pem}
   reflection: false
   metrics: 127.0.0.1:7411    # /metrics for Prometheus, /healthz and /readyz for probes, over plain HTTP; or off
-  memory_budget: 4GB         # for pools and rounds together; without it, what the machine has
+  memory_budget: 4GB         # a pool that does not fit beside the others is refused
   log: text                  # or json: a line an event, on standard error
   stop_seconds: 20
   limits: {connections: 10000, streams: 100, calls_a_second: 1000, burst: 2000}

@@ -49,5 +49,18 @@ TEST_F(SharingTest, ASmallCampaignRunsToItsEndInsideARoundOfALargeOne) {
   }
 }
 
+TEST_F(SharingTest, ACampaignThatDoesNotFitTheMemoryBudgetIsRefusedUntilThereIsRoom) {
+  pipeline::DaemonOptions options = Options();
+  options.memory_budget = std::size_t{64} << 20;
+  StartDaemon(options);
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(CloudSpec("first", 2)).ok());
+  const grpc::Status refused = client.Create(CloudSpec("second", 2));
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(refused.error_message().find("memory_budget is 64 MB"), std::string::npos) << refused.error_message();
+  ASSERT_TRUE(client.Delete("first").ok());
+  EXPECT_TRUE(client.Create(CloudSpec("second", 2)).ok());
+}
+
 }  // namespace
 }  // namespace fulcrum::testing
