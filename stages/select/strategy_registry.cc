@@ -19,7 +19,7 @@ namespace fulcrum::select {
 const std::vector<StrategyEntry>& Strategies() {
   static const auto* const strategies = new std::vector<StrategyEntry>{
       {"hybrid", "what says most about examples still in doubt, with a share of leverage; classes kept even",
-       "when in doubt, one query or a batch; leverage over the whole pool, so its kernel must fit", MakeHybrid},
+       "when in doubt: one query or a batch, with any kernel; docs/paper.md has how it compares", MakeHybrid},
       {"alevs", "the highest leverage within the predicted classes", "the first tens of labels, one query a round",
        MakeAlevs},
       {"dbalevs", "high leverage, different from each other and from the labeled, an equal share a class",

@@ -190,11 +190,11 @@ TEST_F(PoolWriterTest, AnImportThatDiedIsClearedAway) {
   ASSERT_TRUE(Write({Rows({"a"}, {1})}).ok());
   EXPECT_THAT(FilesBeside(), ElementsAre("pool"));
   std::ofstream(Pool() + "/part-00001.arrow") << "half a file";
-  std::ofstream(Pool() + "/manifest.tmp-half") << "half a manifest";
+  std::ofstream(Pool() + "/manifest.tmp-AbCdEf") << "half a manifest";
   EXPECT_EQ(Load().ids.size(), 1u);
   ASSERT_TRUE(Write({Rows({"b"}, {1})}).ok());
   EXPECT_EQ(Load().ids.size(), 2u);
-  EXPECT_FALSE(std::filesystem::exists(Pool() + "/manifest.tmp-half"));
+  EXPECT_FALSE(std::filesystem::exists(Pool() + "/manifest.tmp-AbCdEf"));
 }
 
 TEST_F(PoolWriterTest, TwoWritersDoNotMeet) {
