@@ -30,7 +30,7 @@ def joined(text):
 
 def commands(text):
     for line in joined(text).splitlines():
-        for found in re.finditer(r"(?:^|[\s;&(=`/])fulcrum ([a-z]+(?: [a-z][a-z-]*)?)(?= |$)([^`#|;&>]*)", line):
+        for found in re.finditer(r"(?:^|[\s;&(=`/])fulcrum ((?:[a-z]+ )*[a-z]+)(?= |$)([^`#|;&>]*)", line):
             yield found[1].split(), re.findall(r"(?<=\s)--[a-z][a-z-]*", found[0])
 
 
