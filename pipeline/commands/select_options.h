@@ -55,7 +55,8 @@ struct SelectOptions {
 /// Adds the options, with their help texts; the values go to `options`, which must outlive the parsing.
 void AddSelectOptions(CLI::App& app, SelectOptions& options);
 
-/// What is used where --strategy is not given: hybrid, or dbalevs where predictions are given, which hybrid would not use.
+/// What is used where --strategy is not given: hybrid, or dbalevs where predictions are given, which hybrid would not
+/// use.
 std::string DefaultStrategy(const SelectOptions& options);
 
 /// Everything that can be checked without a file: InvalidArgument names the option, its value and the range.
