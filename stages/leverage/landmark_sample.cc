@@ -56,10 +56,12 @@ absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, cons
   space.Whiten(seen.view());
   // z(x)'z(y): the sample's kernel as the landmarks see it.
   linalg::InnerProducts(seen.view(), seen.view(), projected.view());
-  FULCRUM_ASSIGN_OR_RETURN(const LeverageScores of_exact,
-                           ComputeLeverage(linalg::DenseSymmetricOperator(exact.view()), {.tau = tau}));
-  FULCRUM_ASSIGN_OR_RETURN(const LeverageScores of_seen,
-                           ComputeLeverage(linalg::DenseSymmetricOperator(projected.view()), {.tau = tau}));
+  const linalg::DenseSymmetricOperator exact_kernel(exact.view());
+  FULCRUM_ASSIGN_OR_RETURN(const LeverageScores of_exact, ComputeLeverage(exact_kernel, {.tau = tau}));
+  // The same share of the sample's whole trace, of which the landmarks see a part.
+  const linalg::DenseSymmetricOperator seen_kernel(projected.view());
+  const double seen_tau = std::min(1.0, tau * exact_kernel.Trace() / seen_kernel.Trace());
+  FULCRUM_ASSIGN_OR_RETURN(const LeverageScores of_seen, ComputeLeverage(seen_kernel, {.tau = seen_tau}));
   const std::size_t count = std::max<std::size_t>(1, size / kPickedOneOf);
   return SumAt(of_exact.scores, BestOf(of_seen.scores, count)) / SumAt(of_exact.scores, BestOf(of_exact.scores, count));
 }
