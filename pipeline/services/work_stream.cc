@@ -67,10 +67,6 @@ void WorkStream::ReadMore() {
 }
 
 void WorkStream::OnReadDone(bool ok) {
-  {
-    const std::scoped_lock lock(mutex_);
-    reading_ = false;
-  }
   // The worker has said all it had to say.
   if (!ok) return End(absl::OkStatus());
   const v1::WorkRequest request = std::move(incoming_);
@@ -79,6 +75,11 @@ void WorkStream::OnReadDone(bool ok) {
     Greet(request);
   } else {
     Serve(request);
+  }
+  {
+    // Not earlier: a write that ends on another thread would read the next message over this one.
+    const std::scoped_lock lock(mutex_);
+    reading_ = false;
   }
   ReadMore();
   FillCredit();
