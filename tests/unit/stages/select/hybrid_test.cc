@@ -88,7 +88,7 @@ class ReferenceHybrid {
     }
     std::vector<double> scores;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      scores.push_back(0.7 * CountedRank(reductions, i) + 0.3 * CountedRank(leverage, i));
+      scores.push_back(0.8 * CountedRank(reductions, i) + 0.2 * CountedRank(leverage, i));
     }
     return scores;
   }
