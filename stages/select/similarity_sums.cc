@@ -1,9 +1,11 @@
 #include "stages/select/similarity_sums.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "stages/core/matrix.h"
@@ -16,6 +18,7 @@ namespace {
 constexpr std::size_t kRowsPerBlock = 512;
 // A normalised kernel may round to just outside [0, 1].
 constexpr float kTolerance = 1e-5F;
+constexpr double kNoRival = -std::numeric_limits<double>::infinity();
 
 bool IsSimilarity(float value) {
   return value >= -kTolerance && value <= 1 + kTolerance;
@@ -37,34 +40,60 @@ std::optional<Offender> FindOffender(std::span<const RowIndex> picks, std::span<
   return std::nullopt;
 }
 
-void AddRow(std::span<const float> similarities, std::span<double> sums) {
-  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(std::max(similarities[i], 0.0F));
-}
-
-bool AnyBelow(std::span<const double> sums, std::span<const double> ceilings, double level) {
-  std::int64_t below = 0;  // as wide as what it counts, which makes vector code of the loop
-  for (std::size_t i = 0; i < sums.size(); ++i) below |= static_cast<std::int64_t>(sums[i] < ceilings[i] - level);
-  return below != 0;
-}
-
 /// A rival's gain l + 1 - factor sum is above a pick's where its sum is below its ceiling (l + 1) / factor less the
 /// pick's gain / factor.
 std::vector<double> CeilingsOf(const Rivals& rivals, std::size_t first, std::size_t count) {
-  std::vector<double> ceilings(count, -std::numeric_limits<double>::infinity());
+  std::vector<double> ceilings(count, kNoRival);
   for (std::size_t i = 0; i < count; ++i) {
     if (rivals.present[first + i]) ceilings[i] = (rivals.scores[first + i] + 1) / rivals.factor;
   }
   return ceilings;
 }
 
-/// Adds the rows of a tile one by one, up to the first that a rival would have beaten; returns how many.
-std::size_t AddRows(MatrixView<const float> tile, const Rivals* rivals, std::size_t first, std::span<double> sums) {
-  const std::vector<double> ceilings = rivals ? CeilingsOf(*rivals, first, sums.size()) : std::vector<double>();
+/// So many candidates' sums and ceilings stay in registers while they see all picks.
+constexpr std::size_t kLanes = 16;
+using Lanes = std::array<double, kLanes>;
+
+/// Adds the lanes of the tile's rows one by one, as long as no sum is below its ceiling less the level of the row;
+/// returns how many.
+std::size_t AddLanes(MatrixView<const float> tile, std::size_t first, std::span<const double> levels,
+                     const Lanes& ceilings, Lanes& sums) {
   for (std::size_t t = 0; t < tile.rows(); ++t) {
-    if (rivals && t > 0 && AnyBelow(sums, ceilings, rivals->gains[t] / rivals->factor)) return t;
-    AddRow(tile.row(t), sums);
+    const float* const values = tile.row(t).data() + first;
+    std::int64_t below = 0;  // as wide as what it counts, which makes vector code of the loop
+// Unrolled by itself the loop would be scalar code.
+#pragma GCC unroll 1
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      below |= static_cast<std::int64_t>(sums[i] < ceilings[i] - levels[t]);
+      sums[i] += static_cast<double>(std::max(values[i], 0.0F));
+    }
+    if (below != 0) return t;
   }
   return tile.rows();
+}
+
+/// The same for the whole tile, whose columns are a multiple of kLanes; sums may be fewer.
+std::size_t AddRows(MatrixView<const float> tile, std::span<const double> levels, std::span<const double> ceilings,
+                    std::span<double> sums) {
+  std::size_t unbeaten = tile.rows();
+  for (std::size_t first = 0; first < sums.size(); first += kLanes) {
+    const std::size_t count = std::min(kLanes, sums.size() - first);
+    Lanes some{}, limits;
+    limits.fill(kNoRival);
+    std::copy_n(sums.data() + first, count, some.begin());
+    if (!ceilings.empty()) std::copy_n(ceilings.data() + first, count, limits.begin());
+    unbeaten = std::min(unbeaten, AddLanes(tile, first, levels, limits, some));
+    std::copy_n(some.begin(), count, sums.data() + first);
+  }
+  return unbeaten;
+}
+
+/// By pick; nobody beats the very first.
+std::vector<double> LevelsOf(const Rivals* rivals, std::size_t picks) {
+  std::vector<double> levels(picks, 0.0);
+  for (std::size_t t = 1; rivals && t < picks; ++t) levels[t] = rivals->gains[t] / rivals->factor;
+  if (!levels.empty()) levels[0] = std::numeric_limits<double>::infinity();
+  return levels;
 }
 
 void LowerTo(std::size_t value, std::atomic<std::size_t>& to) {
@@ -86,17 +115,20 @@ absl::StatusOr<std::size_t> SimilaritySums::Sum(std::span<const RowIndex> picks,
   const kernel::FloatColumns columns(kernel_, features_, picks);
   const bool check = !kernel::AlwaysInUnitInterval(kernel_);
   std::vector<std::optional<Offender>> offenders(check ? rows_.size() / kRowsPerBlock + 1 : 0);
+  const std::vector<double> levels = LevelsOf(rivals, picks.size());
   std::atomic<std::size_t> unbeaten = picks.size();
   after_.resize(rows_.size());
   ParallelForBlocks(rows_.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     const auto rows = rows_.subspan(first, count);
     // What comes after a beaten pick will not be added; the least over all blocks does not depend on their order.
-    Matrix<float> tile(unbeaten.load(), count);
-    columns.WriteTransposedTile(columns.CopyBlock(rows), 0, tile.view());
-    if (check) offenders[first / kRowsPerBlock] = FindOffender(picks, rows, tile.view());
+    Matrix<float> whole = Matrix<float>::Zero(unbeaten.load(), kRowsPerBlock);
+    const MatrixView<float> tile = whole.view().Cols(0, count);
+    columns.WriteTransposedTile(columns.CopyBlock(rows), 0, tile);
+    if (check) offenders[first / kRowsPerBlock] = FindOffender(picks, rows, tile);
     const std::span<double> sums = std::span(after_).subspan(first, count);
     std::copy_n(sums_.data() + first, count, sums.data());
-    LowerTo(AddRows(tile.view(), rivals, first, sums), unbeaten);
+    const std::vector<double> ceilings = rivals ? CeilingsOf(*rivals, first, count) : std::vector<double>();
+    LowerTo(AddRows(std::as_const(whole).view(), levels, ceilings, sums), unbeaten);
   });
   for (const auto& offender : offenders) {
     if (offender) return OutsideUnitInterval(offender->row, offender->pick, offender->value);
