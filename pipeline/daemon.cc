@@ -22,6 +22,7 @@
 #include "pipeline/services/executor.h"
 #include "pipeline/services/gatekeeper.h"
 #include "pipeline/services/labeling_service.h"
+#include "pipeline/services/reply_sender.h"
 #include "pipeline/services/task_waiters.h"
 #include "pipeline/services/token_book.h"
 #include "pipeline/version.h"
@@ -71,6 +72,7 @@ struct Daemon::Parts {
   std::mutex mutex;
   absl::Status fatal;
 
+  ReplySender replies;  // first: whoever answers calls does it through this
   std::unique_ptr<TokenBook> tokens;
   std::unique_ptr<Gatekeeper> gatekeeper;
   std::unique_ptr<Executor> executor;
@@ -161,8 +163,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   std::vector<RegisteredService> services;
   services.push_back(
       {"fulcrum.v1.ServerService", std::make_shared<ServerService>(ProgramVersion(), LibraryVersions())});
-  services.push_back(
-      {"fulcrum.v1.LabelingService", std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters)});
+  services.push_back({"fulcrum.v1.LabelingService",
+                      std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters, it.replies)});
   services.push_back(
       {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.gatekeeper, *it.executor)});
   FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));

@@ -208,8 +208,7 @@ TEST_F(AppendTest, TheStreamHasABeginningAndAnEndAndOneAppendsAtATime) {
 }
 
 TEST_F(AppendTest, AnAcknowledgedAppendSurvivesAKillAndLeftoversAreReplaced) {
-  DaemonProcess process({"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"},
-                        folder_.File("serve.log"));
+  DaemonProcess process({"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"});
   process.Spawn();
   DaemonClient client(process.port(), "");
   ASSERT_TRUE(client.Create(FewSpec("few")).ok());
