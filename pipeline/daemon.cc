@@ -1,13 +1,16 @@
 #include "pipeline/daemon.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -62,6 +65,14 @@ void RaiseFileLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// Lets memory go back to the system when a campaign goes. By itself the allocator learns from the first large matrix
+/// to keep those that follow, and in an arena for each of many threads: a daemon would grow for as long as campaigns
+/// come.
+void GiveMemoryBack() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
 }
 
 }  // namespace
@@ -136,6 +147,7 @@ Daemon::~Daemon() = default;
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   FULCRUM_RETURN_IF_ERROR(CheckDoor(options));
   RaiseFileLimit();
+  GiveMemoryBack();
   auto parts = std::make_unique<Parts>();
   Parts& it = *parts;
   it.options = std::move(options);
