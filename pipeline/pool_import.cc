@@ -127,7 +127,7 @@ absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options, storage::K
   const absl::Status ran = RunImport(options, roles, **std::move(first), reader, *writer);
   if (!ran.ok()) return Explained(ran, options);
   const bool nothing_to_keep = options.may_add_nothing && writer->counts().added == 0;
-  if (!nothing_to_keep) FULCRUM_RETURN_IF_ERROR(writer->Commit(options.max_rejected_share));
+  if (!nothing_to_keep) FULCRUM_RETURN_IF_ERROR(writer->Commit(options.max_rejected_share, options.keep_reasons));
   return ImportResult{writer->counts(), writer->manifest(), writer->rejected_examples()};
 }
 

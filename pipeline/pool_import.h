@@ -25,6 +25,7 @@ struct ImportOptions {
   ingest::InputLimits limits = {};
   std::int64_t memory_bytes = std::int64_t{2} << 30;  ///< what the import may use, about
   double max_rejected_share = 0.01;
+  bool keep_reasons = true;    ///< where more is rejected: all of it in "FOLDER.rejected.parquet"
   bool wait_for_disk = false;  ///< so that not even a loss of power can harm what an OK has said
   /// Asked, before anything is written, whether rows of this shape and with these features may come.
   std::function<absl::Status(const storage::PoolShape&, const std::vector<std::string>& feature_names)> check_shape =

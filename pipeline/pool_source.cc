@@ -6,8 +6,6 @@
 #include "storage/pool/pool_manifest.h"
 
 namespace fulcrum::pipeline {
-namespace {
-
 absl::Status CheckNoColumnsAreNamed(const std::string& path, const ingest::ColumnOptions& columns) {
   const bool named = !columns.id.empty() || !columns.label.empty() || !columns.cost.empty() ||
                      !columns.payload.empty() || !columns.features.empty();
@@ -17,17 +15,11 @@ absl::Status CheckNoColumnsAreNamed(const std::string& path, const ingest::Colum
                                                  "out"));
 }
 
-}  // namespace
-
 absl::StatusOr<ingest::Pool> LoadAnyPool(const std::string& path, const ingest::PoolOptions& options) {
   if (!storage::IsPoolFolder(path)) return ingest::LoadPool(path, options);
   FULCRUM_RETURN_IF_ERROR(CheckNoColumnsAreNamed(path, options.columns));
   FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool pool, storage::MappedPool::Open(path));
   return pool.Load(options.keep_labels, options.keep_payloads);
-}
-
-absl::StatusOr<ingest::Pool> LoadAnyPool(const std::vector<std::string>& sources, const ingest::PoolOptions& options) {
-  return sources.size() == 1 ? LoadAnyPool(sources[0], options) : ingest::LoadPool(sources, options);
 }
 
 }  // namespace fulcrum::pipeline

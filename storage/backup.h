@@ -1,10 +1,10 @@
 // A campaign in one file, and back.
 //
 // A backup is an SQLite database: a copy of campaign.db as of one moment, taken while others go on writing, and beside
-// its tables the files that the copied log names (models, scores and batches of rounds, appended rows), cut into
-// pieces. What else is in the pool is only listed, by name, size and checksum, because it can be made again from its
-// sources and may be large; it can be included on request. A backup appears whole or not at all, and was read back and
-// checked before it does. Functions for one thread; neither needs the campaign's lock.
+// its tables the files that the copied log names (models, scores and batches of rounds, appended rows) and the pool,
+// cut into pieces. A pool whose sources are kept elsewhere may be left out: it is only listed then, by name, size and
+// checksum. A backup appears whole or not at all, and was read back and checked before it does. Functions for one
+// thread; neither needs the campaign's lock.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace fulcrum::storage {
 
 struct BackupOptions {
-  bool with_pool = false;
+  bool with_pool = true;  ///< what was imported when the campaign was made; appended rows are always in it
 };
 
 struct BackupReport {

@@ -2,7 +2,8 @@
 //
 //   campaign.db     the log and what is derived from it (SQLite, with -wal and -shm beside it while open)
 //   campaign.lock   held by the one process that writes
-//   pool/           the pool in the campaign's own form
+//   pool/           the pool in the campaign's own form: imported/, appended-00001/ and so on, and validation/, the set
+//                   that accuracy is measured on
 //   models/         a file a model
 //   rounds/         each round's scores and batch as Parquet
 //
@@ -31,6 +32,8 @@ class CampaignFolder {
   std::string database() const { return path_ + "/campaign.db"; }
   std::string lock() const { return path_ + "/campaign.lock"; }
   std::string pool() const { return path_ + "/pool"; }
+  std::string imported_pool() const { return pool() + "/imported"; }
+  std::string validation_pool() const { return pool() + "/validation"; }
   std::string models() const { return path_ + "/models"; }
   std::string rounds() const { return path_ + "/rounds"; }
   /// A file named in the log, such as "rounds/000001-batch.parquet".

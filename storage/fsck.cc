@@ -11,6 +11,7 @@
 #include "storage/derived_tables.h"
 #include "storage/event_log.h"
 #include "storage/ledger.h"
+#include "storage/pool/mapped_pool.h"
 #include "storage/schema.h"
 #include "storage/sqlite_transaction.h"
 
@@ -90,6 +91,17 @@ void CheckFiles(const CampaignFolder& folder, const CampaignState& state, FsckRe
   }
 }
 
+/// Reads every block of the campaign's pools and compares its checksum.
+void CheckPools(const CampaignFolder& folder, FsckReport& report) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.pool(), error)) {
+    if (!IsPoolFolder(entry.path().string())) continue;
+    const absl::StatusOr<MappedPool> pool = MappedPool::Open(entry.path().string());
+    const absl::Status status = pool.ok() ? pool->Verify() : pool.status();
+    if (!status.ok()) report.problems.push_back(absl::StrCat("pool: ", status.message()));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<FsckReport> CheckCampaign(const std::string& path) {
@@ -117,6 +129,7 @@ absl::StatusOr<FsckReport> CheckCampaign(const std::string& path) {
   report.rounds = static_cast<std::int64_t>(state->rounds().size());
   report.models = static_cast<std::int64_t>(state->models().size());
   CheckFiles(folder, *state, report);
+  CheckPools(folder, report);
   return report;
 }
 

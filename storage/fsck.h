@@ -24,7 +24,8 @@ struct FsckReport {
 };
 
 /// Looks at: the database's pages; the schema and the triggers that protect the log; every event, by replaying it; the
-/// derived tables, against the replay; the files of rounds and models. An error is something that prevents looking.
+/// derived tables, against the replay; the files of rounds and models; every block of the pool. An error is something
+/// that prevents looking.
 absl::StatusOr<FsckReport> CheckCampaign(const std::string& folder);
 
 /// Migrates the schema and writes the derived tables anew from the log. Unavailable where the campaign is open.

@@ -3,12 +3,17 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/campaign/new_campaign.h"
+#include "pipeline/campaign/own_pool.h"
 #include "pipeline/campaign/prediction.h"
 #include "pipeline/campaign/stored_text.h"
+#include "pipeline/memory_budget.h"
 #include "pipeline/operation/structured_log.h"
 #include "stages/core/status_macros.h"
 #include "storage/round_rules.h"
@@ -70,13 +75,12 @@ storage::StoreOptions Campaign::StoreOptionsHere() {
 
 absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& folder, const v1::CampaignSpec& spec,
                                                            CampaignSurroundings surroundings) {
-  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
-  std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
-  // Before anything is made: a pool that cannot be read leaves no campaign behind.
-  FULCRUM_RETURN_IF_ERROR(campaign->LoadPool());
-  FULCRUM_ASSIGN_OR_RETURN(
-      auto store, storage::CampaignStore::Create(folder, campaign->plan_.settings, campaign->StoreOptionsHere()));
-  FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
+  FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pool_root));
+  auto campaign = Open(folder, std::move(surroundings));
+  // A pool that there is no memory for leaves no campaign behind.
+  std::error_code ignored;
+  if (!campaign.ok()) std::filesystem::remove_all(folder, ignored);
   return campaign;
 }
 
@@ -87,14 +91,15 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
                            ParseSpecificationText(reader->state().settings().specification));
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
   std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
-  FULCRUM_RETURN_IF_ERROR(campaign->LoadPool());
+  FULCRUM_RETURN_IF_ERROR(campaign->LoadPool(storage::CampaignFolder(folder)));
   FULCRUM_ASSIGN_OR_RETURN(auto store, storage::CampaignStore::Open(folder, campaign->StoreOptionsHere()));
   FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
   return campaign;
 }
 
-absl::Status Campaign::LoadPool() {
-  FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(plan_, surroundings_.pool_root));
+absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
+  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(plan_, surroundings_.pool_root, folder));
+  FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(plan_, folder, UsableMemoryBytes()));
   if (surroundings_.memory != nullptr) {
     FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit({.campaign = plan_.name,
                                                                   .pool_bytes = pool->bytes(),

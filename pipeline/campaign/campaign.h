@@ -30,7 +30,7 @@ namespace fulcrum::pipeline {
 
 /// What a campaign needs of the daemon around it.
 struct CampaignSurroundings {
-  std::string pool_root = {};  ///< folder that pools are read from
+  std::string pool_root = {};  ///< folder that pools are imported from
   /// Must outlive the campaign; may be null.
   MemoryAllowance* memory = nullptr;
   /// Tasks may have become free; called on the store's writing thread.
@@ -45,7 +45,7 @@ struct CampaignSurroundings {
 
 class Campaign {
  public:
-  /// Makes a campaign in a new folder. AlreadyExists where there is one.
+  /// Makes a campaign in a new folder, its pool included; see new_campaign.h. AlreadyExists where there is one.
   static absl::StatusOr<std::shared_ptr<Campaign>> Create(const std::string& folder, const v1::CampaignSpec& spec,
                                                           CampaignSurroundings surroundings);
   /// Goes on with a campaign that is there.
@@ -89,7 +89,7 @@ class Campaign {
 
  private:
   Campaign(CampaignPlan plan, CampaignSurroundings surroundings);
-  absl::Status LoadPool();
+  absl::Status LoadPool(const storage::CampaignFolder& folder);
   storage::StoreOptions StoreOptionsHere();
   absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
   /// Takes up what the log says of the models so far.

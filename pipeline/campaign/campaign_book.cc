@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
+#include "pipeline/campaign/new_campaign.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -62,6 +63,7 @@ absl::StatusOr<std::unique_ptr<CampaignBook>> CampaignBook::Open(CampaignBookOpt
 }
 
 absl::Status CampaignBook::OpenAll() {
+  RemoveUnfinishedCampaigns(options_.data_folder + "/campaigns");
   std::error_code error;
   const std::filesystem::directory_iterator folders(options_.data_folder + "/campaigns", error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot read '", options_.data_folder, "': ", error.message()));

@@ -5,14 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/campaign/pool_sources.h"
+#include "pipeline/campaign/own_pool.h"
 #include "pipeline/kernel_features.h"
-#include "pipeline/memory_budget.h"
-#include "pipeline/pool_source.h"
+#include "pipeline/mapped_source.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/sparse_features.h"
-#include "storage/pool/mapped_pool.h"
+#include "storage/pool/mapped_features.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -31,17 +30,6 @@ absl::StatusOr<std::vector<ClassIndex>> ClassesOf(const std::vector<std::string>
     indices.push_back(static_cast<ClassIndex>(found - classes.begin()));
   }
   return indices;
-}
-
-ingest::PoolOptions OptionsOf(const CampaignPlan& plan, bool keep_labels) {
-  ingest::PoolOptions options;
-  options.keep_labels = keep_labels;
-  options.columns.id = plan.id_column;
-  options.columns.label = plan.label_column;
-  options.columns.payload = plan.payload_column;
-  options.columns.cost = plan.cost_column;
-  options.keep_payloads = true;
-  return options;
 }
 
 const SparseMatrix& SparseOf(const kernel::Features& features) {
@@ -78,31 +66,32 @@ Matrix<double> Joined(ConstMatrixView first, ConstMatrixView second) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::Load(const CampaignPlan& plan,
-                                                                       const std::string& root) {
+                                                                       const storage::CampaignFolder& folder,
+                                                                       std::size_t memory_bytes) {
   std::shared_ptr<CampaignPool> loaded(new CampaignPool());
-  FULCRUM_ASSIGN_OR_RETURN(loaded->sources_, ResolvePoolSources(plan.sources, root));
-  FULCRUM_RETURN_IF_ERROR(loaded->DescribeColumns(plan));
-  FULCRUM_ASSIGN_OR_RETURN(const bool is_mapped, loaded->MapSources(plan));
-  if (!is_mapped) FULCRUM_RETURN_IF_ERROR(loaded->ReadSources(plan));
-  if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, root));
+  loaded->folders_ = {folder.imported_pool()};
+  FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool imported, storage::MappedPool::Open(folder.imported_pool()));
+  loaded->DescribeColumns(plan, imported.shape());
+  FULCRUM_ASSIGN_OR_RETURN(const bool is_mapped, loaded->MapRows(plan, memory_bytes));
+  if (!is_mapped) FULCRUM_RETURN_IF_ERROR(loaded->LoadRows(plan, imported));
+  if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, folder));
   return std::shared_ptr<const CampaignPool>(std::move(loaded));
 }
 
-absl::StatusOr<bool> CampaignPool::MapSources(const CampaignPlan& plan) {
-  if (sources_.size() != 1) return false;
-  FULCRUM_ASSIGN_OR_RETURN(auto mapped, MapLargePool(sources_[0], plan.normalize, UsableMemoryBytes()));
+absl::StatusOr<bool> CampaignPool::MapRows(const CampaignPlan& plan, std::size_t memory_bytes) {
+  FULCRUM_ASSIGN_OR_RETURN(auto mapped, MapLargePool(folders_[0], plan.normalize, memory_bytes));
   if (!mapped) return false;
   normalizer_ = std::make_shared<const ingest::Normalizer>(mapped->features->normalizer());
   ids_ = std::move(mapped->ids);
   feature_names_ = std::move(mapped->feature_names);
   features_ = std::move(mapped->features);
   FULCRUM_ASSIGN_OR_RETURN(costs_, mapped->pool.Costs());
-  mapped_ = std::move(mapped->pool);
+  mapped_.push_back(std::move(mapped->pool));
   return true;
 }
 
-absl::Status CampaignPool::ReadSources(const CampaignPlan& plan) {
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources_, OptionsOf(plan, false)));
+absl::Status CampaignPool::LoadRows(const CampaignPlan& plan, const storage::MappedPool& imported) {
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, imported.Load(/*keep_labels=*/false, /*keep_payloads=*/true));
   FULCRUM_ASSIGN_OR_RETURN(ingest::Normalizer normalizer,
                            ingest::Normalizer::FitInPlace(plan.normalize, pool.features));
   normalizer_ = std::make_shared<const ingest::Normalizer>(std::move(normalizer));
@@ -117,13 +106,10 @@ absl::Status CampaignPool::ReadSources(const CampaignPlan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status CampaignPool::DescribeColumns(const CampaignPlan& plan) {
-  columns_ = OptionsOf(plan, false).columns;
-  if (sources_.size() != 1 || !storage::IsPoolFolder(sources_[0])) return absl::OkStatus();
-  FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool imported, storage::MappedPool::Open(sources_[0]));
-  if (imported.shape().has_cost) columns_.cost = "cost";
-  if (imported.shape().has_payload) columns_.payload = "payload";
-  return absl::OkStatus();
+void CampaignPool::DescribeColumns(const CampaignPlan& plan, const storage::PoolShape& shape) {
+  columns_ = ColumnsOf(plan);
+  if (shape.has_cost && columns_.cost.empty()) columns_.cost = "cost";
+  if (shape.has_payload && columns_.payload.empty()) columns_.payload = "payload";
 }
 
 absl::StatusOr<std::unique_ptr<kernel::Features>> CampaignPool::Prepare(ingest::PoolFeatures rows) const {
@@ -146,40 +132,52 @@ absl::StatusOr<std::unique_ptr<kernel::Features>> CampaignPool::Prepare(ingest::
 }
 
 absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::With(const std::string& folder) const {
-  if (mapped_) {
-    return absl::FailedPreconditionError(
-        "the pool is so large beside the memory of this machine that it stays on the disk, and there it cannot grow; "
-        "import the rows into it with `fulcrum import`, and make another campaign of it");
-  }
-  FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool mapped, storage::MappedPool::Open(folder));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool more, mapped.Load(/*keep_labels=*/false, /*keep_payloads=*/true));
-  FULCRUM_ASSIGN_OR_RETURN(const auto features, Prepare(std::move(more.features)));
+  FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool more, storage::MappedPool::Open(folder));
   std::shared_ptr<CampaignPool> grown(new CampaignPool());
-  grown->sources_ = sources_;
-  grown->appended_folders_ = appended_folders_;
-  grown->appended_folders_.push_back(folder);
+  grown->folders_ = folders_;
+  grown->folders_.push_back(folder);
   grown->columns_ = columns_;
-  grown->ids_ = ids_.With(more.ids);
   grown->feature_names_ = feature_names_;
-  grown->payloads_ = payloads_;
-  grown->payloads_.insert(grown->payloads_.end(), more.payloads.begin(), more.payloads.end());
-  grown->costs_ = costs_;
-  grown->costs_.insert(grown->costs_.end(), more.costs.begin(), more.costs.end());
   grown->normalizer_ = normalizer_;
   grown->scales_rows_ = scales_rows_;
   grown->sparse_ = sparse_;
-  if (sparse_) {
-    grown->features_ = std::make_unique<kernel::SparseFeatures>(Joined(SparseOf(*features_), SparseOf(*features)));
-  } else {
-    grown->features_ = std::make_unique<kernel::DenseFeatures>(Joined(DenseOf(*features_), DenseOf(*features)));
-  }
   grown->validation_ = validation_;
+  FULCRUM_RETURN_IF_ERROR(mapped_.empty() ? grown->JoinLoaded(*this, more) : grown->JoinMapped(*this, more));
   return std::shared_ptr<const CampaignPool>(std::move(grown));
 }
 
-absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::string& root) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolvePoolSources(plan.validation_sources, root));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(sources, OptionsOf(plan, true)));
+absl::Status CampaignPool::JoinLoaded(const CampaignPool& first, const storage::MappedPool& more) {
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool rows, more.Load(/*keep_labels=*/false, /*keep_payloads=*/true));
+  FULCRUM_ASSIGN_OR_RETURN(const auto features, first.Prepare(std::move(rows.features)));
+  ids_ = first.ids_.With(rows.ids);
+  payloads_ = first.payloads_;
+  payloads_.insert(payloads_.end(), rows.payloads.begin(), rows.payloads.end());
+  costs_ = first.costs_;
+  costs_.insert(costs_.end(), rows.costs.begin(), rows.costs.end());
+  if (sparse_) {
+    features_ = std::make_unique<kernel::SparseFeatures>(Joined(SparseOf(*first.features_), SparseOf(*features)));
+  } else {
+    features_ = std::make_unique<kernel::DenseFeatures>(Joined(DenseOf(*first.features_), DenseOf(*features)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CampaignPool::JoinMapped(const CampaignPool& first, const storage::MappedPool& more) {
+  FULCRUM_RETURN_IF_ERROR(more.Verify());
+  FULCRUM_ASSIGN_OR_RETURN(features_, static_cast<const storage::MappedFeatures&>(*first.features_).With(more));
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::RowIds ids, more.Ids());
+  ids_ = first.ids_.With(ids);
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<double> costs, more.Costs());
+  costs_ = first.costs_;
+  costs_.insert(costs_.end(), costs.begin(), costs.end());
+  mapped_ = first.mapped_;
+  mapped_.push_back(more);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const storage::CampaignFolder& folder) {
+  FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool imported, storage::MappedPool::Open(folder.validation_pool()));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, imported.Load(/*keep_labels=*/true));
   if (!pool.labels) return absl::DataLossError("the validation set has no column of labels");
   auto set = std::make_shared<ValidationSet>();
   FULCRUM_ASSIGN_OR_RETURN(set->labels, ClassesOf(*pool.labels, plan.classes));
@@ -193,21 +191,25 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const std::s
 }
 
 std::size_t CampaignPool::bytes() const {
-  std::size_t bytes = (mapped_ ? 0 : BytesOf(*features_, sparse_)) + payloads_.size() * sizeof(std::string);
+  std::size_t bytes = (mapped_.empty() ? BytesOf(*features_, sparse_) : 0) + payloads_.size() * sizeof(std::string);
   for (const std::string& payload : payloads_) bytes += payload.size();
   if (validation_ != nullptr) bytes += BytesOf(*validation_->features, sparse_);
   return bytes;
 }
 
 std::string CampaignPool::PayloadOf(const std::string& item) const {
-  if (payloads_.empty() && !mapped_) return {};
-  const auto row = ids_.Find(item);
-  if (mapped_) return row ? mapped_->PayloadOf(*row).value_or("") : std::string();
-  return row ? payloads_[*row] : std::string();
+  if (payloads_.empty() && mapped_.empty()) return {};
+  const auto found = ids_.Find(item);
+  if (!found) return {};
+  if (mapped_.empty()) return payloads_[*found];
+  std::int64_t row = *found;
+  auto pool = mapped_.begin();
+  for (; row >= pool->rows(); ++pool) row -= pool->rows();
+  return pool->PayloadOf(row).value_or("");
 }
 
 void CampaignPool::CopyRow(RowIndex row, std::span<double> to) const {
-  if (mapped_) {
+  if (!mapped_.empty()) {
     std::vector<float> values(to.size());
     features_->CopyRows({&row, 1}, MatrixView<float>(values.data(), 1, values.size()));
     std::copy(values.begin(), values.end(), to.begin());

@@ -1,5 +1,5 @@
-// A campaign's examples, normalised, with the validation set where there is one. In memory, or left on the disk where
-// they are an imported pool that is large beside the machine's memory.
+// A campaign's examples, normalised, with the validation set where there is one: from the campaign's own folder, in
+// memory, or left on the disk where they are large beside the machine's memory.
 //
 // Immutable and thread-safe: a pool that grows is a new one, and rounds that began with the old one keep it. What rows
 // that come later are normalised with was learned from the rows that were there first, so that those never change.
@@ -12,24 +12,26 @@
 
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/mapped_source.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/column_roles.h"
 #include "stages/ingest/pool.h"
 #include "stages/ingest/row_ids.h"
 #include "stages/kernel/features.h"
+#include "storage/campaign_folder.h"
 #include "storage/pool/mapped_pool.h"
 
 namespace fulcrum::pipeline {
 
 class CampaignPool {
  public:
-  /// Reads the plan's sources, which must lie inside `root`. InvalidArgument for one that does not.
-  static absl::StatusOr<std::shared_ptr<const CampaignPool>> Load(const CampaignPlan& plan, const std::string& root);
+  /// Opens what ImportOwnPool has put into the folder. Rows that would take more than an eighth of `memory_bytes` stay
+  /// on the disk.
+  static absl::StatusOr<std::shared_ptr<const CampaignPool>> Load(const CampaignPlan& plan,
+                                                                  const storage::CampaignFolder& folder,
+                                                                  std::size_t memory_bytes);
 
-  /// This pool with the rows of an imported one behind its own. InvalidArgument where they do not fit,
-  /// FailedPrecondition for a pool that is on the disk.
+  /// This pool with the rows of an imported one behind its own. InvalidArgument where they do not fit.
   absl::StatusOr<std::shared_ptr<const CampaignPool>> With(const std::string& folder) const;
 
   const ingest::RowIds& ids() const { return ids_; }
@@ -45,9 +47,8 @@ class CampaignPool {
   /// Of one label.
   double CostOf(RowIndex row) const { return costs_.empty() ? 0 : costs_[row]; }
 
-  /// Where it was read from, and folders that were added, in order.
-  const std::vector<std::string>& sources() const { return sources_; }
-  const std::vector<std::string>& appended_folders() const { return appended_folders_; }
+  /// Imported pools that its rows are from, in order: the campaign's first, and what was appended to it.
+  const std::vector<std::string>& folders() const { return folders_; }
   /// What the columns of a table mean whose rows are to join it.
   const ingest::ColumnOptions& columns() const { return columns_; }
 
@@ -68,19 +69,21 @@ class CampaignPool {
   };
 
   CampaignPool() = default;
-  absl::Status LoadValidation(const CampaignPlan& plan, const std::string& root);
-  absl::Status DescribeColumns(const CampaignPlan& plan);
-  /// False where the sources should be read into memory.
-  absl::StatusOr<bool> MapSources(const CampaignPlan& plan);
-  absl::Status ReadSources(const CampaignPlan& plan);
+  void DescribeColumns(const CampaignPlan& plan, const storage::PoolShape& shape);
+  /// False where the rows should be in memory.
+  absl::StatusOr<bool> MapRows(const CampaignPlan& plan, std::size_t memory_bytes);
+  absl::Status LoadRows(const CampaignPlan& plan, const storage::MappedPool& imported);
+  absl::Status LoadValidation(const CampaignPlan& plan, const storage::CampaignFolder& folder);
+  /// Takes the rows of both.
+  absl::Status JoinLoaded(const CampaignPool& first, const storage::MappedPool& more);
+  absl::Status JoinMapped(const CampaignPool& first, const storage::MappedPool& more);
 
-  std::vector<std::string> sources_;
-  std::vector<std::string> appended_folders_;
+  std::vector<std::string> folders_;
   ingest::ColumnOptions columns_;
   ingest::RowIds ids_;
   std::vector<std::string> feature_names_;
   std::vector<std::string> payloads_;
-  std::optional<storage::MappedPool> mapped_;  // where payloads are read from as they are asked for
+  std::vector<storage::MappedPool> mapped_;  // where payloads are read from as they are asked for; empty: in memory
   std::vector<double> costs_;
   std::shared_ptr<const ingest::Normalizer> normalizer_;
   bool scales_rows_ = false;  // sparse rows are brought to unit length

@@ -16,11 +16,11 @@ absl::StatusOr<std::shared_ptr<const CampaignPool>> GrowingPool::Follow(
     std::shared_ptr<const CampaignPool> prepared) {
   const std::scoped_lock growing(growing_);
   std::shared_ptr<const CampaignPool> pool = now();
-  while (pool->appended_folders().size() < appended.size()) {
-    const std::string next = folder.File(appended[pool->appended_folders().size()].folder);
-    const bool fits = prepared != nullptr &&
-                      prepared->appended_folders().size() == pool->appended_folders().size() + 1 &&
-                      prepared->appended_folders().back() == next;
+  // The first folder is the one that the campaign was made with.
+  while (pool->folders().size() < appended.size() + 1) {
+    const std::string next = folder.File(appended[pool->folders().size() - 1].folder);
+    const bool fits = prepared != nullptr && prepared->folders().size() == pool->folders().size() + 1 &&
+                      prepared->folders().back() == next;
     if (fits) {
       pool = std::exchange(prepared, nullptr);
     } else {

@@ -6,11 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "arrow/record_batch.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/pool_import.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/reader_registry.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_writer.h"
 #include "storage/pool_rules.h"
@@ -20,33 +18,14 @@ namespace {
 
 constexpr std::int64_t kMemoryBytes = std::int64_t{512} << 20;
 
-/// Rows of the files that a campaign was made from, as they would be if they were imported.
-absl::Status NoteRowsOfFiles(const CampaignPool& pool, storage::KnownRows& known) {
-  const ingest::InputLimits limits;
-  FULCRUM_ASSIGN_OR_RETURN(const auto source, ingest::OpenSources(pool.sources(), pool.columns(), limits));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::ColumnRoles roles,
-                           ingest::AssignRoles(*source->schema(), pool.columns(), source->path()));
-  for (;;) {
-    FULCRUM_ASSIGN_OR_RETURN(const auto batch, source->Next());
-    if (batch == nullptr) return absl::OkStatus();
-    ingest::SettleWidths(*batch, roles);
-    FULCRUM_ASSIGN_OR_RETURN(const storage::BuiltBlock built, storage::BuildBlock(*batch, roles, limits));
-    storage::NoteRows(built.block, known);
-  }
-}
-
-absl::Status NoteRowsOfFolder(const std::string& folder, storage::KnownRows& known) {
-  FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool pool, storage::MappedPool::Open(folder));
-  return storage::NoteRows(pool, known);
-}
-
 /// None where rows have no ids: each that comes is a new one.
 absl::StatusOr<storage::KnownRows> RowsOf(const CampaignPool& pool) {
   storage::KnownRows known;
   if (pool.ids().are_row_numbers()) return known;
-  const bool imported = pool.sources().size() == 1 && storage::IsPoolFolder(pool.sources()[0]);
-  FULCRUM_RETURN_IF_ERROR(imported ? NoteRowsOfFolder(pool.sources()[0], known) : NoteRowsOfFiles(pool, known));
-  for (const std::string& folder : pool.appended_folders()) FULCRUM_RETURN_IF_ERROR(NoteRowsOfFolder(folder, known));
+  for (const std::string& folder : pool.folders()) {
+    FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool imported, storage::MappedPool::Open(folder));
+    FULCRUM_RETURN_IF_ERROR(storage::NoteRows(imported, known));
+  }
   return known;
 }
 
@@ -54,9 +33,8 @@ absl::Status CheckShape(const CampaignPool& pool, const storage::PoolShape& shap
                         const std::vector<std::string>& names) {
   if (shape.has_id && pool.ids().are_row_numbers()) {
     return absl::InvalidArgumentError(
-        "the examples of this campaign are known by their row numbers, and the rows have a column of ids; leave it "
-        "out, "
-        "and they get the next numbers");
+        "the examples of this campaign are known by their row numbers, and the rows have a column of ids; leave that "
+        "out, and they get the next numbers");
   }
   if (!shape.has_id && !pool.ids().are_row_numbers()) {
     return absl::InvalidArgumentError(absl::StrCat("the rows have no column of ids; name it '",

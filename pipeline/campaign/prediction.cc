@@ -21,6 +21,11 @@ absl::Status BadRow(int row, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("rows[", row, "] ", what));
 }
 
+/// With 32 bits, so that a row of the pool gets the same answer by its values as by its name.
+float AsThePoolHasIt(double value) {
+  return static_cast<float>(value);
+}
+
 absl::Status FillSparse(const v1::FeatureRow& row, int number, std::span<double> to) {
   if (row.indices_size() != row.values_size()) {
     return BadRow(number, absl::StrCat("has ", row.indices_size(), " indices and ", row.values_size(), " values"));
@@ -32,21 +37,22 @@ absl::Status FillSparse(const v1::FeatureRow& row, int number, std::span<double>
       return BadRow(number, absl::StrCat("has the index ", index, " after ", last, "; they must ascend, from 0 to ",
                                          to.size() - 1));
     }
-    to[static_cast<std::size_t>(index)] = row.values(i);
+    to[static_cast<std::size_t>(index)] = AsThePoolHasIt(row.values(i));
     last = index;
   }
   return absl::OkStatus();
 }
 
 absl::Status FillRow(const v1::FeatureRow& row, int number, std::span<double> to) {
-  if (!std::all_of(row.values().begin(), row.values().end(), [](double value) { return std::isfinite(value); })) {
-    return BadRow(number, "has a value that is not a finite number");
+  if (!std::all_of(row.values().begin(), row.values().end(),
+                   [](double value) { return std::isfinite(AsThePoolHasIt(value)); })) {
+    return BadRow(number, "has a value that is not a finite 32-bit number");
   }
   if (row.indices_size() > 0) return FillSparse(row, number, to);
   if (static_cast<std::size_t>(row.values_size()) != to.size()) {
     return BadRow(number, absl::StrCat("has ", row.values_size(), " features, and the pool has ", to.size()));
   }
-  std::copy(row.values().begin(), row.values().end(), to.begin());
+  std::transform(row.values().begin(), row.values().end(), to.begin(), AsThePoolHasIt);
   return absl::OkStatus();
 }
 

@@ -13,17 +13,18 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr char kBackupFooter[] =
-    R"(Takes campaign.db as of one moment, while a daemon goes on writing, and the files its log names: models, and each
-round's scores and batch. The pool is listed with sizes and checksums but not copied, since it can be imported again;
---with-pool copies it too. The backup is one SQLite database. It is read back, its integrity checked and its events
-counted, before it appears under its name; a backup that fails leaves what was there before.
+    R"(Takes campaign.db as of one moment, while a daemon goes on writing, the files its log names (models, and each
+round's scores and batch) and the pool. With --without-pool the pool is listed with sizes and checksums but not copied:
+for large pools whose sources are kept elsewhere. The backup is one SQLite database. It is read back, its integrity
+checked and its events counted, before it appears under its name; a backup that fails leaves what was there before.
 
 Example:
   fulcrum backup campaigns/birds birds-$(date +%F).fulcrum)";
 
 constexpr char kRestoreFooter[] =
     R"(Makes a campaign folder out of a file that fulcrum backup wrote, and checks it like fulcrum fsck before it appears.
-The folder must not exist yet, or be empty. Where the backup was made without the pool, import the pool again.
+The folder must not exist yet, or be empty. Where the backup was made without the pool, the daemon imports it again
+from the campaign's sources, which must be as they were.
 
 Example:
   fulcrum restore birds-2026-11-16.fulcrum campaigns/birds)";
@@ -60,7 +61,7 @@ CommandRun AddBackup(CLI::App& app) {
   auto arguments = std::make_shared<BackupArguments>();
   app.add_option("campaign", arguments->campaign, "Folder of the campaign")->type_name("")->required();
   app.add_option("file", arguments->file, "File to write; one that is there is replaced")->type_name("")->required();
-  app.add_flag("--with-pool", arguments->options.with_pool, "Copy the pool too");
+  app.add_flag("!--without-pool", arguments->options.with_pool, "Only list the files of the pool");
   app.footer(kBackupFooter);
   return [arguments] { return BackUp(*arguments); };
 }

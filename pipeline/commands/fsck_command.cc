@@ -15,7 +15,8 @@ namespace {
 constexpr char kFooter[] =
     R"(Checks, in this order: the pages of campaign.db; that its log is protected against changes; every event of the log,
 by replaying it (epochs grow, no slot is leased twice, no request takes effect twice); the tables of items, slots,
-leases and rounds, which are derived from the log; the files of rounds and models. Works while a daemon runs.
+leases and rounds, which are derived from the log; the files of rounds and models; every block of the pool, by its
+checksum. Works while a daemon runs.
 
 --rebuild first writes the derived tables anew from the log, and brings an older schema up to date. Stop the daemon
 before. The log itself is never changed: where it is damaged, restore a backup.

@@ -44,7 +44,7 @@ struct ImbalanceSettings {
 
 struct TaskSettings {
   std::string name = {};
-  std::string data = {};  ///< file below the data folder; empty where generated
+  std::string data = {};  ///< what --pool takes, below the data folder or a URI; empty where generated
   std::optional<GeneratedData> generated = {};
   std::string positive = "1";     ///< the class that F1 and the queried share are about
   std::string train_splits = {};  ///< file with one line a run: rows of the training half; may be absent

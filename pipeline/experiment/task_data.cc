@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pipeline/pool_source.h"
@@ -39,7 +40,6 @@ RawData Generate(const GeneratedData& settings) {
 }
 
 absl::StatusOr<RawData> Read(const std::string& path) {
-  if (!std::filesystem::exists(path)) return absl::NotFoundError(absl::StrCat("there is no file '", path, "'"));
   FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(path, {.keep_labels = true}));
   if (!pool.labels) {
     return absl::DataLossError(
@@ -92,11 +92,16 @@ absl::StatusOr<TaskData> Label(const TaskSettings& task, RawData raw) {
   return data;
 }
 
+/// A URI, or a path below the data folder unless it begins at the root.
+std::string PlaceOf(const std::string& data, const std::string& data_folder) {
+  return absl::StrContains(data, "://") ? data : (std::filesystem::path(data_folder) / data).string();
+}
+
 }  // namespace
 
 absl::StatusOr<TaskData> LoadTaskData(const TaskSettings& task, const std::string& data_folder) {
   if (task.generated) return Label(task, Generate(*task.generated));
-  FULCRUM_ASSIGN_OR_RETURN(RawData raw, Read((std::filesystem::path(data_folder) / task.data).string()));
+  FULCRUM_ASSIGN_OR_RETURN(RawData raw, Read(PlaceOf(task.data, data_folder)));
   return Label(task, std::move(raw));
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/string_view.h"
 #include "arrow/array.h"
+#include "stages/ingest/number_array.h"
 
 namespace fulcrum::ingest {
 
@@ -23,7 +24,7 @@ std::string ComplaintAt(const ArrayType& array, std::int64_t index) {
     const auto text = array.GetView(index);
     return ComplaintAboutText({text.data(), text.size()});
   } else {
-    return ComplaintAboutNumber(static_cast<double>(array.Value(index)));
+    return ComplaintAboutNumber(static_cast<double>(NumberFrom<ArrayType>(array.Value(index))));
   }
 }
 

@@ -42,7 +42,7 @@ bool CopyFinite(const ArrayType& array, std::size_t begin, std::size_t count, T*
     const auto* values = array.raw_values() + begin;
     bool finite = true;
     for (std::size_t i = 0; i < count; ++i) {
-      const T value = static_cast<T>(values[i]);
+      const T value = static_cast<T>(NumberFrom<ArrayType>(values[i]));
       target[i * stride] = value;
       finite &= std::isfinite(value);
     }
@@ -182,7 +182,7 @@ bool IsIntegerType(const arrow::DataType& type) {
 }
 
 bool IsNumberType(const arrow::DataType& type) {
-  return (arrow::is_floating(type.id()) && type.id() != arrow::Type::HALF_FLOAT) || arrow::is_integer(type.id());
+  return arrow::is_floating(type.id()) || arrow::is_integer(type.id());
 }
 
 bool IsFeatureType(const arrow::DataType& type) {

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 #include "arrow/array.h"
 #include "arrow/type.h"
+#include "arrow/util/float16.h"
 #include "stages/ingest/number_text.h"
 
 namespace fulcrum::ingest {
@@ -24,6 +26,8 @@ bool VisitNumberArray(const arrow::Array& array, const Visit& visit) {
       return visit(static_cast<const arrow::DoubleArray&>(array)), true;
     case arrow::Type::FLOAT:
       return visit(static_cast<const arrow::FloatArray&>(array)), true;
+    case arrow::Type::HALF_FLOAT:
+      return visit(static_cast<const arrow::HalfFloatArray&>(array)), true;
     case arrow::Type::INT8:
       return visit(static_cast<const arrow::Int8Array&>(array)), true;
     case arrow::Type::INT16:
@@ -45,6 +49,16 @@ bool VisitNumberArray(const arrow::Array& array, const Visit& visit) {
   }
 }
 
+/// What a value as it lies in an array stands for: to Arrow, half floats are bits.
+template <typename ArrayType, typename Raw>
+auto NumberFrom(Raw raw) {
+  if constexpr (std::is_same_v<ArrayType, arrow::HalfFloatArray>) {
+    return arrow::util::Float16::FromBits(raw).ToFloat();
+  } else {
+    return raw;
+  }
+}
+
 /// The value at a place that is not null; nothing where text is no number.
 template <typename ArrayType>
 std::optional<double> NumberAt(const ArrayType& array, std::int64_t index) {
@@ -53,7 +67,7 @@ std::optional<double> NumberAt(const ArrayType& array, std::int64_t index) {
     const auto text = array.GetView(index);
     return ParseNumber({text.data(), text.size()});
   } else {
-    return static_cast<double>(array.Value(index));
+    return static_cast<double>(NumberFrom<ArrayType>(array.Value(index)));
   }
 }
 

@@ -60,7 +60,7 @@ void AppendCell(const arrow::Array& array, std::int64_t row, std::string& text) 
       const auto value = typed.GetView(row);
       AppendCsvField({value.data(), value.size()}, text);
     } else {
-      AppendShortest(typed.Value(row), text);
+      AppendShortest(NumberFrom<ArrayType>(typed.Value(row)), text);
     }
   });
 }

@@ -31,29 +31,42 @@ MappedFeatures::MappedFeatures(ingest::Normalizer normalizer, std::size_t dims)
 
 absl::StatusOr<std::unique_ptr<MappedFeatures>> MappedFeatures::Open(const MappedPool& pool,
                                                                      ingest::Normalizer normalizer) {
-  if (pool.shape().sparse) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the pool '", pool.folder(), "' is sparse; its rows must be loaded"));
-  }
   std::unique_ptr<MappedFeatures> features(
       new MappedFeatures(std::move(normalizer), static_cast<std::size_t>(pool.shape().features)));
+  FULCRUM_RETURN_IF_ERROR(features->Add(pool));
+  return features;
+}
+
+absl::StatusOr<std::unique_ptr<MappedFeatures>> MappedFeatures::With(const MappedPool& more) const {
+  std::unique_ptr<MappedFeatures> features(new MappedFeatures(normalizer_, dims_));
+  features->blocks_ = blocks_;
+  features->first_rows_ = first_rows_;
+  features->squared_norms_ = squared_norms_;
+  FULCRUM_RETURN_IF_ERROR(features->Add(more));
+  return features;
+}
+
+absl::Status MappedFeatures::Add(const MappedPool& pool) {
+  if (pool.shape().sparse || static_cast<std::size_t>(pool.shape().features) != dims_) {
+    return absl::InvalidArgumentError(absl::StrCat("the rows of '", pool.folder(), "' must be dense and have ", dims_,
+                                                   " features to be read from the disk"));
+  }
+  const std::size_t before = first_rows_.back();
   for (std::size_t i = 0; i < pool.blocks(); ++i) {
     FULCRUM_ASSIGN_OR_RETURN(auto batch, pool.Block(i));
     const MatrixView<const float> values = DenseRows(*batch, pool.shape());
-    features->first_rows_.push_back(features->first_rows_.back() + values.rows());
-    features->blocks_.push_back({std::move(batch), values});
+    first_rows_.push_back(first_rows_.back() + values.rows());
+    blocks_.push_back({std::move(batch), values});
   }
-  features->squared_norms_.resize(features->first_rows_.back());
-  ParallelForBlocks(features->rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+  squared_norms_.resize(first_rows_.back());
+  ParallelForBlocks(first_rows_.back() - before, kRowsPerTask, [&](std::size_t first, std::size_t count) {
     RowList rows(count);
-    std::iota(rows.begin(), rows.end(), static_cast<RowIndex>(first));
-    Matrix<double> values(count, features->dims());
-    features->CopyNormalized(rows, values.view());
-    for (std::size_t i = 0; i < count; ++i) {
-      features->squared_norms_[first + i] = linalg::Dot(values.row(i), values.row(i));
-    }
+    std::iota(rows.begin(), rows.end(), static_cast<RowIndex>(before + first));
+    Matrix<double> values(count, dims_);
+    CopyNormalized(rows, values.view());
+    for (std::size_t i = 0; i < count; ++i) squared_norms_[rows[i]] = linalg::Dot(values.row(i), values.row(i));
   });
-  return features;
+  return absl::OkStatus();
 }
 
 const float* MappedFeatures::RowAt(RowIndex row) const {

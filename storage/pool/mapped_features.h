@@ -27,6 +27,9 @@ class MappedFeatures final : public kernel::Features {
   /// Reads every row once, for the norms; compares no checksums (MappedPool::Verify does). InvalidArgument for a sparse
   /// pool. The mapping stays alive as long as this does.
   static absl::StatusOr<std::unique_ptr<MappedFeatures>> Open(const MappedPool& pool, ingest::Normalizer normalizer);
+  /// These rows, and those of another pool behind them; only the latter are read. InvalidArgument where they have
+  /// another number of features.
+  absl::StatusOr<std::unique_ptr<MappedFeatures>> With(const MappedPool& more) const;
 
   std::size_t dims() const override { return dims_; }
   void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
@@ -44,6 +47,7 @@ class MappedFeatures final : public kernel::Features {
   };
 
   MappedFeatures(ingest::Normalizer normalizer, std::size_t dims);
+  absl::Status Add(const MappedPool& pool);
   /// The named rows, normalised, in double precision.
   void CopyNormalized(std::span<const RowIndex> rows, MutableMatrixView out) const;
   const float* RowAt(RowIndex row) const;

@@ -164,11 +164,11 @@ absl::Status PoolWriter::AppendBlock(const PoolBlock& block) {
   return part_->Append(block);
 }
 
-absl::Status PoolWriter::Commit(double max_rejected_share) {
+absl::Status PoolWriter::Commit(double max_rejected_share, bool keep_reasons) {
   FULCRUM_RETURN_IF_ERROR(rejected_->Finish());
   if (counts_.rejected > 0 &&
       static_cast<double>(counts_.rejected) > max_rejected_share * static_cast<double>(counts_.read)) {
-    return RejectAll();
+    return RejectAll(keep_reasons);
   }
   if (is_new_ && counts_.added == 0) {
     return absl::DataLossError("there is not a single row to import; a pool needs at least one");
@@ -181,15 +181,15 @@ absl::Status PoolWriter::Commit(double max_rejected_share) {
 }
 
 // The reasons must outlive the pool that did not come to be.
-absl::Status PoolWriter::RejectAll() {
+absl::Status PoolWriter::RejectAll(bool keep_reasons) {
   const std::string kept = absl::StrCat(folder_, ".rejected.parquet");
-  const bool moved = std::rename(rejected_->path().c_str(), kept.c_str()) == 0;
+  const bool moved = keep_reasons && std::rename(rejected_->path().c_str(), kept.c_str()) == 0;
   return absl::DataLossError(absl::StrCat(
-      counts_.rejected, " of ", counts_.read, " rows cannot be taken, which is more than --max-rejected allows:\n  ",
+      counts_.rejected, " of ", counts_.read, " rows cannot be taken, which is more than is allowed:\n  ",
       absl::StrJoin(rejected_->examples(), "\n  "), counts_.rejected > 5 ? "\n  ..." : "",
       "\n  what to do: correct them", moved ? absl::StrCat(" (all of them, with reasons, are in '", kept, "')") : "",
-      ", name the columns that are features with --features, or allow more with --max-rejected; the pool is as it was "
-      "before"));
+      ", or leave them out: `fulcrum import` takes --features, the columns that are features, and --max-rejected, the "
+      "share that may be missing; the pool is as it was before"));
 }
 
 absl::Status PoolWriter::FinishFiles() {

@@ -69,9 +69,9 @@ class PoolWriter {
     return AppendBlock(built.block);
   }
 
-  /// Makes the rows part of the pool: OK means that they are. DataLoss where more than this share of the
-  /// rows was rejected: they stay in "FOLDER.rejected.parquet", the pool is as before.
-  absl::Status Commit(double max_rejected_share);
+  /// Makes the rows part of the pool: OK means that they are. DataLoss where more than this share of the rows was
+  /// rejected: the pool is as before, and they stay in "FOLDER.rejected.parquet" where the reasons are to be kept.
+  absl::Status Commit(double max_rejected_share, bool keep_reasons = true);
 
   const Counts& counts() const { return counts_; }
   /// The first few rows that were rejected, each with its place, its column and the reason.
@@ -86,7 +86,7 @@ class PoolWriter {
   absl::Status OpenFiles();
   absl::Status DropKnownRows(BuiltBlock& built);
   absl::Status AppendBlock(const PoolBlock& block);
-  absl::Status RejectAll();
+  absl::Status RejectAll(bool keep_reasons);
   absl::Status FinishFiles();
   absl::Status Publish();
   void RemoveLeftovers() const;

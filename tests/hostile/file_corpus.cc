@@ -116,6 +116,7 @@ std::vector<std::shared_ptr<arrow::Table>> Tables() {
       TableOf({{"id", Texts()}, {"e", Lists<arrow::FloatBuilder>(4, false)}}),
       TableOf({{"label", Dictionaries()}, {"e", Lists<arrow::DoubleBuilder>(3, true)}, {"n", WithNulls()}}),
       TableOf({{"indices", Lists<arrow::Int32Builder>(3, false)}, {"values", Lists<arrow::FloatBuilder>(3, false)}}),
+      TableOf({{"h", Lists<arrow::HalfFloatBuilder>(2, true)}, {"x", Singles()}}),
       TableOf({{"s", Structs()}, {"ll", ListsOfLists()}, {"x", Numbers()}}),
   };
 }

@@ -104,15 +104,21 @@ TEST_F(CampaignCommandsTest, FilesThatAreDamagedOrMissingAreNamed) {
   MakeCampaign();
   folder_.Write("campaign/models/000001-000000000002.model", "a forgery");
   std::filesystem::remove(File("campaign/rounds/000001-batch.parquet"));
+  WritePool(50);
+  ASSERT_EQ(Run({"import", File("pool.csv"), "--out", File("campaign/pool/imported")}).exit_code, 0);
+  std::string rows = Read("campaign/pool/imported/part-00000.arrow");
+  rows[rows.size() / 2] ^= 1;
+  folder_.Write("campaign/pool/imported/part-00000.arrow", rows);
   const ProcessResult result = Run({"fsck", Campaign()});
   EXPECT_EQ(result.exit_code, 65);
+  EXPECT_THAT(result.standard_output, HasSubstr("pool/imported/part-00000.arrow', block 0"));
   EXPECT_THAT(result.standard_output, HasSubstr("000001-000000000002.model is damaged"));
   EXPECT_THAT(result.standard_output, HasSubstr("000001-batch.parquet is missing"));
 }
 
 TEST_F(CampaignCommandsTest, ABackupOfARunningCampaignIsRestoredWhole) {
   MakeCampaign();
-  const ProcessResult backup = Run({"backup", Campaign(), File("birds.fulcrum")});
+  const ProcessResult backup = Run({"backup", Campaign(), File("birds.fulcrum"), "--without-pool"});
   ASSERT_EQ(backup.exit_code, 0) << backup.standard_error;
   EXPECT_THAT(backup.standard_output, HasSubstr("3 files"));
   EXPECT_THAT(backup.standard_output, HasSubstr("not included: 1 files of the pool"));
@@ -137,7 +143,7 @@ TEST_F(CampaignCommandsTest, ABackupOfARunningCampaignIsRestoredWhole) {
 
 TEST_F(CampaignCommandsTest, ABackupWithThePoolHoldsIt) {
   MakeCampaign();
-  ASSERT_EQ(Run({"backup", Campaign(), File("b"), "--with-pool"}).exit_code, 0);
+  ASSERT_EQ(Run({"backup", Campaign(), File("b")}).exit_code, 0);
   ASSERT_EQ(Run({"restore", File("b"), File("again")}).exit_code, 0);
   EXPECT_EQ(Read("again/pool/part-0.arrow"), "the pool");
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/program_fixture.h"
 
 namespace fulcrum::testing {
@@ -101,6 +102,26 @@ TEST_F(ExperimentCommandTest, WritesTablesAndReportAndSaysWhatWasLeftOut) {
   }
   EXPECT_EQ(ParseCsv(Read("out/regret.csv")).size(), 6u);
   EXPECT_THAT(Read("out/report.html"), StartsWith("<!DOCTYPE html>"));
+}
+
+TEST_F(ExperimentCommandTest, TakesEveryFormatAndImportedPools) {
+  for (const char* file : {"pool.parquet", "pool.arrow", "pool.csv.gz"}) {
+    ASSERT_EQ(Run({"convert", File("pool.csv"), File(file)}).exit_code, 0) << file;
+  }
+  ASSERT_EQ(Run({"import", File("pool.parquet"), "--out", File("imported")}).exit_code, 0);
+  std::string first;
+  for (const std::string& data :
+       {std::string("pool.csv"), std::string("pool.parquet"), std::string("pool.arrow"), std::string("pool.csv.gz"),
+        std::string("imported"), "file://" + File("pool.parq*")}) {
+    folder_.Write("spec.yaml", absl::StrCat("name: formats\nruns: 2\nrounds: 4\nstrategies: [alevs, random]\n",
+                                            "tasks: [{name: mine, data: \"", data, "\", positive: pos}]\n"));
+    const std::string out = absl::StrCat("out-", data.substr(data.rfind('/') + 1));
+    const ProcessResult result = Run(Words(out));
+    ASSERT_EQ(result.exit_code, 0) << data << ": " << result.standard_error;
+    if (first.empty()) first = StableCurves(out);
+    EXPECT_EQ(StableCurves(out), first) << data;
+  }
+  EXPECT_THAT(first, HasSubstr("mine alevs 1 4"));
 }
 
 TEST_F(ExperimentCommandTest, ThreadsDoNotChangeTheCurves) {

@@ -220,7 +220,7 @@ TEST(ValidateRoundSpec, NamesWhatIsOutOfRange) {
 }
 
 TEST_F(RoundTest, ARoundAfterThePoolHasGrownIsWarmAndGivesWhatAColdOneDoes) {
-  constexpr std::size_t kFirstRows = 400;
+  constexpr std::size_t kFirstRows = 480;
   const kernel::DenseFeatures first(Matrix<double>::CopyOf(points_.view().Rows(0, kFirstRows)));
   RoundRunner grown(Spec("dbalevs", 10), first), cold(Spec("dbalevs", 10), features_);
   RoundInput before = Input();

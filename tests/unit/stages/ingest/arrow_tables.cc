@@ -5,6 +5,7 @@
 #include "arrow/io/memory.h"
 #include "arrow/ipc/writer.h"
 #include "arrow/table.h"
+#include "arrow/util/float16.h"
 #include "parquet/arrow/writer.h"
 
 namespace fulcrum::ingest {
@@ -27,6 +28,12 @@ std::shared_ptr<arrow::Array> ListsOf(Builder& builder, const std::vector<std::v
   return builder.Finish().ValueOrDie();
 }
 
+/// Takes floats, so that half floats are made like the others.
+class HalvingBuilder : public arrow::HalfFloatBuilder {
+ public:
+  arrow::Status Append(float value) { return arrow::HalfFloatBuilder::Append(arrow::util::Float16(value)); }
+};
+
 void WriteIpc(const arrow::Table& table, arrow::ipc::RecordBatchWriter& writer) {
   (void)writer.WriteTable(table);
   (void)writer.Close();
@@ -40,6 +47,9 @@ std::shared_ptr<arrow::Array> Floats(const std::vector<float>& values) {
 std::shared_ptr<arrow::Array> Doubles(const std::vector<double>& values) {
   return ArrayOf<arrow::DoubleBuilder>(values);
 }
+std::shared_ptr<arrow::Array> Halves(const std::vector<float>& values) {
+  return ArrayOf<HalvingBuilder>(values);
+}
 std::shared_ptr<arrow::Array> Integers(const std::vector<std::int64_t>& values) {
   return ArrayOf<arrow::Int64Builder>(values);
 }
@@ -49,6 +59,10 @@ std::shared_ptr<arrow::Array> Texts(const std::vector<std::string>& values) {
 std::shared_ptr<arrow::Array> FloatLists(const std::vector<std::vector<float>>& lists) {
   arrow::ListBuilder builder(arrow::default_memory_pool(), std::make_shared<arrow::FloatBuilder>());
   return ListsOf<arrow::ListBuilder, arrow::FloatBuilder>(builder, lists);
+}
+std::shared_ptr<arrow::Array> HalfLists(const std::vector<std::vector<float>>& lists) {
+  arrow::ListBuilder builder(arrow::default_memory_pool(), std::make_shared<HalvingBuilder>());
+  return ListsOf<arrow::ListBuilder, HalvingBuilder>(builder, lists);
 }
 std::shared_ptr<arrow::Array> IndexLists(const std::vector<std::vector<std::int32_t>>& lists) {
   arrow::ListBuilder builder(arrow::default_memory_pool(), std::make_shared<arrow::Int32Builder>());

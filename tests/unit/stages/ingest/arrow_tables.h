@@ -12,10 +12,13 @@ namespace fulcrum::ingest {
 
 std::shared_ptr<arrow::Array> Floats(const std::vector<float>& values);
 std::shared_ptr<arrow::Array> Doubles(const std::vector<double>& values);
+/// Half floats of these values, rounded.
+std::shared_ptr<arrow::Array> Halves(const std::vector<float>& values);
 std::shared_ptr<arrow::Array> Integers(const std::vector<std::int64_t>& values);
 std::shared_ptr<arrow::Array> Texts(const std::vector<std::string>& values);
 /// Lists of floats; an empty optional list is null.
 std::shared_ptr<arrow::Array> FloatLists(const std::vector<std::vector<float>>& lists);
+std::shared_ptr<arrow::Array> HalfLists(const std::vector<std::vector<float>>& lists);
 std::shared_ptr<arrow::Array> IndexLists(const std::vector<std::vector<std::int32_t>>& lists);
 /// All of one length.
 std::shared_ptr<arrow::Array> FixedFloatLists(const std::vector<std::vector<float>>& lists);

@@ -66,6 +66,13 @@ TEST_F(TableConversionTest, SparseRowsStaySparseAndBecomeDenseForCsv) {
   EXPECT_EQ(Read("f.svm"), "1 1:0.5 4:2\n-1 2:3\n");
 }
 
+TEST_F(TableConversionTest, HalfFloatsBecomeTheNumbersTheyAre) {
+  WriteParquetTo(folder_.File("in.parquet"), *TableOf({{"h", Halves({1.5F, -0.25F})}}));
+  Convert("in.parquet", "a.arrow");
+  Convert("a.arrow", "out.csv");
+  EXPECT_EQ(Read("out.csv"), "h\n1.5\n-0.25\n");
+}
+
 TEST_F(TableConversionTest, TimesAndTruthValuesBecomeText) {
   arrow::TimestampBuilder times(arrow::timestamp(arrow::TimeUnit::MICRO, "UTC"), arrow::default_memory_pool());
   arrow::Date32Builder days;

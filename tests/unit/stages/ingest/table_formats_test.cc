@@ -49,6 +49,27 @@ TEST_F(TableFormatsTest, ListsFixedListsAndColumnsAreOneThing) {
   }
 }
 
+TEST_F(TableFormatsTest, HalfFloatsAreNumbersInColumnsListsAndSparsePairs) {
+  const auto table = TableOf({{"h", Halves({1.5F, -65504.0F})}, {"e", HalfLists({{0.25F, 2}, {-3, 6e-8F}})}});
+  WriteIpcFileTo(folder_.File("h.arrow"), *table);
+  WriteParquetTo(folder_.File("h.parquet"), *table);
+  for (const char* name : {"h.arrow", "h.parquet"}) {
+    const auto pool = LoadPool(folder_.File(name));
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    EXPECT_THAT(pool->features.dense().row(0), ElementsAre(1.5, 0.25, 2));
+    // The smallest half float there is.
+    EXPECT_THAT(pool->features.dense().row(1), ElementsAre(-65504, -3, 0x1p-24));
+  }
+  const auto sparse = LoadPool(
+      Parquet("s.parquet", {{"indices", IndexLists({{7, 2}, {0}})}, {"values", HalfLists({{1, 0.5F}, {-2}})}}));
+  ASSERT_TRUE(sparse.ok()) << sparse.status();
+  EXPECT_THAT(sparse->features.sparse().values, ElementsAre(0.5, 1, -2));
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  const auto bad = LoadPool(Parquet("b.parquet", {{"h", Halves({1, nan, infinity})}}));
+  EXPECT_THAT(MessageOf(bad), HasSubstr("column 'h': the value is NaN"));
+  EXPECT_THAT(MessageOf(bad), HasSubstr("column 'h': the value inf is infinite"));
+}
+
 TEST_F(TableFormatsTest, ListsOfAnotherLengthAndBadElementsAreNamed) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto pool = LoadPool(Parquet("p.parquet", {{"e", FloatLists({{1, 2}, {1}, {3, nan}, {5, 6}})}}));

@@ -1,0 +1,112 @@
+// A campaign has its pool for itself: what happens to the sources afterwards is nothing to it.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/pool_import.h"
+#include "stages/ingest/table_conversion.h"
+#include "storage/backup.h"
+#include "tests/daemon/daemon_fixture.h"
+
+namespace fulcrum::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class OwnPoolTest : public DaemonTest {
+ protected:
+  std::string Campaign(const std::string& name) const { return folder_.File("data/campaigns/" + name); }
+
+  v1::CampaignSpec SpecOf(const std::string& name, const std::string& source) {
+    v1::CampaignSpec spec = CloudSpec(name, 4);
+    spec.mutable_pool()->set_sources(0, source);
+    return spec;
+  }
+  void CreateAndStart(DaemonClient& client, const v1::CampaignSpec& spec) {
+    const grpc::Status created = client.Create(spec);
+    ASSERT_TRUE(created.ok()) << created.error_message();
+    ASSERT_TRUE(client.Start(spec.name()).ok());
+  }
+};
+
+TEST_F(OwnPoolTest, SourcesMayGoAwayOnceTheCampaignIsMade) {
+  std::string labeled = "label,f0,f1,f2,f3\n";
+  for (int row = 0; row < 20; ++row) absl::StrAppend(&labeled, row % 2 == 0 ? "neg,-1,-1,-1,-1\n" : "pos,1,1,1,1\n");
+  folder_.Write("pools/held_out.csv", labeled);
+  ASSERT_TRUE(ingest::ConvertTable({folder_.File("pools/named.csv")}, folder_.File("pools/named.parquet")).ok());
+  pipeline::ImportOptions import;
+  import.sources = {folder_.File("pools/named.parquet")};
+  import.folder = folder_.File("pools/imported");
+  ASSERT_TRUE(pipeline::ImportPool(import).ok());
+  const std::vector<std::string> sources = {"named.csv", "named.parquet", "imported"};
+  StartDaemon();
+  DaemonClient client = Client();
+  CreateAndStart(client, SpecOf("whole", "named.csv"));
+  for (const std::string& source : sources) {
+    v1::CampaignSpec spec = SpecOf(absl::StrCat("from-", source.substr(source.rfind('.') + 1)), source);
+    spec.mutable_stop()->mutable_accuracy()->add_sources("held_out.csv");
+    CreateAndStart(client, spec);
+  }
+  std::filesystem::remove_all(folder_.File("pools"));
+  WorkUntilOver(client, "whole", "ada");
+  const Batches batches = client.ExportedBatches("whole");
+  for (const char* name : {"from-csv", "from-parquet", "from-imported"}) WorkUntilOver(client, name, "ada", 8);
+  StopDaemon();
+  StartDaemon();
+  DaemonClient again = Client();
+  for (const char* name : {"from-csv", "from-parquet", "from-imported"}) {
+    WorkUntilOver(again, name, "ada");
+    EXPECT_EQ(again.ExportedBatches(name), batches) << name;
+    EXPECT_GT(again.Get(name).accuracy(), 0.9) << name;
+  }
+  EXPECT_THAT(batches, SizeIs(4));
+}
+
+TEST_F(OwnPoolTest, APoolThatCannotBeTakenLeavesNothingBehind) {
+  folder_.Write("pools/bad.csv", CloudsText(50) + "1,2,nan,4\n");
+  StartDaemon();
+  DaemonClient client = Client();
+  const grpc::Status refused = client.Create(SpecOf("clouds", "bad.csv"));
+  EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error_message(), HasSubstr("bad.csv, row 50"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.File("data/campaigns")));
+  EXPECT_TRUE(client.Create(CloudSpec("clouds", 2)).ok()) << "the name is free";
+}
+
+TEST_F(OwnPoolTest, WhatWasLeftByAKillWhileACampaignWasMadeIsRemoved) {
+  StartDaemon();
+  ASSERT_TRUE(Client().Create(CloudSpec("clouds", 2)).ok());
+  StopDaemon();
+  // As it is before the last step, the rename.
+  std::filesystem::rename(Campaign("clouds"), Campaign("clouds.unfinished"));
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::Campaign campaign;
+  EXPECT_EQ(client.TryGet("clouds", &campaign).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_FALSE(std::filesystem::exists(Campaign("clouds.unfinished")));
+  EXPECT_TRUE(client.Create(CloudSpec("clouds", 2)).ok());
+}
+
+TEST_F(OwnPoolTest, ACampaignThatWasRestoredWithoutItsPoolImportsItAgain) {
+  StartDaemon();
+  DaemonClient client = Client();
+  for (const char* name : {"whole", "restored"}) CreateAndStart(client, SpecOf(name, "named.csv"));
+  WorkUntilOver(client, "whole", "ada");
+  WorkUntilOver(client, "restored", "ada", 8);
+  StopDaemon();
+  ASSERT_TRUE(storage::BackUpCampaign(Campaign("restored"), folder_.File("backup"), {.with_pool = false}).ok());
+  std::filesystem::remove_all(Campaign("restored"));
+  ASSERT_TRUE(storage::RestoreCampaign(folder_.File("backup"), Campaign("restored")).ok());
+  ASSERT_TRUE(std::filesystem::is_empty(Campaign("restored/pool")));
+  StartDaemon();
+  DaemonClient again = Client();
+  WorkUntilOver(again, "restored", "ada");
+  EXPECT_EQ(again.ExportedBatches("restored"), again.ExportedBatches("whole"));
+}
+
+}  // namespace
+}  // namespace fulcrum::testing
