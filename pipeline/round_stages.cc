@@ -42,7 +42,7 @@ std::unique_ptr<GroupWork> MakeGroup(RoundWork& work, ClassIndex class_index, Ro
   return group;
 }
 
-/// Groups are scored at the same time, so each may use its part of the memory.
+/// Groups are scored at the same time, so each has its part of the memory and of the cores.
 absl::Status ChooseEngines(RoundWork& work) {
   // A sparse row is about as much work as a dense one of this length.
   constexpr std::size_t kDimsOfSparseRows = 256;
@@ -53,7 +53,8 @@ absl::Status ChooseEngines(RoundWork& work) {
         .rows = group->rows.size(),
         .dims = dense ? work.features.dims() : std::min(work.features.dims(), kDimsOfSparseRows),
         .memory_bytes = memory / work.groups.size(),
-        .threads = static_cast<std::size_t>(tbb::info::default_concurrency())};
+        .threads =
+            std::max<std::size_t>(1, static_cast<std::size_t>(tbb::info::default_concurrency()) / work.groups.size())};
     FULCRUM_ASSIGN_OR_RETURN(group->choice, leverage::ChooseEngine(work.spec.engine, size));
     if (work.spec.landmarks > 0) group->choice.landmarks = work.spec.landmarks;
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "pipeline/spec_reader.h"
 #include "stages/core/status_macros.h"
+#include "stages/leverage/engine_registry.h"
 #include "stages/select/strategy_registry.h"
 
 namespace fulcrum::pipeline {
@@ -148,6 +149,11 @@ StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, co
     settings.tau = fields.OptionalNumber("tau", kTauRange);
     settings.alpha = fields.OptionalNumber("alpha", kAlphaRange);
     if (fields.Take("leverage_scale").IsDefined()) settings.scale = ReadScale(fields);
+    settings.engine = fields.Text("engine", settings.engine);
+    settings.landmarks = fields.Count("landmarks", 0, 0, kMostRows);
+    if (const auto engine = leverage::FindEngine(settings.engine); !engine.ok()) {
+      fields.Problem("engine", std::string(engine.status().message()));
+    }
     fields.RejectOthers();
   }
   if (settings.strategy.empty()) return settings;

@@ -65,6 +65,8 @@ struct StrategySettings {
   std::optional<double> tau = {};
   std::optional<double> alpha = {};
   std::optional<select::LeverageScale> scale = {};
+  std::string engine = "auto";
+  std::size_t landmarks = 0;  ///< landmark engine: how many a class; 0: by size and memory
 };
 
 /// The strategy whose wins are counted, and why counts may differ from the published ones.

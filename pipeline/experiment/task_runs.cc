@@ -43,6 +43,7 @@ std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const Tas
     absl::StrAppendFormat(&text, "|%d|%d|%s|%.17g|%.17g|%d|%s|%d", spec.batch, rounds,
                           kernel::DescribeKernel(spec.leverage_kernel), spec.tau, spec.alpha,
                           static_cast<int>(spec.leverage_scale), spec.engine, spec.seed);
+    if (spec.landmarks > 0) absl::StrAppendFormat(&text, "|%d", spec.landmarks);
   }
   return classify::ChecksumOf(text);
 }
@@ -159,6 +160,8 @@ RoundSpec MakeRoundSpec(const ExperimentSpec& spec, const TaskSettings& task, co
   round.tau = strategy.tau.value_or(task.tau);
   round.alpha = strategy.alpha.value_or(task.alpha);
   round.leverage_scale = strategy.scale.value_or(task.scale);
+  round.engine = strategy.engine;
+  round.landmarks = strategy.landmarks;
   round.svm.kernel = spec.svm_kernel;
   round.svm.c = spec.svm_c;
   round.seed = Random::Fork(spec.seed, run).Next();

@@ -62,6 +62,18 @@ void FloatColumns::WriteTile(const FloatBlock& block, std::size_t first, MatrixV
   ApplyKernelToDots(kernel_, block.norms, std::span(norms_).subspan(first, tile.cols()), tile);
 }
 
+void FloatColumns::WriteTransposedTile(const FloatBlock& block, std::size_t first, MatrixView<float> tile) const {
+  if (tile.empty()) return;
+  const auto columns = std::span(columns_).subspan(first, tile.rows());
+  if (copied_.empty()) {
+    WriteDots(features_, columns, block.rows, tile);
+  } else {
+    linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0F, copied_.view().Rows(first, tile.rows()),
+                 block.values.view(), 0.0F, tile);
+  }
+  ApplyKernelToDots(kernel_, std::span(norms_).subspan(first, tile.rows()), block.norms, tile);
+}
+
 void FloatColumns::WriteRow(RowIndex row, std::size_t first, std::span<float> values) const {
   const FloatBlock block = CopyBlock(std::span(&row, 1));
   const MatrixView<float> tile(values.data(), 1, values.size());

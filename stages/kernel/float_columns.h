@@ -33,6 +33,8 @@ class FloatColumns {
   FloatBlock CopyBlock(std::span<const RowIndex> rows) const;
   /// tile(i, j) = K(row i of the block, column first + j), for as many columns as the tile has. One thread.
   void WriteTile(const FloatBlock& block, std::size_t first, MatrixView<float> tile) const;
+  /// The same the other way round: tile(j, i) = K(column first + j, row i of the block), a row of the tile a column.
+  void WriteTransposedTile(const FloatBlock& block, std::size_t first, MatrixView<float> tile) const;
   /// values[j] = K(x_row, column first + j), for as many columns as there are values.
   void WriteRow(RowIndex row, std::size_t first, std::span<float> values) const;
 

@@ -57,10 +57,11 @@ struct FloatExp {
   }
 };
 
+/// Of an x that is at most kLargest.
 template <typename Method, typename T>
 T Exp(T x) {
   constexpr T kInverseLog2 = static_cast<T>(1.4426950408889634);
-  x = std::clamp(x, Method::kSmallest, Method::kLargest);
+  x = std::max(x, Method::kSmallest);
   const T shifted = x * kInverseLog2 + Method::kShift;
   const T n = shifted - Method::kShift;
   const T r = x - n * Method::kLog2High - n * Method::kLog2Low;
@@ -82,10 +83,10 @@ void ExpOfDistancesBy(T norm, std::span<const T> norms, T inverse, std::span<T> 
 }  // namespace
 
 void ExpInPlace(std::span<double> values) {
-  for (double& value : values) value = Exp<DoubleExp>(value);
+  for (double& value : values) value = Exp<DoubleExp>(std::min(value, DoubleExp::kLargest));
 }
 void ExpInPlace(std::span<float> values) {
-  for (float& value : values) value = Exp<FloatExp>(value);
+  for (float& value : values) value = Exp<FloatExp>(std::min(value, FloatExp::kLargest));
 }
 
 void ExpOfDistances(double norm, std::span<const double> norms, double inverse, std::span<double> dots) {

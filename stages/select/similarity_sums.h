@@ -3,15 +3,26 @@
 // Not thread-safe for Add; concurrent reads are. Keeps references to features and rows.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
+#include "stages/kernel/float_columns.h"
 #include "stages/kernel/kernel_function.h"
 
 namespace fulcrum::select {
+
+/// Candidates that saw nothing of a sequence of picks while it was made, and what they are to be compared with.
+struct Rivals {
+  std::span<const std::uint8_t> present;  ///< by position: this one could have been picked instead
+  std::span<const double> scores;         ///< l, by position
+  double factor = 0;                      ///< alpha / M, above 0
+  std::span<const double> gains;          ///< of the picks, each as it was picked
+};
 
 class SimilaritySums {
  public:
@@ -22,17 +33,26 @@ class SimilaritySums {
   /// where a value lies outside [0, 1].
   absl::Status Add(std::span<const RowIndex> picks);
 
+  /// Adds at most kPicksAtOnce picks, up to the first one (but not the very first) that a rival would have beaten,
+  /// whose gain was the larger at that moment. Returns how many were added.
+  absl::StatusOr<std::size_t> AddUnbeaten(std::span<const RowIndex> picks, const Rivals& rivals);
+
   /// By position.
   std::span<const double> values() const { return sums_; }
 
+  /// A tile of so many picks and a block of candidates is half a megabyte: it is summed before it leaves the cache.
+  static constexpr std::size_t kPicksAtOnce = 256;
+
  private:
-  absl::Status AddSome(std::span<const RowIndex> picks);
+  /// Writes the sums with the picks to after_; returns how many picks no rival would have beaten, all without rivals.
+  absl::StatusOr<std::size_t> Sum(std::span<const RowIndex> picks, const Rivals* rivals);
   absl::Status OutsideUnitInterval(RowIndex row, RowIndex pick, double value) const;
 
   kernel::KernelFunction kernel_;
   const kernel::Features& features_;
   std::span<const RowIndex> rows_;
   std::vector<double> sums_;
+  std::vector<double> after_;  // memory that Sum writes to, kept between calls
 };
 
 }  // namespace fulcrum::select

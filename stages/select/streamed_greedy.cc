@@ -19,6 +19,9 @@ namespace {
 constexpr std::size_t kPositionsPerBlock = 16384;
 // Enough to put the edge of a shortlist where about as many candidates are above it as are wanted.
 constexpr std::size_t kGainsSampled = 65536;
+// A proposal that does not stand costs a look at all candidates; one that is short costs one too.
+constexpr std::size_t kFewestAtATurn = 8;
+constexpr std::size_t kMostAtATurn = SimilaritySums::kPicksAtOnce;
 
 double SumOfLargest(std::vector<double> values, std::size_t count) {
   count = std::min(count, values.size());
@@ -43,8 +46,7 @@ class StreamedRun {
     FULCRUM_RETURN_IF_ERROR(AddLabeled());
     const double first_bound = value_ + SumOfLargest(OpenGains(), batch_);
     while (result_.positions.size() < batch_) {
-      ChooseFromShortlist();
-      FULCRUM_RETURN_IF_ERROR(ShowPendingToAll());
+      FULCRUM_RETURN_IF_ERROR(Take(ProposeFromShortlist()));
       ++result_.evaluations;
     }
     result_.value = value_;
@@ -126,36 +128,58 @@ class StreamedRun {
     return best;
   }
 
-  void ChooseFromShortlist() {
+  /// Picks from those who see every pick, to be shown to all others afterwards.
+  struct Proposal {
+    std::vector<std::size_t> positions = {};
+    std::vector<double> gains = {};
+    RowList rows = {};
+  };
+
+  Proposal ProposeFromShortlist() {
     double edge = EdgeOfShortlist();
     std::vector<Shortlist::Member> members = MembersAbove(edge);
+    std::size_t most = std::min(turn_, batch_ - result_.positions.size());
     if (members.empty()) {
       // More candidates share the largest gain than fit into a shortlist; one pick will tell them apart.
       edge = -std::numeric_limits<double>::infinity();
       members.push_back(MemberAt(BestOfAll()));
+      most = 1;
     }
+    rivals_ = open_;
+    for (const Shortlist::Member& member : members) rivals_[member.position] = 0;
     Shortlist shortlist(problem_.kernel, *problem_.features, std::move(members), factor_);
-    // Nobody outside can have a gain above the edge; one that equals it could still win by its row.
-    while (result_.positions.size() < batch_ && shortlist.best() && shortlist.best()->gain > edge) {
-      Note(shortlist.member(shortlist.best()->index), shortlist.best()->gain);
+    Proposal proposal;
+    while (proposal.rows.size() < most && shortlist.best()) {
+      // Where gains do not fall, nobody outside will ever have one above the edge, nor anybody inside one below.
+      if (factor_ == 0 && !(shortlist.best()->gain > edge)) break;
+      const Shortlist::Member& member = shortlist.member(shortlist.best()->index);
+      proposal.positions.push_back(member.position);
+      proposal.gains.push_back(shortlist.best()->gain);
+      proposal.rows.push_back(member.row);
       shortlist.Choose();
     }
+    return proposal;
   }
 
-  void Note(const Shortlist::Member& member, double gain) {
+  /// Takes as much of a proposal as stands when all others have seen it.
+  absl::Status Take(const Proposal& proposal) {
+    std::size_t count = proposal.rows.size();
+    if (factor_ > 0) {
+      const Rivals rivals{rivals_, problem_.scores, factor_, proposal.gains};
+      FULCRUM_ASSIGN_OR_RETURN(count, sums_.AddUnbeaten(proposal.rows, rivals));
+    }
+    for (std::size_t i = 0; i < count; ++i) Note(proposal.positions[i], proposal.gains[i]);
+    turn_ = count < proposal.rows.size() ? std::max(turn_ / 2, kFewestAtATurn) : std::min(turn_ * 2, kMostAtATurn);
+    return absl::OkStatus();
+  }
+
+  void Note(std::size_t position, double gain) {
     // A shortlist's sums and everyone's round differently in float32, which must not make a gain rise.
     if (!result_.gains.empty()) gain = std::min(gain, result_.gains.back());
     value_ += gain;
-    open_[member.position] = 0;
-    pending_.push_back(member.row);
-    result_.positions.push_back(member.position);
+    open_[position] = 0;
+    result_.positions.push_back(position);
     result_.gains.push_back(gain);
-  }
-
-  absl::Status ShowPendingToAll() {
-    if (factor_ > 0) FULCRUM_RETURN_IF_ERROR(sums_.Add(pending_));
-    pending_.clear();
-    return absl::OkStatus();
   }
 
   /// 1_S' K 1_S of the picks among themselves.
@@ -183,11 +207,12 @@ class StreamedRun {
 
   const StreamedProblem& problem_;
   SimilaritySums sums_;
-  std::vector<std::uint8_t> open_;  // by position: unlabeled and not chosen
+  std::vector<std::uint8_t> open_;    // by position: unlabeled and not chosen
+  std::vector<std::uint8_t> rivals_;  // those of them outside the shortlist
   std::size_t batch_ = 0;
   double factor_ = 0;  // alpha / M
   double value_ = 0;
-  RowList pending_;  // chosen from the shortlist, and not yet in sums_
+  std::size_t turn_ = kMostAtATurn / 4;  // how many picks a shortlist may propose
   GreedyBatch result_;
 };
 

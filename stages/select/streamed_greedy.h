@@ -1,12 +1,13 @@
 // Greedy maximisation of DBALEVS' set function (submodular_greedy.h) over a group whose kernel is in no memory:
 // millions of candidates, thousands of picks.
 //
-// Gains only fall, so a candidate whose last known gain is below that of the best one needs no look. A shortlist of the
-// most promising candidates, their features side by side, sees every pick at once; all others see the picks of a whole
-// shortlist together, which turns their sums into matrix products. A shortlist lasts until its best gain is no longer
-// above the largest that anyone outside it can have. So the batch is the greedy one, ties to the smaller row, up to
-// float32 rounding of kernel values (about 1e-7 of a gain), and the cost is one float32 kernel value a candidate and
-// pick, at the speed of SGEMM. Memory: about 20 bytes a candidate.
+// A shortlist of the most promising candidates, their features side by side, sees every pick at once and proposes the
+// next hundreds of picks. All others see a proposal as a whole, which turns their sums into matrix products, and look
+// at every step of it whether their own gain was above the pick's: the proposal stands up to the first step at which
+// one was. The first pick always stands, since nobody outside had a gain above the shortlist's edge. So the batch is
+// the greedy one, ties to the smaller row, up to float32 rounding of kernel values (about 1e-7 of a gain), and the cost
+// is little more than one float32 kernel value a candidate and pick, at the speed of SGEMM. Memory: about 30 bytes a
+// candidate.
 //
 // The answer does not depend on the number of threads. Thread-safe.
 #pragma once

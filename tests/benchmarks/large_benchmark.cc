@@ -13,10 +13,15 @@ struct Section {
   void (*run)();
 };
 
-constexpr Section kSections[] = {{"tiled-pass", MeasureTiledPass}, {"tiled-solve", MeasureTiledSolve},
-                                 {"landmarks", CompareLandmarks},  {"landmarks-large", CompareLandmarksLarge},
-                                 {"selection", MeasureSelection},  {"prediction", MeasurePrediction},
-                                 {"million", MeasureMillionRows},  {"ten-million", MeasureTenMillionRows}};
+constexpr Section kSections[] = {{"tiled-pass", MeasureTiledPass},
+                                 {"tiled-solve", MeasureTiledSolve},
+                                 {"landmarks", CompareLandmarks},
+                                 {"landmarks-large", CompareLandmarksLarge},
+                                 {"selection", MeasureSelection},
+                                 {"prediction", MeasurePrediction},
+                                 {"hundred-thousand", MeasureHundredThousandRows},
+                                 {"million", MeasureMillionRows},
+                                 {"ten-million", MeasureTenMillionRows}};
 
 bool IsNamed(const Section& section, int count, char** names) {
   for (int i = 1; i < count; ++i) {

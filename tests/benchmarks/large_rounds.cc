@@ -80,7 +80,7 @@ void PrintRound(const char* name, const pipeline::RoundResult& result, double se
 }
 
 /// Seconds of the first round.
-double MeasureRounds(std::size_t rows) {
+double MeasureRounds(std::size_t rows, const std::string& engine) {
   std::printf("\nRounds over %zu x %zu on the disk, batch %zu, within %zu MiB\n", rows, kDims, kBatch, kMemory >> 20);
   const testing::TemporaryDirectory folder;
   const std::vector<ClassIndex> truth = WritePool(folder.File("pool"), rows);
@@ -96,6 +96,7 @@ double MeasureRounds(std::size_t rows) {
   pipeline::RoundSpec spec;
   spec.strategy = "dbalevs";
   spec.batch = kBatch;
+  spec.engine = engine;
   spec.tau = 0.55;
   spec.memory_bytes = Must(pipeline::MemoryForEngines(kMemory, *features, kLabelsAtStart));
   pipeline::RoundRunner runner(spec, *features);
@@ -116,12 +117,16 @@ double MeasureRounds(std::size_t rows) {
 
 }  // namespace
 
+void MeasureHundredThousandRows() {
+  MeasureRounds(100000, "landmark");
+}
+
 void MeasureMillionRows() {
-  MeasureRounds(1000000);
+  MeasureRounds(1000000, "auto");
 }
 
 void MeasureTenMillionRows() {
-  MeasureRounds(10000000);
+  MeasureRounds(10000000, "auto");
 }
 
 }  // namespace fulcrum::benchmarks

@@ -27,6 +27,7 @@ void CompareLandmarks();
 void CompareLandmarksLarge();
 void MeasureSelection();
 void MeasurePrediction();
+void MeasureHundredThousandRows();
 void MeasureMillionRows();
 void MeasureTenMillionRows();
 

@@ -60,6 +60,8 @@ std::string DescribeStrategy(const StrategySettings& strategy) {
   if (strategy.tau) own.push_back(absl::StrFormat("τ %g", *strategy.tau));
   if (strategy.alpha) own.push_back(absl::StrFormat("α %g", *strategy.alpha));
   if (strategy.scale) own.push_back(absl::StrCat("scale ", ScaleName(*strategy.scale)));
+  if (strategy.engine != StrategySettings().engine) own.push_back(absl::StrCat("engine ", strategy.engine));
+  if (strategy.landmarks > 0) own.push_back(absl::StrCat(strategy.landmarks, " landmarks"));
   if (own.empty() && strategy.name == strategy.strategy) return EscapeHtml(strategy.name);
   return EscapeHtml(
       absl::StrCat(strategy.name, " (", strategy.strategy, own.empty() ? "" : ", ", absl::StrJoin(own, ", "), ")"));

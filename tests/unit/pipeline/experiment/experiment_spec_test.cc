@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "pipeline/experiment/experiment.h"
+
 namespace fulcrum::pipeline {
 namespace {
 
@@ -18,6 +20,7 @@ rounds: 20
 strategies:
   - alevs
   - {name: wide, strategy: alevs, tau: 0.9}
+  - {name: seen, strategy: alevs, engine: landmark, landmarks: 500}
 compare: {subject: alevs, spans: [[1, 10], [11, 20]], notes: {wide: because}}
 tasks:
   - name: a
@@ -36,6 +39,9 @@ TEST(ExperimentSpec, ReadsEveryField) {
   EXPECT_EQ(spec->strategies[1].name, "wide");
   EXPECT_EQ(spec->strategies[1].strategy, "alevs");
   EXPECT_EQ(spec->strategies[1].tau, 0.9);
+  EXPECT_EQ(spec->strategies[1].engine, "auto");
+  EXPECT_EQ(spec->strategies[2].engine, "landmark");
+  EXPECT_EQ(MakeRoundSpec(*spec, spec->tasks[0], spec->strategies[2], 0).landmarks, 500u);
   EXPECT_EQ(spec->comparison.spans[1].first, 11u);
   EXPECT_EQ(spec->tasks[0].leverage_kernel.type, kernel::KernelType::kPoly);
   EXPECT_EQ(spec->tasks[0].leverage_kernel.degree, 4);
@@ -49,7 +55,7 @@ TEST(ExperimentSpec, ReportsEveryProblemAtOnceWithLineAndPath) {
 name: bad
 runs: many
 rouns: 5
-strategies: [best]
+strategies: [best, {name: fast, strategy: alevs, engine: steam}]
 tasks:
   - name: a
     data: a.csv
@@ -62,10 +68,11 @@ tasks:
                                         "bad.yaml");
   ASSERT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument);
   const std::string message(spec.status().message());
-  EXPECT_THAT(message, HasSubstr("bad.yaml has 9 problems"));
+  EXPECT_THAT(message, HasSubstr("bad.yaml has 10 problems"));
   EXPECT_THAT(message, HasSubstr("line 3: runs: is 'many'; it must be a whole number"));
   EXPECT_THAT(message, HasSubstr("line 4: rouns: there is no such field; did you mean 'rounds'?"));
   EXPECT_THAT(message, HasSubstr("strategies[0]: there is no strategy 'best'"));
+  EXPECT_THAT(message, HasSubstr("strategies[1].engine: there is no leverage engine 'steam'"));
   EXPECT_THAT(message, HasSubstr("line 9: tasks[0].tau: is '1.5'; it must be a number above 0 and at most 1"));
   EXPECT_THAT(message, HasSubstr("tasks[0].generate.problem: is 'threenorm'; it must be ringnorm or twonorm"));
   EXPECT_THAT(message, HasSubstr("tasks[0].data: exactly one of"));
@@ -102,7 +109,7 @@ TEST(ExperimentSpec, TheShippedOnesAreGood) {
     EXPECT_TRUE(spec.ok()) << spec.status();
     ++count;
   }
-  EXPECT_EQ(count, 5u);
+  EXPECT_EQ(count, 6u);
   EXPECT_EQ(LoadExperimentSpec(std::string(FULCRUM_SOURCE_DIR) + "/experiments/paper_sequential.yaml")->tasks.size(),
             8u);
   EXPECT_EQ(LoadExperimentSpec(std::string(FULCRUM_SOURCE_DIR) + "/experiments/paper_batch.yaml")->tasks.size(), 6u);

@@ -18,6 +18,15 @@ TEST(ChooseEngine, PrefersTheMatrixThenTilesThenLandmarks) {
   EXPECT_EQ(Auto(20000, 8 * kGibibyte).engine, "krylov") << "with more memory the matrix fits";
 }
 
+TEST(ChooseEngine, DoesNotWaitMinutesForTheLastDigits) {
+  // Half of 100,000 x 20 for each of two classes on two cores, and the same with the memory for a matrix.
+  const ClassSize half{.rows = 50000, .dims = 20, .memory_bytes = kGibibyte, .threads = 1};
+  EXPECT_EQ(ChooseEngine("auto", half)->engine, "landmark");
+  EXPECT_EQ(ChooseEngine("auto", {half.rows, half.dims, 64 * kGibibyte, half.threads})->engine, "landmark");
+  EXPECT_EQ(ChooseEngine("auto", {half.rows, half.dims, kGibibyte, 16})->engine, "tiled")
+      << "with more cores it is quick";
+}
+
 TEST(ChooseEngine, SaysWhyAndHowMuch) {
   const EngineChoice tiled = Auto(20000, kGibibyte);
   EXPECT_NE(tiled.reason.find("20000 rows"), std::string::npos) << tiled.reason;
