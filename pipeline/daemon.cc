@@ -1,13 +1,16 @@
 #include "pipeline/daemon.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +25,7 @@
 #include "pipeline/services/executor.h"
 #include "pipeline/services/gatekeeper.h"
 #include "pipeline/services/labeling_service.h"
+#include "pipeline/services/reply_sender.h"
 #include "pipeline/services/task_waiters.h"
 #include "pipeline/services/token_book.h"
 #include "pipeline/version.h"
@@ -63,6 +67,14 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// Lets memory go back to the system when a campaign goes. By itself the allocator learns from the first large matrix
+/// to keep those that follow, and in an arena for each of many threads: a daemon would grow for as long as campaigns
+/// come.
+void GiveMemoryBack() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
+}
+
 }  // namespace
 
 struct Daemon::Parts {
@@ -71,6 +83,7 @@ struct Daemon::Parts {
   std::mutex mutex;
   absl::Status fatal;
 
+  ReplySender replies;  // first: whoever answers calls does it through this
   std::unique_ptr<TokenBook> tokens;
   std::unique_ptr<Gatekeeper> gatekeeper;
   std::unique_ptr<Executor> executor;
@@ -134,6 +147,7 @@ Daemon::~Daemon() = default;
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   FULCRUM_RETURN_IF_ERROR(CheckDoor(options));
   RaiseFileLimit();
+  GiveMemoryBack();
   auto parts = std::make_unique<Parts>();
   Parts& it = *parts;
   it.options = std::move(options);
@@ -161,8 +175,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   std::vector<RegisteredService> services;
   services.push_back(
       {"fulcrum.v1.ServerService", std::make_shared<ServerService>(ProgramVersion(), LibraryVersions())});
-  services.push_back(
-      {"fulcrum.v1.LabelingService", std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters)});
+  services.push_back({"fulcrum.v1.LabelingService",
+                      std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters, it.replies)});
   services.push_back(
       {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.gatekeeper, *it.executor)});
   FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "pipeline/connection_listener.h"
 #include "stages/core/status_macros.h"
 
@@ -38,10 +39,14 @@ class ReflectionOption final : public grpc::ServerBuilderOption {
   const bool on_;
 };
 
-/// gRPC keeps this switch in a global that is not guarded.
-void EnableHealthChecks() {
+/// Switches that libraries keep in globals which are not guarded.
+void SetUpLibraries() {
   static std::once_flag once;
-  std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    // Debian's Abseil looks for cycles at every lock that gRPC takes, and ends the process where it finds one.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  });
 }
 
 // For all that is no connection: databases, logs, models, pools.
@@ -127,7 +132,7 @@ GrpcServer::~GrpcServer() {
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,
                                                               std::vector<RegisteredService> services) {
   if (services.empty()) return absl::InvalidArgumentError("a server needs at least one service to serve.");
-  EnableHealthChecks();
+  SetUpLibraries();
   auto running = std::make_shared<Running>();
   running->services = std::move(services);
   running->cancellation_time = options.cancellation_time;

@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "pipeline/command_line.h"
 #include "pipeline/exit_codes.h"
 #include "pipeline/processor_check.h"
+#include "stages/linalg/abandonable.h"
 
 namespace {
 
@@ -27,5 +29,9 @@ void Say(const char* text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return fulcrum::pipeline::RunCommandLine(argc, argv);
+  const int code = fulcrum::pipeline::RunCommandLine(argc, argv);
+  if (fulcrum::linalg::AbandonedCalls() == 0) return code;
+  // The libraries that they are in must not be torn down under them.
+  std::fflush(nullptr);
+  _exit(code);
 }

@@ -51,16 +51,21 @@ absl::Status ValidateRoundSpec(const RoundSpec& spec) {
 }
 
 RoundRunner::RoundRunner(RoundSpec spec, const kernel::Features& features)
-    : spec_(std::move(spec)), features_(features), memory_(std::make_unique<RoundMemory>(spec_, features)) {}
+    : spec_(std::move(spec)), features_(&features), memory_(std::make_unique<RoundMemory>(spec_, features)) {}
 
 RoundRunner::~RoundRunner() = default;
+
+void RoundRunner::MoveTo(const kernel::Features& grown) {
+  features_ = &grown;
+  memory_->MoveTo(grown);
+}
 
 absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const ProgressCallback& progress,
                                              std::stop_token stop) {
   FULCRUM_RETURN_IF_ERROR(ValidateRoundSpec(spec_));
-  FULCRUM_RETURN_IF_ERROR(CheckInput(input, features_));
+  FULCRUM_RETURN_IF_ERROR(CheckInput(input, *features_));
   RoundWork work{.spec = spec_,
-                 .features = features_,
+                 .features = *features_,
                  .input = input,
                  .progress = progress,
                  .memory = *memory_,
@@ -69,7 +74,7 @@ absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const Prog
   RoundGraph graph(work, std::move(stop));
   if (absl::Status status = graph.Run(); !status.ok()) {
     // A stage that stopped half way may have left its part of the memory half updated.
-    memory_ = std::make_unique<RoundMemory>(spec_, features_);
+    memory_ = std::make_unique<RoundMemory>(spec_, *features_);
     return status;
   }
   if (work.result.svm) work.result.model = std::make_shared<const classify::SvmModel>(std::move(work.model));

@@ -103,6 +103,10 @@ class RoundRunner {
   RoundRunner(RoundSpec spec, const kernel::Features& features);
   ~RoundRunner();
 
+  /// The same features with more rows behind them, from the next round on: what was learned of the old rows stays. They
+  /// must outlive it in their turn.
+  void MoveTo(const kernel::Features& grown);
+
   /// OutOfRange where every row is labeled already; CANCELLED where `stop` ended it early. After an error the next
   /// round starts cold.
   absl::StatusOr<RoundResult> Run(const RoundInput& input, const ProgressCallback& progress = {},
@@ -110,7 +114,7 @@ class RoundRunner {
 
  private:
   RoundSpec spec_;
-  const kernel::Features& features_;
+  const kernel::Features* features_;
   std::unique_ptr<RoundMemory> memory_;
 };
 

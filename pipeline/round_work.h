@@ -39,6 +39,16 @@ struct RoundMemory {
   /// `predicted` begins with the pool's rows; decision values of what follows (a test set) are kept along.
   RoundMemory(const RoundSpec& spec, const kernel::Features& features, const kernel::Features& predicted)
       : trainer(spec.svm, features), decisions(predicted) {}
+  /// The pool with more rows behind its own. Decision values of all rows are computed anew, and landmarks drawn again.
+  void MoveTo(const kernel::Features& grown) {
+    trainer.MoveTo(grown);
+    decisions = classify::PoolDecisions(grown);
+    for (auto& [index, group] : groups) {
+      if (group.kernel) group.kernel->MoveTo(grown);
+      group.landmarks.reset();
+    }
+  }
+
   classify::SvmTrainer trainer;
   classify::PoolDecisions decisions;
   std::map<ClassIndex, GroupMemory> groups;

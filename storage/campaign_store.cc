@@ -67,9 +67,9 @@ absl::StatusOr<std::unique_ptr<CampaignStore>> CampaignStore::Open(const std::st
   return std::unique_ptr<CampaignStore>(new CampaignStore(std::move(writer), options.queue));
 }
 
-void CampaignStore::Enqueue(std::unique_ptr<Operation> operation) {
+void CampaignStore::Enqueue(std::unique_ptr<Operation> operation, Turn turn) {
   absl::Status status = health();
-  if (status.ok()) status = queue_->Push(operation);
+  if (status.ok()) status = queue_->Push(operation, turn);
   if (!status.ok()) operation->Answer(status);
 }
 

@@ -59,11 +59,12 @@ class CampaignStore {
   CampaignStore& operator=(const CampaignStore&) = delete;
 
   /// Queues a rule; `done` is called on the writing thread and must not block. ResourceExhausted, through `done` and
-  /// before returning, where the queue is full.
+  /// before returning, where the queue is full. Rules that were started and not answered yet run in any order where
+  /// their turns differ.
   template <typename Request, typename Answer>
-  void Start(Rule<Request, Answer> rule, std::type_identity_t<Request> request,
-             std::type_identity_t<Done<Answer>> done) {
-    Enqueue(std::make_unique<RuleOperation<Request, Answer>>(rule, std::move(request), std::move(done)));
+  void Start(Rule<Request, Answer> rule, std::type_identity_t<Request> request, std::type_identity_t<Done<Answer>> done,
+             Turn turn = Turn::kInOrder) {
+    Enqueue(std::make_unique<RuleOperation<Request, Answer>>(rule, std::move(request), std::move(done)), turn);
   }
 
   /// Queues a rule and waits for its answer. Not for the writing thread.
@@ -114,7 +115,7 @@ class CampaignStore {
 
   explicit CampaignStore(std::unique_ptr<CampaignWriter> writer, const CommitQueueOptions& options);
 
-  void Enqueue(std::unique_ptr<Operation> operation);
+  void Enqueue(std::unique_ptr<Operation> operation, Turn turn = Turn::kInOrder);
 
   const std::unique_ptr<CampaignWriter> writer_;
   AnswerBell bell_;                     // for those who wait in Run

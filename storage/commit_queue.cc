@@ -6,6 +6,15 @@
 #include "absl/strings/str_cat.h"
 
 namespace fulcrum::storage {
+namespace {
+
+void MoveFirst(std::size_t count, std::deque<std::unique_ptr<Operation>>& from, OperationGroup& to) {
+  const auto end = from.begin() + static_cast<std::ptrdiff_t>(count);
+  std::move(from.begin(), end, std::back_inserter(to));
+  from.erase(from.begin(), end);
+}
+
+}  // namespace
 
 CommitQueue::CommitQueue(const CommitQueueOptions& options, std::function<void(OperationGroup&)> commit,
                          std::function<void()> idle)
@@ -20,16 +29,16 @@ CommitQueue::~CommitQueue() {
   thread_.join();
 }
 
-absl::Status CommitQueue::Push(std::unique_ptr<Operation>& operation) {
+absl::Status CommitQueue::Push(std::unique_ptr<Operation>& operation, Turn turn) {
   bool wake = false;
   {
     const std::scoped_lock lock(mutex_);
-    if (waiting_.size() >= options_.capacity) {
+    if (Waiting() >= options_.capacity) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(waiting_.size(), " operations are waiting to be written; try again in a moment"));
+          absl::StrCat(Waiting(), " operations are waiting to be written; try again in a moment"));
     }
-    waiting_.push_back(std::move(operation));
-    wake = waiting_.size() >= wake_at_;
+    (turn == Turn::kSoon ? soon_ : in_order_).push_back(std::move(operation));
+    wake = Waiting() >= wake_at_;
   }
   // Waking the thread for every operation would cost more than the operations.
   if (wake) filled_.notify_one();
@@ -38,23 +47,30 @@ absl::Status CommitQueue::Push(std::unique_ptr<Operation>& operation) {
 
 std::size_t CommitQueue::size() const {
   const std::scoped_lock lock(mutex_);
-  return waiting_.size();
+  return Waiting();
+}
+
+OperationGroup CommitQueue::TakeGroup() {
+  const std::size_t most = options_.most_operations;
+  const std::size_t left_by_others = most - std::min(most, in_order_.size());
+  const std::size_t soon = std::min(soon_.size(), std::max(most / 2, left_by_others));
+  OperationGroup group;
+  group.reserve(std::min(Waiting(), most));
+  MoveFirst(soon, soon_, group);
+  MoveFirst(std::min(in_order_.size(), most - soon), in_order_, group);
+  return group;
 }
 
 OperationGroup CommitQueue::NextGroup() {
   std::unique_lock lock(mutex_);
-  const auto enough = [this] { return stopping_ || waiting_.size() >= wake_at_; };
+  const auto enough = [this] { return stopping_ || Waiting() >= wake_at_; };
   wake_at_ = 1;
   if (!filled_.wait_for(lock, options_.idle_time, enough)) return {};
   wake_at_ = std::min(last_group_, options_.most_operations);
   filled_.wait_for(lock, options_.most_wait, enough);
   wake_at_ = SIZE_MAX;  // the thread is awake
-  const std::size_t count = std::min(waiting_.size(), options_.most_operations);
-  OperationGroup group;
-  group.reserve(count);
-  std::move(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count), std::back_inserter(group));
-  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
-  last_group_ = std::max<std::size_t>(count, 1);
+  OperationGroup group = TakeGroup();
+  last_group_ = std::max<std::size_t>(group.size(), 1);
   return group;
 }
 
@@ -67,7 +83,7 @@ void CommitQueue::Work() {
     }
     {
       const std::scoped_lock lock(mutex_);
-      if (stopping_ && waiting_.empty()) break;
+      if (stopping_ && Waiting() == 0) break;
     }
     idle_();
   }

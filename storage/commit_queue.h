@@ -2,6 +2,8 @@
 //
 // A group is what has come in when the thread is ready for it, at most `most_operations`. A thread that has just
 // answered a large group waits a moment for those who will come back, at most `most_wait`: a lone caller never waits.
+// Who cannot begin to work without an answer may go before who has done with it: up to half of a group is theirs, so
+// that nobody waits for ever.
 // Pushing is thread-safe and never blocks; a full queue says so. The destructor runs what is queued, then ends.
 #pragma once
 
@@ -33,6 +35,12 @@ class Operation {
 
 using OperationGroup = std::vector<std::unique_ptr<Operation>>;
 
+/// When an operation gets its turn.
+enum class Turn {
+  kInOrder,
+  kSoon,  ///< before those in order; among themselves as they came
+};
+
 struct CommitQueueOptions {
   std::size_t capacity = 8192;
   std::size_t most_operations = 256;
@@ -51,13 +59,15 @@ class CommitQueue {
   CommitQueue& operator=(const CommitQueue&) = delete;
 
   /// Takes the operation, or leaves it with the caller: ResourceExhausted where the queue is full.
-  absl::Status Push(std::unique_ptr<Operation>& operation);
+  absl::Status Push(std::unique_ptr<Operation>& operation, Turn turn = Turn::kInOrder);
   std::size_t size() const;
 
  private:
   void Work();
   /// The next group; empty when it is time to be idle, or to end.
   OperationGroup NextGroup();
+  std::size_t Waiting() const { return soon_.size() + in_order_.size(); }
+  OperationGroup TakeGroup();
 
   const CommitQueueOptions options_;
   const std::function<void(OperationGroup&)> commit_;
@@ -65,7 +75,8 @@ class CommitQueue {
 
   mutable std::mutex mutex_;
   std::condition_variable filled_;
-  std::deque<std::unique_ptr<Operation>> waiting_;
+  std::deque<std::unique_ptr<Operation>> soon_;
+  std::deque<std::unique_ptr<Operation>> in_order_;
   std::size_t wake_at_ = 1;     ///< operations that the thread is waiting for
   std::size_t last_group_ = 1;  ///< operations in the group before
   bool stopping_ = false;

@@ -32,6 +32,15 @@ v1::CampaignState StateOf(const std::string& life, bool selecting) {
   return selecting ? v1::CAMPAIGN_STATE_RUNNING : v1::CAMPAIGN_STATE_WAITING;
 }
 
+/// What its rounds may use is written down with the campaign: on another day there may be others beside it.
+v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryAllowance* memory) {
+  const std::size_t usual = memory == nullptr ? 0 : memory->UsualRoundBytes();
+  if (usual > 0 && !spec.selection().has_memory_mib()) {
+    spec.mutable_selection()->set_memory_mib(static_cast<std::int64_t>(usual >> 20));
+  }
+  return spec;
+}
+
 absl::Status CannotBe(const std::string& name, const std::string& life, const std::string& what) {
   return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is ", life, " and cannot be ", what));
 }
@@ -47,6 +56,8 @@ Campaign::~Campaign() {
   // The store's last commits still come to OnCommit.
   round_.reset();
   store_.reset();
+  // While there is still somebody to be asked for it.
+  place_ = {};
 }
 
 void Campaign::RequestStop() {
@@ -64,7 +75,7 @@ storage::StoreOptions Campaign::StoreOptionsHere() {
 
 absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& folder, const v1::CampaignSpec& spec,
                                                            CampaignSurroundings surroundings) {
-  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(spec));
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
   FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pool_root));
   auto campaign = Open(folder, std::move(surroundings));
   // A pool that there is no memory for leaves no campaign behind.
@@ -78,7 +89,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
   FULCRUM_RETURN_IF_ERROR(reader->CatchUp());
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec,
                            ParseSpecificationText(reader->state().settings().specification));
-  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(spec));
+  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
   std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
   FULCRUM_RETURN_IF_ERROR(campaign->LoadPool(storage::CampaignFolder(folder)));
   FULCRUM_ASSIGN_OR_RETURN(auto store, storage::CampaignStore::Open(folder, campaign->StoreOptionsHere()));
@@ -90,7 +101,10 @@ absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
   FULCRUM_RETURN_IF_ERROR(ImportOwnPool(plan_, surroundings_.pool_root, folder));
   FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(plan_, folder, UsableMemoryBytes()));
   if (surroundings_.memory != nullptr) {
-    FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit(plan_.name, pool->bytes()));
+    FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit({.campaign = plan_.name,
+                                                                  .pool_bytes = pool->bytes(),
+                                                                  .round_bytes = plan_.round.memory_bytes,
+                                                                  .on_wanted = [this] { OnRoomWanted(); }}));
   }
   pool_ = std::make_unique<GrowingPool>(std::move(pool));
   return absl::OkStatus();
@@ -236,8 +250,26 @@ void Campaign::OnCommit(const storage::CampaignStatus& status) {
   events_.Publish(std::move(event));
 }
 
+void Campaign::OnRoomWanted() {
+  {
+    const std::scoped_lock lock(mutex_);
+    room_wanted_ = wake_ = true;
+  }
+  woken_.notify_all();
+}
+
+void Campaign::MakeRoom() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!std::exchange(room_wanted_, false)) return;
+  }
+  round_->Forget();
+  surroundings_.memory->GiveBack(place_);
+}
+
 void Campaign::Loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
+    MakeRoom();
     const absl::StatusOr<bool> more = Step(stop);
     if (!more.ok()) EndStep(more.status(), stop);
     if (more.ok() && *more) continue;
@@ -271,11 +303,13 @@ absl::StatusOr<bool> Campaign::Step(const std::stop_token& stop) {
 }
 
 absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, const std::stop_token& stop) {
+  if (surroundings_.memory != nullptr) FULCRUM_RETURN_IF_ERROR(surroundings_.memory->BeginRound(place_, stop));
   {
     const std::scoped_lock lock(mutex_);
     selecting_ = true;
   }
   const absl::StatusOr<CampaignRound::Outcome> outcome = round_->Run(number, stop);
+  if (surroundings_.memory != nullptr) surroundings_.memory->EndRound(place_);
   {
     const std::scoped_lock lock(mutex_);
     selecting_ = false;

@@ -101,6 +101,10 @@ class Campaign {
   void Loop(const std::stop_token& stop);
   /// Does what is to be done now; true where there may be more at once.
   absl::StatusOr<bool> Step(const std::stop_token& stop);
+  /// Another campaign waits for what this one keeps between its rounds.
+  void OnRoomWanted();
+  /// Keeps nothing for the next round any more, where another campaign has asked for the room.
+  void MakeRoom();
   /// A step that came to no good: the daemon is stopping, or the campaign has failed.
   void EndStep(const absl::Status& why, const std::stop_token& stop);
   absl::StatusOr<bool> RunRound(std::int64_t number, const std::stop_token& stop);
@@ -120,6 +124,7 @@ class Campaign {
   mutable std::mutex mutex_;
   std::condition_variable_any woken_;
   bool wake_ = false;
+  bool room_wanted_ = false;
   bool selecting_ = false;
   std::optional<double> accuracy_;
   std::int64_t published_labels_ = 0;  // used on the writing thread only

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
+#include "pipeline/campaign/memory_allowance.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/error_details.h"
 #include "stages/core/status_macros.h"
@@ -20,6 +21,8 @@ using google::protobuf::util::TimeUtil;
 
 constexpr std::size_t kLongestName = 63;
 constexpr std::int64_t kLargestBatch = 1'000'000;
+constexpr std::int64_t kLeastMemoryMib = MemoryAllowance::kLeastRoundBytes >> 20;
+constexpr std::int64_t kMostMemoryMib = std::int64_t{1} << 30;
 
 /// What is wrong, a line a field.
 class Problems {
@@ -123,6 +126,13 @@ void PlanSelection(const v1::SelectionSpec& spec, CampaignPlan& plan, Problems& 
   problems.Add("selection.leverage_scale", scale.status());
   if (scale.ok()) round.leverage_scale = *scale;
   if (!spec.engine().empty()) round.engine = spec.engine();
+  if (!spec.has_memory_mib()) return;
+  if (spec.memory_mib() < kLeastMemoryMib || spec.memory_mib() > kMostMemoryMib) {
+    problems.Add("selection.memory_mib",
+                 absl::StrCat("is ", spec.memory_mib(), "; it must lie in ", kLeastMemoryMib, " to ", kMostMemoryMib));
+  } else {
+    round.memory_bytes = static_cast<std::size_t>(spec.memory_mib()) << 20;
+  }
 }
 
 void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {

@@ -66,7 +66,7 @@ CampaignRound::CampaignRound(const CampaignPlan& plan, GrowingPool& pool, storag
 absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequence) {
   FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(sequence));
   FULCRUM_ASSIGN_OR_RETURN(const auto pool, growing_pool_.Follow(reader_.state().appended(), store_.folder()));
-  if (pool != pool_) runner_.reset();
+  if (pool != pool_ && runner_ != nullptr) runner_->MoveTo(pool->features());
   pool_ = pool;
   Labels labels;
   labels.of_rows.assign(pool_->rows(), kUnlabeled);

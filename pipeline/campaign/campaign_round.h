@@ -32,6 +32,8 @@ class CampaignRound {
 
   /// The next round starts from nothing. For any thread. A campaign that is opened again starts so anyway.
   void StartFromNothing() { from_nothing_ = true; }
+  /// Drops what makes the next round cheap, and the memory it takes. Not while a round runs.
+  void Forget() { runner_.reset(); }
 
   /// How long a round took that ended with a batch.
   struct Times {

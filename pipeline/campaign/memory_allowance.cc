@@ -1,5 +1,6 @@
 #include "pipeline/campaign/memory_allowance.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -7,8 +8,8 @@
 namespace fulcrum::pipeline {
 namespace {
 
-// Below this no engine has room to work in.
-constexpr std::size_t kLeastRoundBytes = std::size_t{32} << 20;
+// Of the budget, for a round of a campaign that does not say how much it wants.
+constexpr std::size_t kUsualPart = 4;
 
 double Megabytes(std::size_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
@@ -16,52 +17,118 @@ double Megabytes(std::size_t bytes) {
 
 }  // namespace
 
+struct MemoryAllowance::Claim {
+  std::size_t pool_bytes = 0;
+  std::size_t round_bytes = 0;
+  std::function<void()> on_wanted = {};
+  bool held = false;  // its round runs, or it keeps what the last one left
+  bool busy = false;  // its round runs
+};
+
+MemoryAllowance::MemoryAllowance(std::size_t budget_bytes) : budget_bytes_(budget_bytes) {}
+
+MemoryAllowance::~MemoryAllowance() = default;
+
 MemoryAllowance::Place& MemoryAllowance::Place::operator=(Place&& other) noexcept {
   std::swap(allowance_, other.allowance_);
-  std::swap(bytes_, other.bytes_);
+  std::swap(claim_, other.claim_);
   return *this;
 }
 
 MemoryAllowance::Place::~Place() {
-  if (allowance_ == nullptr) return;
-  const std::scoped_lock lock(allowance_->mutex_);
-  allowance_->pool_bytes_ -= bytes_;
-  --allowance_->campaigns_;
+  if (allowance_ != nullptr) allowance_->Remove(claim_);
 }
 
-absl::Status MemoryAllowance::CheckFits(const std::string& campaign, std::size_t pool_bytes, std::size_t others,
-                                        std::size_t others_bytes) const {
-  const std::size_t needed = others_bytes + pool_bytes + (others + 1) * kLeastRoundBytes;
-  if (budget_bytes_ == 0 || needed <= budget_bytes_) return absl::OkStatus();
+void MemoryAllowance::Remove(const Claim* claim) {
+  {
+    const std::scoped_lock lock(mutex_);
+    claims_.remove_if([claim](const Claim& other) { return &other == claim; });
+  }
+  changed_.notify_all();
+}
+
+std::size_t MemoryAllowance::UsualRoundBytes() const {
+  return budget_bytes_ == 0 ? 0 : std::max(kLeastRoundBytes, budget_bytes_ / kUsualPart);
+}
+
+absl::Status MemoryAllowance::CheckFits(const std::string& campaign, const Claim& claim) const {
+  std::size_t others = 0, others_bytes = 0, largest_round = claim.round_bytes;
+  for (const Claim& other : claims_) {
+    if (&other == &claim) continue;
+    ++others;
+    others_bytes += other.pool_bytes;
+    largest_round = std::max(largest_round, other.round_bytes);
+  }
+  if (budget_bytes_ == 0 || others_bytes + claim.pool_bytes + largest_round <= budget_bytes_) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrFormat(
       "the pool of campaign '%s' takes %.0f MB and does not fit: memory_budget is %.0f MB, the pools of %d other "
-      "campaigns take %.0f MB, and every campaign needs %.0f MB for its rounds. Raise memory_budget, delete a "
-      "campaign, or give this one fewer rows or features",
-      campaign, Megabytes(pool_bytes), Megabytes(budget_bytes_), others, Megabytes(others_bytes),
-      Megabytes(kLeastRoundBytes)));
+      "campaigns take %.0f MB, and %.0f MB must be left for a round (selection.memory_mib). Raise memory_budget, "
+      "delete "
+      "a campaign, or give this one fewer rows or features, or less for its rounds",
+      campaign, Megabytes(claim.pool_bytes), Megabytes(budget_bytes_), others, Megabytes(others_bytes),
+      Megabytes(largest_round)));
 }
 
-absl::StatusOr<MemoryAllowance::Place> MemoryAllowance::Admit(const std::string& campaign, std::size_t pool_bytes) {
+absl::StatusOr<MemoryAllowance::Place> MemoryAllowance::Admit(Request request) {
+  Claim claim{
+      .pool_bytes = request.pool_bytes, .round_bytes = request.round_bytes, .on_wanted = std::move(request.on_wanted)};
   const std::scoped_lock lock(mutex_);
-  if (absl::Status status = CheckFits(campaign, pool_bytes, campaigns_, pool_bytes_); !status.ok()) return status;
-  pool_bytes_ += pool_bytes;
-  ++campaigns_;
-  return Place(this, pool_bytes);
+  if (absl::Status status = CheckFits(request.campaign, claim); !status.ok()) return status;
+  return Place(this, &claims_.emplace_back(std::move(claim)));
 }
 
 absl::Status MemoryAllowance::Grow(const std::string& campaign, std::size_t pool_bytes, Place& place) {
   const std::scoped_lock lock(mutex_);
-  const std::size_t others_bytes = pool_bytes_ - place.bytes_;
-  if (absl::Status status = CheckFits(campaign, pool_bytes, campaigns_ - 1, others_bytes); !status.ok()) return status;
-  pool_bytes_ = others_bytes + pool_bytes;
-  place.bytes_ = pool_bytes;
-  return absl::OkStatus();
+  const std::size_t before = std::exchange(place.claim_->pool_bytes, pool_bytes);
+  absl::Status status = CheckFits(campaign, *place.claim_);
+  if (!status.ok()) place.claim_->pool_bytes = before;
+  return status;
 }
 
-std::size_t MemoryAllowance::RoundBytes() const {
-  const std::scoped_lock lock(mutex_);
-  if (budget_bytes_ == 0 || campaigns_ == 0) return budget_bytes_;
-  return (budget_bytes_ - pool_bytes_) / campaigns_;
+bool MemoryAllowance::HasRoomFor(const Claim& claim) const {
+  if (budget_bytes_ == 0 || claim.held) return true;
+  std::size_t taken = claim.round_bytes;
+  for (const Claim& other : claims_) taken += other.pool_bytes + (other.held ? other.round_bytes : 0);
+  return taken <= budget_bytes_;
+}
+
+void MemoryAllowance::AskForRoom() const {
+  for (const Claim& claim : claims_) {
+    if (claim.held && !claim.busy && claim.on_wanted) claim.on_wanted();
+  }
+}
+
+absl::Status MemoryAllowance::BeginRound(Place& place, std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  Claim& claim = *place.claim_;
+  waiting_.push_back(&claim);
+  const bool entered = changed_.wait(lock, std::move(stop), [&] {
+    // Who keeps its room from the round before takes none from those who wait.
+    if (HasRoomFor(claim) && (claim.held || waiting_.front() == &claim)) return true;
+    AskForRoom();
+    return false;
+  });
+  waiting_.remove(&claim);
+  if (entered) claim.held = claim.busy = true;
+  lock.unlock();
+  changed_.notify_all();
+  return entered ? absl::OkStatus() : absl::CancelledError("stopped on request while it waited for memory");
+}
+
+void MemoryAllowance::EndRound(Place& place) {
+  {
+    const std::scoped_lock lock(mutex_);
+    place.claim_->busy = false;
+  }
+  changed_.notify_all();
+}
+
+void MemoryAllowance::GiveBack(Place& place) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!place.claim_->busy) place.claim_->held = false;
+  }
+  changed_.notify_all();
 }
 
 }  // namespace fulcrum::pipeline

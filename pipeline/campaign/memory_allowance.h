@@ -1,22 +1,36 @@
 // How the daemon's memory budget is divided among its campaigns.
 //
 // Pools stay in memory as long as their campaigns are there, so a pool that does not fit is refused. What pools leave
-// is for rounds, an equal share a campaign: a round gets told its share and chooses how to compute within it.
-// Thread-safe.
+// is for rounds. How much a round may use is a figure of its campaign, fixed when that is made: it decides how scores
+// are computed, and so must not depend on who else there is. Where the rounds of several campaigns do not fit beside
+// each other they wait for one another, in the order they came. What a campaign keeps between its rounds counts too,
+// until somebody else has use for the room. Thread-safe.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
+#include <functional>
+#include <list>
 #include <mutex>
+#include <stop_token>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace fulcrum::pipeline {
 
 class MemoryAllowance {
+  struct Claim;
+
  public:
+  /// Below this no engine has room to work in.
+  static constexpr std::size_t kLeastRoundBytes = std::size_t{32} << 20;
+
   /// `budget_bytes` for pools and rounds together; 0: no limit but the machine's.
-  explicit MemoryAllowance(std::size_t budget_bytes) : budget_bytes_(budget_bytes) {}
+  explicit MemoryAllowance(std::size_t budget_bytes);
+  ~MemoryAllowance();
 
   /// A campaign's place in the budget; gives it back when it goes. Must not outlive the allowance.
   class Place {
@@ -28,28 +42,49 @@ class MemoryAllowance {
 
    private:
     friend class MemoryAllowance;
-    Place(MemoryAllowance* allowance, std::size_t bytes) : allowance_(allowance), bytes_(bytes) {}
+    Place(MemoryAllowance* allowance, Claim* claim) : allowance_(allowance), claim_(claim) {}
     MemoryAllowance* allowance_ = nullptr;
-    std::size_t bytes_ = 0;
+    Claim* claim_ = nullptr;
   };
 
-  /// ResourceExhausted where the pool does not fit beside the others, with room for their rounds.
-  absl::StatusOr<Place> Admit(const std::string& campaign, std::size_t pool_bytes);
+  /// What the rounds of a campaign may use that does not say so itself: a part of the budget, whoever else there is. 0:
+  /// no limit.
+  std::size_t UsualRoundBytes() const;
+
+  struct Request {
+    std::string campaign = {};
+    std::size_t pool_bytes = 0;
+    std::size_t round_bytes = 0;
+    /// Somebody waits for what this campaign keeps between its rounds: it should drop that and call GiveBack. Called on
+    /// any thread; must not call back.
+    std::function<void()> on_wanted = {};
+  };
+  /// ResourceExhausted where the pool does not fit beside the others with room for any one round.
+  absl::StatusOr<Place> Admit(Request request);
 
   /// The same for a pool that has become larger. Where it does not fit, the place stays what it was.
   absl::Status Grow(const std::string& campaign, std::size_t pool_bytes, Place& place);
 
-  /// What one campaign's round may use now, beside the pools; 0: no limit.
-  std::size_t RoundBytes() const;
+  /// Waits until there is room for a round of this campaign. Cancelled where `stop` was asked for first.
+  absl::Status BeginRound(Place& place, std::stop_token stop);
+  /// The round is over; what it left for the next one may be wanted by others.
+  void EndRound(Place& place);
+  /// Nothing is kept any more. Not while a round runs.
+  void GiveBack(Place& place);
 
  private:
-  absl::Status CheckFits(const std::string& campaign, std::size_t pool_bytes, std::size_t others,
-                         std::size_t others_bytes) const;
+  /// With this claim, whether it is one of the claims already or not.
+  absl::Status CheckFits(const std::string& campaign, const Claim& claim) const;
+  bool HasRoomFor(const Claim& claim) const;
+  /// Asks those who keep something and do not work.
+  void AskForRoom() const;
+  void Remove(const Claim* claim);
 
   const std::size_t budget_bytes_;
   mutable std::mutex mutex_;
-  std::size_t pool_bytes_ = 0;
-  std::size_t campaigns_ = 0;
+  std::condition_variable_any changed_;
+  std::list<Claim> claims_;
+  std::list<const Claim*> waiting_;  // for room, in the order they came
 };
 
 }  // namespace fulcrum::pipeline

@@ -18,8 +18,10 @@ namespace {
 
 constexpr std::int64_t kMemoryBytes = std::int64_t{512} << 20;
 
+/// None where rows have no ids: each that comes is a new one.
 absl::StatusOr<storage::KnownRows> RowsOf(const CampaignPool& pool) {
   storage::KnownRows known;
+  if (pool.ids().are_row_numbers()) return known;
   for (const std::string& folder : pool.folders()) {
     FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool imported, storage::MappedPool::Open(folder));
     FULCRUM_RETURN_IF_ERROR(storage::NoteRows(imported, known));
@@ -29,7 +31,12 @@ absl::StatusOr<storage::KnownRows> RowsOf(const CampaignPool& pool) {
 
 absl::Status CheckShape(const CampaignPool& pool, const storage::PoolShape& shape,
                         const std::vector<std::string>& names) {
-  if (!shape.has_id) {
+  if (shape.has_id && pool.ids().are_row_numbers()) {
+    return absl::InvalidArgumentError(
+        "the examples of this campaign are known by their row numbers, and the rows have a column of ids; leave that "
+        "out, and they get the next numbers");
+  }
+  if (!shape.has_id && !pool.ids().are_row_numbers()) {
     return absl::InvalidArgumentError(absl::StrCat("the rows have no column of ids; name it '",
                                                    pool.columns().id.empty() ? "id" : pool.columns().id,
                                                    "', as in the campaign's pool"));
@@ -79,11 +86,6 @@ absl::StatusOr<v1::AppendItemsResponse> PoolAppender::Append(const AppendRequest
   }
   FULCRUM_ASSIGN_OR_RETURN(const auto appended, store_.Run(storage::AppendedSoFar, {}));
   FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_.Follow(appended, store_.folder()));
-  if (pool->ids().are_row_numbers()) {
-    return absl::FailedPreconditionError(
-        "the examples of this campaign are known by their row numbers, so nobody can tell which rows are new; make a "
-        "campaign whose pool has a column of ids (pool.id_column)");
-  }
   return AppendNew(request, *pool, appended.size() + 1);
 }
 

@@ -48,15 +48,6 @@ std::string Describe(const v1::LabelsAccepted& labels) {
                       " of this round settled");
 }
 
-std::string Describe(const v1::ModelTrained& model) {
-  return absl::StrFormat(
-      "round %d: trained %s from %d labels in %.2f s, %d support vectors, %s%s of the predictions "
-      "changed",
-      model.round(), model.warm() ? "warm" : "cold", model.labels(), model.train_seconds(), model.support_vectors(),
-      model.has_accuracy() ? absl::StrCat("accuracy ", Percent(model.accuracy()), ", ") : "",
-      Percent(model.changed_share()));
-}
-
 std::string Describe(const v1::Campaign& campaign) {
   return absl::StrCat(PrintableLine(campaign.name()), " is ", StateLine(campaign), " (round ", campaign.round(), ", ",
                       campaign.labels(), " labels)");
@@ -76,7 +67,7 @@ std::string Describe(const v1::CampaignEvent& event) {
     case v1::CampaignEvent::kLabels:
       return Describe(event.labels());
     case v1::CampaignEvent::kModel:
-      return Describe(event.model());
+      return absl::StrCat("round ", event.model().round(), ": ", ModelText(event.model()));
     case v1::CampaignEvent::kItems:
       return absl::StrCat(event.items().added(), " examples joined the pool, which has ", event.items().pool_rows());
     case v1::CampaignEvent::EVENT_NOT_SET:
@@ -90,6 +81,13 @@ std::string Describe(const v1::CampaignEvent& event) {
 std::string StateName(const v1::Campaign& campaign) {
   const std::string name = v1::CampaignState_Name(campaign.state());
   return absl::AsciiStrToLower(absl::StripPrefix(name, "CAMPAIGN_STATE_"));
+}
+
+std::string ModelText(const v1::ModelTrained& model) {
+  return absl::StrFormat("trained %s from %d labels in %.2f s, %d support vectors, %s%s of the predictions changed",
+                         model.warm() ? "warm" : "cold", model.labels(), model.train_seconds(), model.support_vectors(),
+                         model.has_accuracy() ? absl::StrCat("accuracy ", Percent(model.accuracy()), ", ") : "",
+                         Percent(model.changed_share()));
 }
 
 std::string CampaignTable(const v1::ListCampaignsResponse& campaigns) {

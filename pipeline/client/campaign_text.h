@@ -7,6 +7,7 @@ namespace fulcrum::v1 {
 class Campaign;
 class CampaignEvent;
 class ListCampaignsResponse;
+class ModelTrained;
 }  // namespace fulcrum::v1
 
 namespace fulcrum::pipeline {
@@ -19,6 +20,9 @@ std::string CampaignTable(const v1::ListCampaignsResponse& campaigns);
 
 /// One campaign, a line a fact.
 std::string CampaignDetails(const v1::Campaign& campaign);
+
+/// What a round learned, as part of a line.
+std::string ModelText(const v1::ModelTrained& model);
 
 /// One event on a line, with its time, without the line end.
 std::string EventLine(const v1::CampaignEvent& event);

@@ -26,7 +26,8 @@ constexpr RetryPolicy kRetry{.give_up_after = std::chrono::seconds(30)};
 constexpr char kFooter[] =
     R"(The file may be of any format that 'fulcrum convert' reads; it travels as Arrow IPC. Its columns have the
 names of the pool's. All rows that can be taken join the pool together and take part from the next round on;
-those that cannot are counted, and some of them shown with the reason. Rows that the pool has are no error.)";
+those that cannot are counted, and some of them shown with the reason. Rows whose ids the pool has are no error;
+where the pool has no ids, all rows are new and get the next row numbers.)";
 
 struct AppendOptions {
   CampaignOptions campaign = {};

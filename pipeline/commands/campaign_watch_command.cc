@@ -1,4 +1,4 @@
-// `fulcrum campaign watch NAME`: a picture that is redrawn on a terminal, a line an event elsewhere.
+// `fulcrum campaign watch NAME`: a picture that is redrawn on a terminal, lines elsewhere.
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,7 @@
 #include "pipeline/client/json_text.h"
 #include "pipeline/client/stop_flag.h"
 #include "pipeline/client/wall_timing.h"
+#include "pipeline/client/watch_lines.h"
 #include "pipeline/client/watch_screen.h"
 #include "pipeline/commands/campaign_commands.h"
 #include "stages/core/status_macros.h"
@@ -49,6 +51,12 @@ class LivePicture {
     if (event.has_campaign() || Clock::now() - drawn_at_ > kRedrawPause) Redraw();
   }
 
+  /// Shows what came too quickly to be drawn.
+  void Finish() {
+    if (lines_ > 0) Redraw();
+  }
+
+ private:
   void Redraw() {
     const std::string picture = screen_.Draw(TerminalColumns());
     // Up to the first line of the last picture, and away with it.
@@ -57,45 +65,50 @@ class LivePicture {
     drawn_at_ = Clock::now();
   }
 
- private:
   WatchScreen screen_;
   long lines_ = 0;
   Clock::time_point drawn_at_{};
 };
 
-void PrintEvent(const v1::CampaignEvent& event, bool json) {
-  if (!json) return Print(EventLine(event) + "\n");
-  const auto text = JsonText(event, /*one_line=*/true);
-  Print(text.ok() ? *text : absl::StrCat(text.status().message(), "\n"));
+struct WatchOptions : CampaignOptions {
+  bool verbose = false;
+};
+
+/// What becomes of an event, by where the output goes and what was asked for.
+std::function<void(const v1::CampaignEvent&)> Teller(const WatchOptions& options, LivePicture& picture) {
+  if (options.json) {
+    return [](const v1::CampaignEvent& event) {
+      const auto text = JsonText(event, /*one_line=*/true);
+      Print(text.ok() ? *text : absl::StrCat(text.status().message(), "\n"));
+    };
+  }
+  if (options.verbose) return [](const v1::CampaignEvent& event) { Print(EventLine(event) + "\n"); };
+  if (isatty(STDOUT_FILENO) == 1) return [&picture](const v1::CampaignEvent& event) { picture.Follow(event); };
+  return [lines = WatchLines()](const v1::CampaignEvent& event) mutable { Print(lines.Follow(event)); };
 }
 
-absl::Status Watch(const CampaignOptions& options) {
+absl::Status Watch(const WatchOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.connection));
   CampaignCalls calls(connection);
   // Asked once without patience: a wrong name or address is told at once.
   FULCRUM_RETURN_IF_ERROR(calls.Get(options.name).status());
   const StopFlag stop;
-  const bool live = isatty(STDOUT_FILENO) == 1 && !options.json;
   LivePicture picture;
-  const absl::Status status =
-      WatchToTheEnd(calls, options.name, kRetry, WallTiming(stop), [&](const v1::CampaignEvent& event) {
-        if (live) {
-          picture.Follow(event);
-        } else {
-          PrintEvent(event, options.json);
-        }
-      });
-  if (live) picture.Redraw();
+  const absl::Status status = WatchToTheEnd(calls, options.name, kRetry, WallTiming(stop), Teller(options, picture));
+  picture.Finish();
   return status;
 }
 
 CommandRun AddWatch(CLI::App& app) {
-  auto options = std::make_shared<CampaignOptions>();
+  auto options = std::make_shared<WatchOptions>();
   AddCampaignName(app, *options);
+  app.add_flag("-v,--verbose", options->verbose, "Print a line an event: stages, labels and all");
   AddCampaignOptions(app, *options);
   app.footer(
       "On a terminal it draws the round and the learning curve (accuracy where the campaign measures it, else the\n"
-      "share of predictions that each round changed); elsewhere, or with --json, it prints a line an event.\n"
+      "share of predictions that each round changed); elsewhere it prints a line a round. With --json every event is "
+      "a\n"
+      "line of JSON.\n"
       "Ends with exit code 0 when the campaign is done, and with 65 and the reason when it failed. A server that goes\n"
       "away is waited for, up to five minutes.");
   return [options] { return Watch(*options); };

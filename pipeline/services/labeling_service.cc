@@ -30,10 +30,11 @@ grpc::ServerUnaryReactor* Handle(const LabelingService& service, grpc::CallbackS
     return reactor;
   }
   // The campaign is held by the answer, so that it cannot go before the store has given it.
-  act(*call->campaign, call->annotator, request, [reactor, response, held = call->campaign](Response answer) {
-    *response = std::move(answer);
-    reactor->Finish(grpc::Status::OK);
-  });
+  act(*call->campaign, call->annotator, request,
+      [reactor, response, held = call->campaign, &replies = service.replies()](Response answer) {
+        *response = std::move(answer);
+        replies.Post([reactor] { reactor->Finish(grpc::Status::OK); });
+      });
   return reactor;
 }
 

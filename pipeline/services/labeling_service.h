@@ -11,6 +11,7 @@
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
 #include "pipeline/campaign/campaign_book.h"
 #include "pipeline/services/gatekeeper.h"
+#include "pipeline/services/reply_sender.h"
 #include "pipeline/services/task_acquirer.h"
 
 namespace fulcrum::pipeline {
@@ -24,8 +25,8 @@ struct LabelingCall {
 class LabelingService final : public v1::LabelingService::CallbackService {
  public:
   /// All of them must outlive it.
-  LabelingService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, TaskWaiters& waiters)
-      : campaigns_(campaigns), gatekeeper_(gatekeeper), acquirer_(waiters) {}
+  LabelingService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, TaskWaiters& waiters, ReplySender& replies)
+      : campaigns_(campaigns), gatekeeper_(gatekeeper), replies_(replies), acquirer_(waiters, replies) {}
 
   grpc::ServerUnaryReactor* AcquireTasks(grpc::CallbackServerContext* context, const v1::AcquireTasksRequest* request,
                                          v1::AcquireTasksResponse* response) override;
@@ -47,12 +48,15 @@ class LabelingService final : public v1::LabelingService::CallbackService {
 
   /// The same for a stream that has not said yet what it is for.
   absl::Status AdmitStream(const grpc::ServerContextBase& context) const;
+  /// Sends what the store's writing thread has found out.
+  ReplySender& replies() const { return replies_; }
   /// Counts a message of a stream as a call.
   absl::Status CountMessage(const LabelingCall& call) const { return gatekeeper_.CountMessage(call.annotator); }
 
  private:
   CampaignBook& campaigns_;
   const Gatekeeper& gatekeeper_;
+  ReplySender& replies_;
   TaskAcquirer acquirer_;
 };
 

@@ -31,11 +31,13 @@ void TaskAcquirer::Try(const std::shared_ptr<Attempt>& attempt, bool again) {
   const AcquireCall& call = attempt->call;
   if (call.gone && call.gone()) return attempt->done(absl::CancelledError("the worker has gone"));
   if (!call.campaign->offers_tasks()) return WaitOrGiveUp(attempt, again);
-  call.campaign->store().Start(storage::AcquireTasks,
-                               {.annotator = call.annotator, .request_id = call.request_id, .most = call.most},
-                               [this, attempt, again](absl::StatusOr<storage::AcquireAnswer> answer) {
-                                 Receive(attempt, again, std::move(answer));
-                               });
+  call.campaign->store().Start(
+      storage::AcquireTasks, {.annotator = call.annotator, .request_id = call.request_id, .most = call.most},
+      [this, attempt, again](absl::StatusOr<storage::AcquireAnswer> answer) {
+        Receive(attempt, again, std::move(answer));
+      },
+      // A person sits in front of an empty screen.
+      storage::Turn::kSoon);
 }
 
 void TaskAcquirer::Receive(const std::shared_ptr<Attempt>& attempt, bool again,
@@ -44,7 +46,8 @@ void TaskAcquirer::Receive(const std::shared_ptr<Attempt>& attempt, bool again,
   const bool spent = answer.status().code() == absl::StatusCode::kResourceExhausted;
   if (!answer.ok() && !spent) return attempt->done(answer.status());
   if (spent || answer->leases.empty()) return WaitOrGiveUp(attempt, again);
-  attempt->done(ToResponse(*attempt->call.campaign, *answer));
+  replies_.Post(
+      [attempt, granted = *std::move(answer)] { attempt->done(ToResponse(*attempt->call.campaign, granted)); });
 }
 
 void TaskAcquirer::WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool again) {

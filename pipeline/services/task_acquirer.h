@@ -1,6 +1,7 @@
 // Takes tasks for a worker, and waits for some where there are none.
 //
-// Never blocks: the answer comes through a callback, on one of the store's or the waiters' threads. Thread-safe.
+// Never blocks: the answer comes through a callback, on the thread that sends replies or one of the waiters'.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/labeling_service.pb.h"
 #include "pipeline/campaign/campaign.h"
+#include "pipeline/services/reply_sender.h"
 #include "pipeline/services/task_waiters.h"
 #include "storage/lease_rules.h"
 
@@ -30,8 +32,8 @@ class TaskAcquirer {
  public:
   using Done = std::function<void(absl::StatusOr<v1::AcquireTasksResponse>)>;
 
-  /// `waiters` must outlive it.
-  explicit TaskAcquirer(TaskWaiters& waiters) : waiters_(waiters) {}
+  /// Both must outlive it.
+  TaskAcquirer(TaskWaiters& waiters, ReplySender& replies) : waiters_(waiters), replies_(replies) {}
 
   void Acquire(AcquireCall call, Done done) { Try(std::make_shared<Attempt>(std::move(call), std::move(done)), false); }
 
@@ -46,6 +48,7 @@ class TaskAcquirer {
   void Resume(const std::shared_ptr<Attempt>& attempt, Wake why);
 
   TaskWaiters& waiters_;
+  ReplySender& replies_;
 };
 
 }  // namespace fulcrum::pipeline

@@ -105,10 +105,12 @@ void WorkStream::Carry(const Request& request, int parts, std::vector<std::int64
   const auto self = shared_from_this();
   act(*call_.campaign, call_.annotator, request,
       [self, answer_of, ended_leases = std::move(ended_leases)](auto answer) {
-        for (const std::int64_t lease : ended_leases) self->Return(lease);
         v1::WorkResponse response;
         *(response.*answer_of)() = std::move(answer);
-        self->Send(std::move(response));
+        self->service_.replies().Post([self, ended_leases, response = std::move(response)]() mutable {
+          for (const std::int64_t lease : ended_leases) self->Return(lease);
+          self->Send(std::move(response));
+        });
       });
 }
 

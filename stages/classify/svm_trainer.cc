@@ -37,6 +37,11 @@ RowList SupportRows(std::span<const PairProblem> pairs) {
 SvmTrainer::SvmTrainer(SvmParameters parameters, const kernel::Features& features)
     : parameters_(std::move(parameters)), features_(&features), gram_(parameters_.kernel, features) {}
 
+void SvmTrainer::MoveTo(const kernel::Features& grown) {
+  features_ = &grown;
+  gram_.MoveTo(grown);
+}
+
 void SvmTrainer::Reset() {
   gram_ = kernel::RowSetKernel(parameters_.kernel, *features_);
   last_.clear();

@@ -42,6 +42,9 @@ class SvmTrainer {
   /// Fits the sigmoids of a model that the last Train returned, by cross-validation.
   absl::Status FitProbabilities(SvmModel& model) const;
 
+  /// The same features with more rows behind them: the next training is warm. They must outlive it in their turn.
+  void MoveTo(const kernel::Features& grown);
+
   /// Forgets everything; the next training is a cold one.
   void Reset();
 

@@ -49,6 +49,7 @@ RowIds::RowIds(std::vector<std::shared_ptr<arrow::Array>> ids) : chunks_(std::mo
 }
 
 RowIds RowIds::With(const RowIds& more) const {
+  if (are_row_numbers()) return RowIds(rows_ + more.rows_);
   std::vector<std::shared_ptr<arrow::Array>> chunks = chunks_;
   chunks.insert(chunks.end(), more.chunks_.begin(), more.chunks_.end());
   return RowIds(std::move(chunks));

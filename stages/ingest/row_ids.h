@@ -31,7 +31,7 @@ class RowIds {
   RowIds(RowIds&&) = default;
   RowIds& operator=(RowIds&&) = default;
 
-  /// These rows and the ones of `more` behind them; both have given ids.
+  /// These rows and the ones of `more` behind them. Both have given ids, or both are row numbers, which then go on.
   RowIds With(const RowIds& more) const;
 
   std::size_t size() const { return rows_; }

@@ -26,6 +26,11 @@ std::size_t WithSlack(std::size_t size) {
 RowSetKernel::RowSetKernel(const KernelFunction& kernel, const Features& features)
     : kernel_(kernel), features_(&features), position_(features.rows(), kAbsent) {}
 
+void RowSetKernel::MoveTo(const Features& grown) {
+  features_ = &grown;
+  position_.resize(grown.rows(), kAbsent);
+}
+
 ConstMatrixView RowSetKernel::matrix() const {
   return storage_.view().Block(0, 0, rows_.size(), rows_.size());
 }

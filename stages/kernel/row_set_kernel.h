@@ -31,6 +31,9 @@ class RowSetKernel {
   /// Keeps a reference to `features`, which must outlive it.
   RowSetKernel(const KernelFunction& kernel, const Features& features);
 
+  /// The same features with more rows behind them; what is computed stays. They must outlive it in their turn.
+  void MoveTo(const Features& grown);
+
   /// Makes the set equal to `rows` (any order, no repeats). The order of rows() is its own: those that
   /// stay keep their places where possible.
   UpdateStats Update(std::span<const RowIndex> rows);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "stages/core/status_macros.h"
+#include "stages/linalg/abandonable.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/blas_library.h"
 #include "stages/linalg/symmetric_operator.h"
@@ -21,21 +23,30 @@ Matrix<double> LastRowsReversed(ConstMatrixView rows, std::size_t count) {
   return reversed;
 }
 
+/// All eigenpairs of a tridiagonal matrix.
+struct DivideAndConquer {
+  std::vector<double> values;  // the diagonal at first
+  std::vector<double> beside;
+  // LAPACK's columns are our rows: the eigenvectors come out as rows.
+  Matrix<double> vectors = Matrix<double>(values.size(), values.size());
+  int failure = 0;
+
+  void Run() {
+    failure = LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', static_cast<int>(values.size()), values.data(), beside.data(),
+                             vectors.data(), static_cast<int>(vectors.stride()));
+  }
+};
+
 }  // namespace
 
 absl::StatusOr<FullEigen> DecomposeSymmetric(Matrix<double> matrix) {
   const std::size_t size = matrix.rows();
   FULCRUM_ASSIGN_OR_RETURN(Tridiagonal tridiagonal, ReduceToTridiagonal(std::move(matrix)));
-  FullEigen result;
-  result.values = tridiagonal.diagonal;
-  // LAPACK's columns are our rows: the eigenvectors come out as rows.
-  result.vectors = Matrix<double>(size, size);
-  FULCRUM_RETURN_IF_ERROR(CheckLapack(
-      "dstedc", size,
-      LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', static_cast<int>(size), result.values.data(), tridiagonal.beside.data(),
-                     result.vectors.data(), static_cast<int>(result.vectors.stride()))));
-  FULCRUM_RETURN_IF_ERROR(ApplyReflectors(tridiagonal, result.vectors.view()));
-  return result;
+  DivideAndConquer solved =
+      RunAbandonably(size, DivideAndConquer{.values = tridiagonal.diagonal, .beside = tridiagonal.beside});
+  FULCRUM_RETURN_IF_ERROR(CheckLapack("dstedc", size, solved.failure));
+  FULCRUM_RETURN_IF_ERROR(ApplyReflectors(tridiagonal, solved.vectors.view()));
+  return FullEigen{.values = std::move(solved.values), .vectors = std::move(solved.vectors)};
 }
 
 std::size_t RankForShare(std::span<const double> descending_values, double trace, double tau) {

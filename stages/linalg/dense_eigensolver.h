@@ -1,7 +1,7 @@
 // Full symmetric eigendecomposition by LAPACK: the steps of dsyevd, but one that a StopScope can end.
 //
-// What cannot be interrupted is the divide and conquer on the tridiagonal matrix (dstedc), a tenth of the whole. Pure
-// functions, thread-safe.
+// The divide and conquer on the tridiagonal matrix (dstedc), a tenth of the whole, cannot be interrupted: a stop leaves
+// it to itself. Pure functions, thread-safe.
 #pragma once
 
 #include "absl/status/statusor.h"

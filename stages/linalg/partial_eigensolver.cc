@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "stages/core/status_macros.h"
+#include "stages/linalg/abandonable.h"
 #include "stages/linalg/blas_library.h"
 #include "stages/linalg/dense_eigensolver.h"
 #include "stages/linalg/tridiagonal.h"
@@ -12,30 +13,51 @@
 namespace fulcrum::linalg {
 namespace {
 
+/// All eigenvalues of a tridiagonal matrix.
+struct AllValues {
+  std::vector<double> values;  // the diagonal at first
+  std::vector<double> beside;
+  int failure = 0;
+
+  void Run() { failure = LAPACKE_dsterf(static_cast<int>(values.size()), values.data(), beside.data()); }
+};
+
+/// The eigenvectors of the `count` largest eigenvalues of a tridiagonal matrix, one a row, the largest last.
+struct LargestVectors {
+  std::size_t count;
+  std::vector<double> diagonal;
+  std::vector<double> beside;
+  Matrix<double> vectors = Matrix<double>(count, diagonal.size());
+  int failure = 0;
+
+  void Run() {
+    const int size = static_cast<int>(diagonal.size()), wanted = static_cast<int>(count);
+    std::vector<double> values(diagonal.size());
+    std::vector<int> supports(2 * count);
+    int found = 0, try_accurate = 1;
+    failure = LAPACKE_dstemr(LAPACK_COL_MAJOR, 'V', 'I', size, diagonal.data(), beside.data(), 0, 0, size - wanted + 1,
+                             size, &found, values.data(), vectors.data(), static_cast<int>(vectors.stride()), wanted,
+                             supports.data(), &try_accurate);
+  }
+};
+
 absl::StatusOr<std::vector<double>> DescendingValues(const Tridiagonal& tridiagonal) {
-  std::vector<double> values = tridiagonal.diagonal, beside = tridiagonal.beside;
-  const int size = static_cast<int>(values.size());
-  FULCRUM_RETURN_IF_ERROR(CheckLapack("dsterf", values.size(), LAPACKE_dsterf(size, values.data(), beside.data())));
-  std::ranges::reverse(values);
-  return values;
+  const std::size_t size = tridiagonal.diagonal.size();
+  AllValues all = RunAbandonably(size, AllValues{.values = tridiagonal.diagonal, .beside = tridiagonal.beside});
+  FULCRUM_RETURN_IF_ERROR(CheckLapack("dsterf", size, all.failure));
+  std::ranges::reverse(all.values);
+  return std::move(all.values);
 }
 
 /// The eigenvectors of the `count` largest eigenvalues, one a row, the largest first.
 absl::StatusOr<Matrix<double>> TopVectors(const Tridiagonal& tridiagonal, std::size_t count) {
   const std::size_t size = tridiagonal.diagonal.size();
-  std::vector<double> diagonal = tridiagonal.diagonal, beside = tridiagonal.beside, values(size);
-  std::vector<int> supports(2 * count);
-  Matrix<double> ascending(count, size);
-  int found = 0, try_accurate = 1;
-  FULCRUM_RETURN_IF_ERROR(
-      CheckLapack("dstemr", size,
-                  LAPACKE_dstemr(LAPACK_COL_MAJOR, 'V', 'I', static_cast<int>(size), diagonal.data(), beside.data(), 0,
-                                 0, static_cast<int>(size - count + 1), static_cast<int>(size), &found, values.data(),
-                                 ascending.data(), static_cast<int>(ascending.stride()), static_cast<int>(count),
-                                 supports.data(), &try_accurate)));
-  FULCRUM_RETURN_IF_ERROR(ApplyReflectors(tridiagonal, ascending.view()));
+  LargestVectors largest = RunAbandonably(
+      size, LargestVectors{.count = count, .diagonal = tridiagonal.diagonal, .beside = tridiagonal.beside});
+  FULCRUM_RETURN_IF_ERROR(CheckLapack("dstemr", size, largest.failure));
+  FULCRUM_RETURN_IF_ERROR(ApplyReflectors(tridiagonal, largest.vectors.view()));
   Matrix<double> vectors(count, size);
-  for (std::size_t i = 0; i < count; ++i) std::ranges::copy(ascending.row(count - 1 - i), vectors.row(i).begin());
+  for (std::size_t i = 0; i < count; ++i) std::ranges::copy(largest.vectors.row(count - 1 - i), vectors.row(i).begin());
   return vectors;
 }
 

@@ -14,16 +14,23 @@ namespace fulcrum::linalg {
 namespace {
 
 constexpr int kWidestPanel = 32;
-constexpr int kNarrowestPanel = 8;
+constexpr int kNarrowestPanel = 1;
 // A panel reads half of what is left of the matrix once a column. With this many elements it takes less than a second.
 constexpr double kElementsPerPanel = 1.2e9;
 // The last rows are not worth panels.
 constexpr int kUnblockedRows = 64;
-constexpr std::size_t kVectorsPerTask = 64;
+constexpr std::size_t kMostVectorsPerTask = 64;
+// A task reads all reflectors once a vector; so many elements take less than half a second.
+constexpr double kElementsPerTask = 2e9;
 
 int PanelWidth(int rows_left) {
   const double width = kElementsPerPanel / (static_cast<double>(rows_left) * rows_left);
   return std::clamp(static_cast<int>(std::min<double>(width, kWidestPanel)), kNarrowestPanel, kWidestPanel);
+}
+
+std::size_t VectorsPerTask(std::size_t size) {
+  const double fitting = kElementsPerTask / (static_cast<double>(size) * static_cast<double>(size));
+  return std::clamp<std::size_t>(static_cast<std::size_t>(fitting), 1, kMostVectorsPerTask);
 }
 
 /// The panels of a reduction in progress, on LAPACK's lower triangle.
@@ -95,7 +102,7 @@ absl::Status ApplyReflectors(const Tridiagonal& tridiagonal, MutableMatrixView v
   const auto size = static_cast<int>(tridiagonal.diagonal.size());
   std::mutex mutex;
   absl::Status status;
-  ParallelForBlocks(vectors.rows(), kVectorsPerTask, [&](std::size_t first, std::size_t count) {
+  ParallelForBlocks(vectors.rows(), VectorsPerTask(vectors.cols()), [&](std::size_t first, std::size_t count) {
     const MutableMatrixView block = vectors.Rows(first, count);
     const int failure = LAPACKE_dormtr(LAPACK_COL_MAJOR, 'L', 'L', 'N', size, static_cast<int>(count),
                                        tridiagonal.reflectors.data(), static_cast<int>(tridiagonal.reflectors.stride()),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -90,6 +91,12 @@ class Worker {
   std::vector<double> milliseconds_;
 };
 
+double ProcessorSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 }  // namespace
 
 double Percentile(const std::vector<double>& sorted, double share) {
@@ -104,15 +111,20 @@ CrowdResult RunCrowd(const CrowdOptions& options) {
     if (i % kWorkersAConnection == 0) stubs.push_back(v1::LabelingService::NewStub(NewConnection(options.port)));
     workers.push_back(std::make_unique<Worker>(options, i, *stubs.back(), finished));
   }
+  const double processor_before = ProcessorSeconds();
   const auto start = Clock::now();
   for (const auto& worker : workers) worker->Acquire();
   finished.wait();
-  CrowdResult result{.seconds = std::chrono::duration<double>(Clock::now() - start).count()};
+  CrowdResult result{.seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+                     .processor_seconds = ProcessorSeconds() - processor_before};
   for (const auto& worker : workers) {
     result.labels += worker->labels();
-    result.acquire_milliseconds.insert(result.acquire_milliseconds.end(), worker->milliseconds().begin(),
-                                       worker->milliseconds().end());
+    const std::vector<double>& took = worker->milliseconds();
+    if (took.empty()) continue;
+    result.first_acquire_milliseconds.push_back(took.front());
+    result.acquire_milliseconds.insert(result.acquire_milliseconds.end(), took.begin() + 1, took.end());
   }
+  std::ranges::sort(result.first_acquire_milliseconds);
   std::ranges::sort(result.acquire_milliseconds);
   return result;
 }

@@ -1,7 +1,8 @@
 // Hundreds of labeling workers against a daemon, each with one call under way at a time, without a thread each.
 //
-// A worker takes tasks, answers them all in one call, and begins again, until it has given its labels or there are no
-// tasks. Calls go over a few connections, since the server bounds the streams of one. Used by one thread.
+// A worker takes tasks, answers them all in one call, and begins again without a pause, until it has given its labels
+// or there are no tasks. Calls go over a few connections, since the server bounds the streams of one. Used by one
+// thread.
 #pragma once
 
 #include <chrono>
@@ -28,12 +29,22 @@ struct CrowdOptions {
 
 struct CrowdResult {
   double seconds = 0;
-  std::int64_t labels = 0;                        ///< acknowledged
-  std::vector<double> acquire_milliseconds = {};  ///< sorted; calls that got tasks
+  double processor_seconds = 0;  ///< that the workers themselves took
+  std::int64_t labels = 0;       ///< acknowledged
+  /// How long AcquireTasks took where it got tasks, sorted: the first call of each worker, which come all at once and
+  /// before there are connections, and those that followed.
+  std::vector<double> first_acquire_milliseconds = {};
+  std::vector<double> acquire_milliseconds = {};
 };
 
 /// Runs the whole crowd. Ends the program where a call fails.
 CrowdResult RunCrowd(const CrowdOptions& options);
+
+/// The same in a process of its own, as workers are: what they take of threads and memory is not the daemon's.
+CrowdResult RunCrowdProcess(const CrowdOptions& options);
+
+/// What that process does, given the arguments of main; nothing where they are not those of a crowd.
+bool ServeAsCrowd(int count, char** arguments);
 
 /// Value below which `share` of the sorted values lie.
 double Percentile(const std::vector<double>& sorted, double share);

@@ -134,11 +134,38 @@ TEST_F(AppendTest, RowsThatDoNotFitThePoolAreRefused) {
     EXPECT_EQ(TryAppend(client, "few", ToArrow(rows)).error_code(), grpc::StatusCode::INVALID_ARGUMENT) << rows;
   }
   const std::string good = ToArrow("id,f0,f1,f2,f3\n100,1,2,3,4\n");
-  EXPECT_EQ(TryAppend(client, "numbers", good).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(TryAppend(client, "numbers", good).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(TryAppend(client, "nobody", good).error_code(), grpc::StatusCode::NOT_FOUND);
   ASSERT_TRUE(client.Stop("few").ok());
   EXPECT_EQ(TryAppend(client, "few", good).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(client.Get("few").pool_rows(), 12);
+}
+
+TEST_F(AppendTest, RowsWithoutIdsGetTheNextNumbersAndAreTakenAsOftenAsTheyAreSent) {
+  folder_.Write("pools/numbers.csv", CloudsText(kFirstRows));
+  StartDaemon();
+  v1::CampaignSpec spec = CloudSpec("numbers", 8);
+  spec.mutable_pool()->set_sources(0, "numbers.csv");
+  {
+    DaemonClient client = Client();
+    ASSERT_TRUE(client.Create(spec).ok());
+    const std::string rows = ToArrow("f0,f1,f2,f3\n9,8,7,6\n5,nan,3,2\n1,2,3,4\n");
+    const v1::AppendItemsResponse first = AppendOrFail(client, "numbers", rows, "once");
+    EXPECT_EQ(first.added(), 2);
+    EXPECT_EQ(first.rejected(), 1);
+    EXPECT_EQ(AppendOrFail(client, "numbers", rows, "once").SerializeAsString(), first.SerializeAsString());
+    EXPECT_EQ(AppendOrFail(client, "numbers", rows).pool_rows(), 16) << "another request is other rows";
+  }
+  StopDaemon();
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Start("numbers").ok());
+  WorkUntilOver(client, "numbers", "ada");
+  std::set<std::string> labeled;
+  for (const v1::ExportedLabel& label : client.Export("numbers")) labeled.insert(label.item_id());
+  std::set<std::string> expected;
+  for (int row = 0; row < 16; ++row) expected.insert(absl::StrCat(row));
+  EXPECT_EQ(labeled, expected);
 }
 
 TEST_F(AppendTest, DamagedArrowIsRefusedAndNothingElseHappens) {
@@ -208,8 +235,7 @@ TEST_F(AppendTest, TheStreamHasABeginningAndAnEndAndOneAppendsAtATime) {
 }
 
 TEST_F(AppendTest, AnAcknowledgedAppendSurvivesAKillAndLeftoversAreReplaced) {
-  DaemonProcess process({"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"},
-                        folder_.File("serve.log"));
+  DaemonProcess process({"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"});
   process.Spawn();
   DaemonClient client(process.port(), "");
   ASSERT_TRUE(client.Create(FewSpec("few")).ok());

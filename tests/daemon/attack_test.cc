@@ -37,8 +37,7 @@ class AttackTest : public DaemonTest {
     reader_token_ = *(*book)->Create("rita", Role::kReader);
     folder_.Write("serve.yaml", absl::StrCat("data: ", folder_.File("data"), "\npools: ", folder_.File("pools"),
                                              "\nlimits: {connections: ", kMostConnections, "}\n"));
-    process_ = std::make_unique<DaemonProcess>(std::vector<std::string>{"--config", folder_.File("serve.yaml")},
-                                               folder_.File("serve.log"));
+    process_ = std::make_unique<DaemonProcess>(std::vector<std::string>{"--config", folder_.File("serve.yaml")});
     process_->Spawn();
     admin_ = std::make_unique<DaemonClient>(process_->port(), admin_token_);
     ASSERT_TRUE(admin_->Create(CloudSpec("clouds", 4)).ok());

@@ -50,8 +50,7 @@ class DaemonKillTest : public DaemonTest {
     return stream->Finish().error_code() == grpc::StatusCode::UNAVAILABLE;
   }
 
-  DaemonProcess process_{{"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"},
-                         folder_.File("serve.log")};
+  DaemonProcess process_{{"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"}};
 };
 
 /// Processes that label, one of which is killed every second and replaced by a new one.

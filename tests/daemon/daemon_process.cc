@@ -1,67 +1,123 @@
 #include "tests/daemon/daemon_process.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace fulcrum::testing {
+namespace {
 
-int FreePort() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+bool IsFree(int port) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(descriptor, reinterpret_cast<sockaddr*>(&address), size), 0);
-  getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  const bool bound = bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   close(descriptor);
-  return ntohs(address.sin_port);
+  return bound;
 }
 
-DaemonProcess::DaemonProcess(std::vector<std::string> arguments, std::string log)
-    : port_(FreePort()), arguments_(std::move(arguments)), log_(std::move(log)) {}
+/// A port that nobody has, below those which the system gives to whoever connects: one of them could be somebody's by
+/// the time that a daemon which was killed wants it back.
+int LastingPort() {
+  int first_given = 32768;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first_given;
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(first_given / 2, first_given - 1);
+  for (;;) {
+    const int port = ports(random);
+    if (IsFree(port)) return port;
+  }
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// This process's variables, and the ones that are given.
+std::vector<std::string> Variables(const DaemonProcess::Environment& environment) {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
+  for (const auto& [name, value] : environment) variables.push_back(absl::StrCat(name, "=", value));
+  return variables;
+}
+
+}  // namespace
+
+DaemonProcess::DaemonProcess(std::vector<std::string> arguments, Environment environment)
+    : arguments_(std::move(arguments)), environment_(std::move(environment)), port_(LastingPort()) {}
 
 DaemonProcess::~DaemonProcess() {
   Kill();
 }
 
 void DaemonProcess::Spawn() {
-  // Before the fork: afterwards only few functions may be called.
-  std::vector<std::string> words = {"fulcrum", "serve",    "--metrics",
-                                    "off",     "--listen", absl::StrCat("127.0.0.1:", port_)};
+  std::vector<std::string> words = {"fulcrum",   "serve",       "--listen", absl::StrCat("127.0.0.1:", port_),
+                                    "--metrics", "127.0.0.1:0", "--log",    "json"};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  process_ = fork();
-  ASSERT_GE(process_, 0);
-  if (process_ > 0) return;
-  if (std::freopen(log_.c_str(), "a", stderr) == nullptr) _exit(1);
-  execv(FULCRUM_PROGRAM, argv.data());
-  _exit(127);
+  std::vector<std::string> variables = Variables(environment_);
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  const int failure =
+      posix_spawn(&process_, FULCRUM_PROGRAM, &actions, nullptr, Pointers(words).data(), Pointers(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  log_ = std::make_unique<LineReader>(ends[0]);
+  ASSERT_EQ(failure, 0);
+  const nlohmann::json listening = NextLogLine("listening");
+  ASSERT_TRUE(listening.is_object()) << "the daemon did not start";
+  metrics_port_ = listening.value("metrics_port", 0);
+}
+
+void DaemonProcess::Signal(int number) const {
+  kill(process_, number);
+}
+
+int DaemonProcess::Wait() {
+  int state = 0;
+  waitpid(process_, &state, 0);
+  process_ = -1;
+  return WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
 }
 
 void DaemonProcess::Kill() {
   if (process_ <= 0) return;
-  kill(process_, SIGKILL);
-  waitpid(process_, nullptr, 0);
-  process_ = -1;
+  Signal(SIGKILL);
+  Wait();
 }
 
 bool DaemonProcess::Lives() {
   return process_ > 0 && waitpid(process_, nullptr, WNOHANG) == 0;
+}
+
+nlohmann::json DaemonProcess::NextLogLine(const std::string& message) {
+  while (const std::optional<std::string> line = log_->Next()) {
+    nlohmann::json parsed = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
+    EXPECT_FALSE(parsed.is_discarded()) << "not JSON: " << *line;
+    if (parsed.is_object() && parsed.value("message", "") == message) return parsed;
+  }
+  return nullptr;
 }
 
 bool DaemonProcess::LimitFiles(std::size_t most) const {

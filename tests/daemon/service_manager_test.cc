@@ -22,7 +22,7 @@
 #include "pipeline/operation/listener_knock.h"
 #include "pipeline/server_service.h"
 #include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/serve_process.h"
+#include "tests/daemon/daemon_process.h"
 #include "tests/support/http_get.h"
 
 namespace fulcrum::testing {
@@ -87,15 +87,15 @@ class NotifySocket {
 class ServiceManagerTest : public DaemonTest {
  protected:
   std::string Config(const std::string& more = "") const {
-    return folder_.Write("fulcrum.yaml",
-                         absl::StrCat("data: ", folder_.File("data"), "\npools: ", folder_.File("pools"),
-                                      "\nlisten: 127.0.0.1:0\nmetrics: 127.0.0.1:0\nlog: json\ntokens: false\n", more));
+    return folder_.Write("fulcrum.yaml", absl::StrCat("data: ", folder_.File("data"),
+                                                      "\npools: ", folder_.File("pools"), "\ntokens: false\n", more));
   }
 };
 
 TEST_F(ServiceManagerTest, HearsReadyAliveStatusAndStopping) {
   NotifySocket manager(folder_.File("notify"));
-  ServeProcess daemon(Config(), {{"NOTIFY_SOCKET", manager.path()}, {"WATCHDOG_USEC", "300000"}});
+  DaemonProcess daemon({"--config", Config()}, {{"NOTIFY_SOCKET", manager.path()}, {"WATCHDOG_USEC", "300000"}});
+  daemon.Spawn();
   // The first sign of life may come before it is ready.
   manager.ReceiveUntil("READY=1");
   manager.ReceiveUntil("WATCHDOG=1");
@@ -110,7 +110,8 @@ TEST_F(ServiceManagerTest, HearsReadyAliveStatusAndStopping) {
 TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
   // A full decomposition of one kernel matrix over all of these rows takes far longer than anybody waits.
   folder_.Write("pools/clouds.csv", CloudsText(4000));
-  ServeProcess daemon(Config());
+  DaemonProcess daemon({"--config", Config()});
+  daemon.Spawn();
   DaemonClient client(daemon.port(), "");
   v1::CampaignSpec spec = CloudSpec("long", 2);
   spec.mutable_selection()->set_engine("dense");

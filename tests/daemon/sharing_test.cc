@@ -1,6 +1,8 @@
-// Campaigns that run at the same time do not wait for each other.
+// Campaigns that run at the same time do not wait for each other, unless the memory does not hold them together.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+
+#include <thread>
 
 #include "tests/daemon/daemon_fixture.h"
 
@@ -8,6 +10,10 @@ namespace fulcrum::testing {
 namespace {
 
 using SharingTest = DaemonTest;
+
+// Room for one round of a campaign that does not say how much it wants, and for a few pools of 200 rows.
+constexpr std::size_t kOneRound = std::size_t{32} << 20;
+constexpr std::size_t kPoolBytes = 200 * 4 * sizeof(double);
 
 /// Returns when the campaign is inside `stage` of a round.
 void WaitForStage(DaemonClient& client, const std::string& campaign, const std::string& stage) {
@@ -51,15 +57,40 @@ TEST_F(SharingTest, ASmallCampaignRunsToItsEndInsideARoundOfALargeOne) {
 
 TEST_F(SharingTest, ACampaignThatDoesNotFitTheMemoryBudgetIsRefusedUntilThereIsRoom) {
   pipeline::DaemonOptions options = Options();
-  options.memory_budget = std::size_t{64} << 20;
+  options.memory_budget = kOneRound + kPoolBytes + kPoolBytes / 2;
   StartDaemon(options);
   DaemonClient client = Client();
   ASSERT_TRUE(client.Create(CloudSpec("first", 2)).ok());
   const grpc::Status refused = client.Create(CloudSpec("second", 2));
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_NE(refused.error_message().find("memory_budget is 64 MB"), std::string::npos) << refused.error_message();
+  EXPECT_NE(refused.error_message().find("memory_budget is 32 MB"), std::string::npos) << refused.error_message();
   ASSERT_TRUE(client.Delete("first").ok());
   EXPECT_TRUE(client.Create(CloudSpec("second", 2)).ok());
+}
+
+TEST_F(SharingTest, CampaignsWhoseRoundsDoNotFitTogetherTakeTurnsAndSelectWhatEachWouldAlone) {
+  pipeline::DaemonOptions options = Options();
+  options.memory_budget = kOneRound + 10 * kPoolBytes;
+  StartDaemon(options);
+  DaemonClient client = Client();
+  for (const char* name : {"alone", "first", "second"}) ASSERT_TRUE(client.Create(CloudSpec(name, 6)).ok());
+  EXPECT_EQ(client.Get("first").spec().selection().memory_mib(), 32) << "what was granted is part of the campaign";
+  ASSERT_TRUE(client.Start("alone").ok());
+  WorkUntilOver(client, "alone", "ada");
+  {
+    std::vector<std::jthread> workers;
+    for (const char* name : {"first", "second"}) {
+      ASSERT_TRUE(client.Start(name).ok());
+      workers.emplace_back([this, name] {
+        DaemonClient worker = Client();
+        WorkUntilOver(worker, name, "ada");
+      });
+    }
+  }
+  for (const char* name : {"first", "second"}) {
+    EXPECT_EQ(client.Get(name).state(), v1::CAMPAIGN_STATE_DONE);
+    EXPECT_EQ(client.ExportedBatches(name), client.ExportedBatches("alone")) << name;
+  }
 }
 
 }  // namespace

@@ -219,5 +219,24 @@ TEST(ValidateRoundSpec, NamesWhatIsOutOfRange) {
   EXPECT_NE(message([](RoundSpec& spec) { spec.strategy = "best"; }).find("dbalevs"), std::string::npos);
 }
 
+TEST_F(RoundTest, ARoundAfterThePoolHasGrownIsWarmAndGivesWhatAColdOneDoes) {
+  constexpr std::size_t kFirstRows = 480;
+  const kernel::DenseFeatures first(Matrix<double>::CopyOf(points_.view().Rows(0, kFirstRows)));
+  RoundRunner grown(Spec("dbalevs", 10), first), cold(Spec("dbalevs", 10), features_);
+  RoundInput before = Input();
+  before.labels = before.labels.subspan(0, kFirstRows);
+  ASSERT_TRUE(grown.Run(before).ok());
+  grown.MoveTo(features_);
+  LabelRows(kFirstRows, 10);
+  const auto after = grown.Run(Input());
+  const auto expected = cold.Run(Input());
+  ASSERT_TRUE(after.ok() && expected.ok()) << after.status() << expected.status();
+  EXPECT_EQ(PickedRows(*after), PickedRows(*expected));
+  EXPECT_EQ(after->predicted, expected->predicted);
+  EXPECT_TRUE(after->svm->warm);
+  EXPECT_LT(after->svm->iterations, expected->svm->iterations);
+  for (const ClassReport& report : after->classes) EXPECT_TRUE(report.warm) << report.reason;
+}
+
 }  // namespace
 }  // namespace fulcrum::pipeline

@@ -15,12 +15,14 @@ using ::testing::Le;
 
 class Counted final : public Operation {
  public:
-  explicit Counted(std::latch* answered) : answered_(answered) {}
+  explicit Counted(std::latch* answered, char name = '-') : answered_(answered), name_(name) {}
+  char name() const { return name_; }
   absl::Status Run(Ledger&) override { return absl::OkStatus(); }
   void Answer(const absl::Status&) override { answered_->count_down(); }
 
  private:
   std::latch* answered_;
+  const char name_;
 };
 
 /// Holds the first group at a gate, so that a test decides what has come in when the thread looks again.
@@ -31,6 +33,8 @@ class CommitQueueTest : public ::testing::Test {
         options,
         [this](OperationGroup& group) {
           sizes_.push_back(group.size());
+          std::string& names = names_.emplace_back();
+          for (auto& operation : group) names.push_back(static_cast<Counted&>(*operation).name());
           if (sizes_.size() == 1) {
             entered_.set_value();
             gate_.get_future().wait();
@@ -40,13 +44,14 @@ class CommitQueueTest : public ::testing::Test {
         [this] { ++idle_; });
   }
 
-  absl::Status Push(std::latch& answered) {
-    std::unique_ptr<Operation> operation = std::make_unique<Counted>(&answered);
-    return queue_->Push(operation);
+  absl::Status Push(std::latch& answered, char name = '-', Turn turn = Turn::kInOrder) {
+    std::unique_ptr<Operation> operation = std::make_unique<Counted>(&answered, name);
+    return queue_->Push(operation, turn);
   }
 
   std::promise<void> entered_, gate_;
   std::vector<std::size_t> sizes_;
+  std::vector<std::string> names_;
   std::atomic<int> idle_ = 0;
   std::unique_ptr<CommitQueue> queue_;
 };
@@ -61,6 +66,19 @@ TEST_F(CommitQueueTest, WhatComesInMeanwhileIsOneGroupUpToTheLimit) {
   answered.wait();
   queue_.reset();
   EXPECT_THAT(sizes_, ElementsAre(1, 4, 4, 1));
+}
+
+TEST_F(CommitQueueTest, WhoIsToComeSoonGoesBeforeTheOthersAndLeavesThemHalfOfAGroup) {
+  Start({.most_operations = 4});
+  std::latch answered(10);
+  ASSERT_TRUE(Push(answered).ok());
+  entered_.get_future().wait();
+  for (const char name : {'a', 'b', 'c'}) ASSERT_TRUE(Push(answered, name).ok());
+  for (const char name : {'U', 'V', 'W', 'X', 'Y', 'Z'}) ASSERT_TRUE(Push(answered, name, Turn::kSoon).ok());
+  gate_.set_value();
+  answered.wait();
+  queue_.reset();
+  EXPECT_THAT(names_, ElementsAre("-", "UVab", "WXYc", "Z"));
 }
 
 TEST_F(CommitQueueTest, AFullQueueSaysSoAndKeepsNothing) {

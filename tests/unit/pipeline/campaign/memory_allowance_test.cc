@@ -1,6 +1,9 @@
 #include "pipeline/campaign/memory_allowance.h"
 
+#include <future>
 #include <optional>
+#include <stop_token>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,50 +16,93 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kMegabyte = std::size_t{1} << 20;
 
-TEST(MemoryAllowance, WhatPoolsLeaveIsSharedEqually) {
-  MemoryAllowance allowance(1000 * kMegabyte);
-  auto first = allowance.Admit("first", 200 * kMegabyte);
-  ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(allowance.RoundBytes(), 800 * kMegabyte);
-  {
-    const auto second = allowance.Admit("second", 100 * kMegabyte);
-    ASSERT_TRUE(second.ok()) << second.status();
-    EXPECT_EQ(allowance.RoundBytes(), 350 * kMegabyte);
-  }
-  EXPECT_EQ(allowance.RoundBytes(), 800 * kMegabyte) << "a campaign that goes gives its share back";
-  const MemoryAllowance::Place moved = *std::move(first);
-  EXPECT_EQ(allowance.RoundBytes(), 800 * kMegabyte) << "a place that was moved is still the same one";
+absl::StatusOr<MemoryAllowance::Place> Admit(MemoryAllowance& allowance, const std::string& campaign,
+                                             std::size_t pool_megabytes, std::size_t round_megabytes,
+                                             std::function<void()> on_wanted = {}) {
+  return allowance.Admit({.campaign = campaign,
+                          .pool_bytes = pool_megabytes * kMegabyte,
+                          .round_bytes = round_megabytes * kMegabyte,
+                          .on_wanted = std::move(on_wanted)});
 }
 
-TEST(MemoryAllowance, APoolThatDoesNotFitIsRefusedWithTheReason) {
+TEST(MemoryAllowance, WhatARoundGetsDoesNotDependOnTheOthers) {
   MemoryAllowance allowance(1000 * kMegabyte);
-  const auto first = allowance.Admit("first", 600 * kMegabyte);
+  EXPECT_EQ(allowance.UsualRoundBytes(), 250 * kMegabyte);
+  const auto first = Admit(allowance, "first", 500, 250);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(allowance.UsualRoundBytes(), 250 * kMegabyte);
+  EXPECT_EQ(MemoryAllowance(kMegabyte).UsualRoundBytes(), MemoryAllowance::kLeastRoundBytes);
+}
+
+TEST(MemoryAllowance, APoolThatDoesNotFitBesideTheLargestRoundIsRefusedWithTheReason) {
+  MemoryAllowance allowance(1000 * kMegabyte);
+  auto first = Admit(allowance, "first", 400, 300);
   ASSERT_TRUE(first.ok());
-  const auto second = allowance.Admit("second", 380 * kMegabyte);
+  const auto second = Admit(allowance, "second", 301, 100);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(second.status().message()),
-              AllOf(HasSubstr("'second' takes 380 MB"), HasSubstr("memory_budget is 1000 MB")));
-  EXPECT_EQ(allowance.RoundBytes(), 400 * kMegabyte) << "who was refused takes nothing";
+              AllOf(HasSubstr("'second' takes 301 MB"), HasSubstr("memory_budget is 1000 MB"),
+                    HasSubstr("300 MB must be left for a round")));
+  EXPECT_TRUE(Admit(allowance, "second", 300, 100).ok()) << "who was refused takes nothing";
+  first = absl::NotFoundError("gone");
+  EXPECT_TRUE(Admit(allowance, "second", 900, 100).ok()) << "who goes gives its place back";
 }
 
 TEST(MemoryAllowance, APoolGrowsAsFarAsThereIsRoom) {
   MemoryAllowance allowance(1000 * kMegabyte);
-  auto first = allowance.Admit("first", 200 * kMegabyte);
-  auto second = allowance.Admit("second", 200 * kMegabyte);
+  auto first = Admit(allowance, "first", 200, 100);
+  const auto second = Admit(allowance, "second", 200, 100);
   ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_TRUE(allowance.Grow("first", 500 * kMegabyte, *first).ok());
-  EXPECT_EQ(allowance.RoundBytes(), 150 * kMegabyte);
-  EXPECT_EQ(allowance.Grow("first", 800 * kMegabyte, *first).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(allowance.RoundBytes(), 150 * kMegabyte) << "who was refused takes nothing";
-  first = absl::NotFoundError("gone");
-  EXPECT_EQ(allowance.RoundBytes(), 800 * kMegabyte);
+  EXPECT_EQ(allowance.Grow("first", 701 * kMegabyte, *first).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(allowance.Grow("first", 700 * kMegabyte, *first).ok());
+  EXPECT_FALSE(Admit(allowance, "third", 1, 100).ok());
 }
 
 TEST(MemoryAllowance, NoBudgetIsNoLimit) {
   MemoryAllowance allowance(0);
-  const auto place = allowance.Admit("any", 1'000'000 * kMegabyte);
-  EXPECT_TRUE(place.ok());
-  EXPECT_EQ(allowance.RoundBytes(), 0u);
+  EXPECT_EQ(allowance.UsualRoundBytes(), 0u);
+  auto first = Admit(allowance, "first", 1'000'000, 1'000'000), second = Admit(allowance, "second", 1, 1'000'000);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(allowance.BeginRound(*first, {}).ok());
+  EXPECT_TRUE(allowance.BeginRound(*second, {}).ok());
+}
+
+TEST(MemoryAllowance, RoundsThatFitRunAtTheSameTime) {
+  MemoryAllowance allowance(1000 * kMegabyte);
+  auto first = Admit(allowance, "first", 100, 400), second = Admit(allowance, "second", 100, 400);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(allowance.BeginRound(*first, {}).ok());
+  EXPECT_TRUE(allowance.BeginRound(*second, {}).ok());
+}
+
+TEST(MemoryAllowance, ARoundThatDoesNotFitWaitsForTheOthersEndAndTakesWhatItKept) {
+  MemoryAllowance allowance(1000 * kMegabyte);
+  std::promise<void> wanted;
+  bool asked = false;
+  auto first = Admit(allowance, "first", 100, 500, [&] {
+    if (!std::exchange(asked, true)) wanted.set_value();
+  });
+  auto second = Admit(allowance, "second", 100, 500);
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_TRUE(allowance.BeginRound(*first, {}).ok());
+  std::atomic<bool> entered = false;
+  std::jthread waiter([&] {
+    EXPECT_TRUE(allowance.BeginRound(*second, {}).ok());
+    entered = true;
+  });
+  allowance.EndRound(*first);
+  wanted.get_future().wait();
+  EXPECT_FALSE(entered) << "what the first keeps is still there";
+  allowance.GiveBack(*first);
+  waiter.join();
+  EXPECT_TRUE(entered);
+  // The other way round: what the second keeps is asked for, and nobody is there to give it.
+  std::stop_source stop;
+  stop.request_stop();
+  allowance.EndRound(*second);
+  EXPECT_EQ(allowance.BeginRound(*first, stop.get_token()).code(), absl::StatusCode::kCancelled);
+  second = absl::NotFoundError("gone");
+  EXPECT_TRUE(allowance.BeginRound(*first, {}).ok());
 }
 
 }  // namespace

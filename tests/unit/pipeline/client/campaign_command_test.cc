@@ -94,7 +94,7 @@ TEST_F(CampaignCommandTest, TextFromTheServerCannotSteerTheTerminal) {
               AllOf(HasSubstr("failed: bad?]0;owned? pool"), Not(HasSubstr("\033"))));
 }
 
-TEST_F(CampaignCommandTest, WatchPrintsALineAnEventAcrossABrokenStreamUntilItIsDone) {
+TEST_F(CampaignCommandTest, WatchGoesOnAcrossABrokenStreamUntilItIsDone) {
   FakeDaemon daemon({.watch = {{"campaign { name: 'c' state: CAMPAIGN_STATE_WAITING round: 1 }",
                                 "batch { round: 1 items: 10 value: 4 bound: 5 seconds: 0.25 }"},
                                {"model { round: 1 labels: 10 warm: true accuracy: 0.875 changed_share: 0.02 }",
@@ -106,6 +106,31 @@ TEST_F(CampaignCommandTest, WatchPrintsALineAnEventAcrossABrokenStreamUntilItIsD
               ElementsAre(HasSubstr("c is waiting (round 1"),
                           HasSubstr("round 1: 10 examples selected in 0.25 s, at least 80.0% of the best there is"),
                           HasSubstr("trained warm from 10 labels"), HasSubstr("c is done: label budget")));
+}
+
+TEST_F(CampaignCommandTest, WatchIsALineARoundAndAllOfItWhereAsked) {
+  const std::vector<std::string> events = {
+      "campaign { name: 'c' state: CAMPAIGN_STATE_RUNNING }",
+      "round_started { round: 2 labels: 10 }",
+      "stage { round: 2 stage: 'eigen' done: 1 total: 2 }",
+      "stage { round: 2 stage: 'eigen' done: 2 total: 2 }",
+      "model { round: 2 labels: 10 accuracy: 0.875 }",
+      "batch { round: 2 items: 10 seconds: 0.25 }",
+      "campaign { name: 'c' state: CAMPAIGN_STATE_WAITING round: 2 }",
+      "labels { labels: 11 round_settled: 1 round_items: 10 }",
+      "items { added: 5 pool_rows: 105 }",
+      "model { round: 3 labels: 20 accuracy: 0.9 }",
+      "campaign { name: 'c' state: CAMPAIGN_STATE_DONE state_reason: 'label budget' }"};
+  FakeDaemon daemon({.watch = {events, events}});
+  daemon.AddCampaign("name: 'c'");
+  EXPECT_THAT(absl::StrSplit(Campaign(daemon, {"watch", "c"}).output, '\n', absl::SkipEmpty()),
+              ElementsAre(HasSubstr("c is running"),
+                          AllOf(HasSubstr("round 2: 10 examples selected in 0.25 s; trained cold from 10 labels"),
+                                HasSubstr("accuracy 87.50%")),
+                          HasSubstr("5 examples joined"), HasSubstr("round 3: trained"), HasSubstr("c is done")));
+  const std::string all = Campaign(daemon, {"watch", "c", "--verbose"}).output;
+  EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(all, '\n')), events.size());
+  EXPECT_THAT(all, AllOf(HasSubstr("round 2: eigen 2 of 2"), HasSubstr("1 of 10 of this round settled")));
 }
 
 TEST_F(CampaignCommandTest, WatchOfAFailedCampaignFailsWithTheReason) {
