@@ -93,11 +93,12 @@ absl::StatusOr<LoadedTask> LoadTask(const ExperimentSpec& spec, const TaskSettin
   return loaded;
 }
 
-TaskSummary Summarize(const ExperimentSpec& spec, const LoadedTask& task, std::size_t train_rows) {
+TaskSummary Summarize(const ExperimentSpec& spec, const LoadedTask& task, const TaskRunsResult& runs) {
   return {.name = task.settings->name,
           .rows = task.data->labels.size(),
           .features = task.data->features.cols(),
-          .train_rows = train_rows,
+          .train_rows = runs.train_rows,
+          .test_rows = runs.test_rows,
           .given_halves = std::min(spec.runs, task.splits->given_halves()),
           .given_starts = std::min(spec.runs, task.splits->given_starts())};
 }
@@ -133,7 +134,7 @@ absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const
     FULCRUM_ASSIGN_OR_RETURN(TaskRunsResult runs,
                              RunTask({spec, task, *loaded->data, *loaded->splits, options.threads}, *journal, job));
     result.resumed_curves += runs.resumed;
-    result.tasks.push_back(Summarize(spec, *loaded, runs.train_rows));
+    result.tasks.push_back(Summarize(spec, *loaded, runs));
     for (Curve& curve : runs.curves) curves.push_back(std::move(curve));
   }
   if (result.tasks.empty()) {

@@ -63,7 +63,7 @@ class TaskRunner {
     const std::size_t lanes = std::clamp<std::size_t>(MemoryForRuns() / bytes, 1, runs_.threads);
     ParallelForBlocks(lanes, 1, [&](std::size_t, std::size_t) { WorkOffRuns(); });
     FULCRUM_RETURN_IF_ERROR(first_error_);
-    TaskRunsResult result{.resumed = resumed_, .train_rows = first.train.size()};
+    TaskRunsResult result{.resumed = resumed_, .train_rows = first.train.size(), .test_rows = first.test.size()};
     for (std::optional<Curve>& curve : curves_) result.curves.push_back(*std::move(curve));
     return result;
   }

@@ -40,6 +40,7 @@ struct TaskRunsResult {
   std::vector<Curve> curves = {};  ///< by strategy in the order of the spec, the full-data line last; then by run
   std::size_t resumed = 0;
   std::size_t train_rows = 0;
+  std::size_t test_rows = 0;
 };
 
 /// Runs of one task share nothing but its data. The first error ends them all; what was finished is in the journal.

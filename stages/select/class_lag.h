@@ -2,10 +2,12 @@
 //
 // A classifier on a few labels leans to the class that has more of them, and a kernel that is flat at this many
 // dimensions gives it nothing to hold against that: it predicts one class everywhere. So the class with the fewest
-// labels is asked for until it has caught up: with it b labels behind the mean of the others, only the share 2^-b of
-// the candidates that are most likely its own may be picked. The further it is behind, the less its last questions
-// found what they looked for, and the surer the next must be. DBALEVS gives what is left over of a batch to the class
-// with the fewest labels; this is the same for every single question. Pure functions.
+// labels is asked for until it has caught up: with it b labels behind the mean of the others, the share 2^-b of C m
+// candidates may be picked, those that are most likely its own, where C is the number of classes and m how many of the
+// candidates seem to be in this one. C m is the pool where classes are of one size, and less where this one is rare,
+// which a share of the whole pool would look for among too many others. The further it is behind, the less its last
+// questions found what they looked for, and the surer the next must be. DBALEVS gives what is left over of a batch to
+// the class with the fewest labels; this is the same for every single question. Pure functions.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@ namespace fulcrum::select {
 namespace {
 
 constexpr double kNoise = 0.1;
-constexpr double kLeverageShare = 0.3;
+constexpr double kLeverageShare = 0.2;
 constexpr std::size_t kReferences = 512;
 constexpr std::size_t kLongestShortlist = 4096;
 constexpr std::size_t kCandidatesPerBlock = 1024;

@@ -1,7 +1,7 @@
 // Leverage, coverage and uncertainty in one: the paper's future work. A question is worth asking when its answer says
 // much about examples whose class is still in doubt (doubt_reduction.h: coverage where the doubts are), and when the
 // example shapes the kernel matrix of the pool (leverage over the whole pool, which no wrong prediction can mislead):
-//   s = 0.7 rank(reduction of doubt) + 0.3 rank(leverage),  ranks over the candidates, from 0 to 1.
+//   s = 0.8 rank(reduction of doubt) + 0.2 rank(leverage),  ranks over the candidates, from 0 to 1.
 // There is no schedule: early on everything is in doubt and s is as strong as an experimental design, later the doubts
 // are where the classes meet and s does what uncertainty does, one example a region. Doubts come from a Gaussian
 // process with the classifier's kernel and noise 0.1, classes weighed alike. While a class lags, class_lag.h says who

@@ -54,6 +54,15 @@ TEST(ClassLagTest, OfManyClassesTheMeanOfTheOthersCounts) {
             kCandidates / 4);
 }
 
+TEST(ClassLagTest, ARareClassIsLookedForAmongFewer) {
+  Matrix<double> means = RisingMeans();
+  for (std::size_t i = 0; i < kCandidates; ++i) means(i, 1) += 32;  // class 0 seems to have 16 of the 64
+  EXPECT_EQ(std::ranges::count(EligibleForLaggingClass(std::vector<std::size_t>{2, 3}, means.view()), true), 16);
+  EXPECT_EQ(std::ranges::count(EligibleForLaggingClass(std::vector<std::size_t>{2, 4}, means.view()), true), 8);
+  EXPECT_EQ(std::ranges::count(EligibleForLaggingClass(std::vector<std::size_t>{3, 2}, means.view()), true), 32)
+      << "a large class that lags is looked for in all of the pool";
+}
+
 TEST(ClassLagTest, FiveMayAlwaysBeAsked) {
   EXPECT_EQ(std::ranges::count(Eligible({2, 40}), true), 5);
   Matrix<double> three(3, 2);

@@ -88,7 +88,7 @@ class ReferenceHybrid {
     }
     std::vector<double> scores;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      scores.push_back(0.7 * CountedRank(reductions, i) + 0.3 * CountedRank(leverage, i));
+      scores.push_back(0.8 * CountedRank(reductions, i) + 0.2 * CountedRank(leverage, i));
     }
     return scores;
   }
@@ -104,7 +104,9 @@ class ReferenceHybrid {
     restricted_ = true;
     const double sign = counts_[0] < counts_[1] ? 1 : -1;
     std::ranges::sort(open, std::greater<>(), [&](std::size_t i) { return sign * Leaning(rows_[i]); });
-    open.resize(std::max<std::size_t>(5, open.size() >> behind));
+    const auto own = std::ranges::count_if(open, [&](std::size_t i) { return sign * Leaning(rows_[i]) > 0; });
+    const std::size_t as_if_even = std::min(open.size(), 2 * static_cast<std::size_t>(own));
+    open.resize(std::max<std::size_t>(5, as_if_even >> behind));
     std::ranges::sort(open);
     return open;
   }
