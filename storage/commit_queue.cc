@@ -1,7 +1,5 @@
 #include "storage/commit_queue.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,10 +7,6 @@
 
 namespace fulcrum::storage {
 namespace {
-
-// Everybody waits for the thread that writes, and it spends half its time waiting for the disk: when that answers, it
-// must not stand behind threads which only talk. Where the system does not allow that, it does as before.
-constexpr int kWriterNice = -5;
 
 void MoveFirst(std::size_t count, std::deque<std::unique_ptr<Operation>>& from, OperationGroup& to) {
   const auto end = from.begin() + static_cast<std::ptrdiff_t>(count);
@@ -81,8 +75,6 @@ OperationGroup CommitQueue::NextGroup() {
 }
 
 void CommitQueue::Work() {
-  // Of this thread alone; a process that has more is left as it is.
-  if (getpriority(PRIO_PROCESS, 0) > kWriterNice) setpriority(PRIO_PROCESS, 0, kWriterNice);
   for (;;) {
     OperationGroup group = NextGroup();
     if (!group.empty()) {
