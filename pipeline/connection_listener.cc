@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -77,9 +78,10 @@ bool IsOutOfResources(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-unsigned long SocketNumber(int descriptor) {
-  struct stat status {};
-  return fstat(descriptor, &status) == 0 ? status.st_ino : 0;
+/// Asked of descriptors that somebody else may close, or have closed, at any moment: that is the question.
+std::uint64_t SocketNumber(int descriptor) {
+  struct statx status {};
+  return statx(descriptor, "", AT_EMPTY_PATH, STATX_INO, &status) == 0 ? status.stx_ino : 0;
 }
 
 int OpenReserve() {

@@ -120,9 +120,8 @@ absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options, storage::K
   if (options.check_shape) {
     FULCRUM_RETURN_IF_ERROR(options.check_shape(storage::ShapeFor(roles), roles.FeatureNames()));
   }
-  const auto durability = options.wait_for_disk ? Durability::kAgainstPowerLoss : Durability::kAgainstKill;
-  FULCRUM_ASSIGN_OR_RETURN(const auto writer, storage::PoolWriter::Open(options.folder, storage::ShapeFor(roles),
-                                                                        roles.FeatureNames(), durability));
+  FULCRUM_ASSIGN_OR_RETURN(const auto writer,
+                           storage::PoolWriter::Open(options.folder, storage::ShapeFor(roles), roles.FeatureNames()));
   writer->AddKnown(std::move(known));
   const absl::Status ran = RunImport(options, roles, **std::move(first), reader, *writer);
   if (!ran.ok()) return Explained(ran, options);

@@ -25,8 +25,7 @@ struct ImportOptions {
   ingest::InputLimits limits = {};
   std::int64_t memory_bytes = std::int64_t{2} << 30;  ///< what the import may use, about
   double max_rejected_share = 0.01;
-  bool keep_reasons = true;    ///< where more is rejected: all of it in "FOLDER.rejected.parquet"
-  bool wait_for_disk = false;  ///< so that not even a loss of power can harm what an OK has said
+  bool keep_reasons = true;  ///< where more is rejected: all of it in "FOLDER.rejected.parquet"
   /// Asked, before anything is written, whether rows of this shape and with these features may come.
   std::function<absl::Status(const storage::PoolShape&, const std::vector<std::string>& feature_names)> check_shape =
       {};
@@ -42,8 +41,8 @@ struct ImportResult {
   std::vector<std::string> rejected_examples = {};  ///< the first few, each with its place and the reason
 };
 
-/// Imports, or adds to the pool that is there. An error leaves the pool as it was. Rows that are among `known`, with
-/// the same content, are there already; with another one they are rejected.
+/// Imports, or adds to the pool that is there; OK when it is on the disk. An error leaves the pool as it was. Rows that
+/// are among `known`, with the same content, are there already; with another one they are rejected.
 absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options, storage::KnownRows known = {});
 
 }  // namespace fulcrum::pipeline

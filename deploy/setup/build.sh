@@ -72,6 +72,7 @@ hold_build_lock() {
 # prepare_build PRESET: set-up, configure and build, a line each.
 prepare_build() {
   local preset=$1
+  chosen_preset=$preset
   run_setup
   [[ -d build/$preset ]] || require_space "$build_mib" "$root/build" "the build"
   open_log "build-$preset"

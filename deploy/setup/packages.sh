@@ -21,6 +21,10 @@ readonly test_packages=(
 readonly lint_packages=(
   clang-format clang-tidy shellcheck
 )
+# libFuzzer comes with clang, which is large and used for one preset.
+readonly fuzz_packages=(
+  clang libclang-rt-14-dev
+)
 readonly openblas_packages=(
   liblapacke-dev libopenblas-dev
 )
@@ -45,6 +49,9 @@ wanted_packages() {
     "${test_packages[@]}" "${lint_packages[@]}"
   if [[ $(blas_choice) == OpenBLAS ]]; then
     printf '%s\n' "${openblas_packages[@]}"
+  fi
+  if [[ ${chosen_preset:-} == fuzz ]]; then
+    printf '%s\n' "${fuzz_packages[@]}"
   fi
 }
 

@@ -26,7 +26,6 @@ absl::Status ImportSources(const std::vector<std::string>& named, const Campaign
   options.columns = ColumnsOf(plan);
   options.max_rejected_share = 0;
   options.keep_reasons = false;
-  options.wait_for_disk = true;
   return ImportPool(options).status();
 }
 

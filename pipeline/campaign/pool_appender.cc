@@ -98,7 +98,6 @@ absl::StatusOr<v1::AppendItemsResponse> PoolAppender::AppendNew(const AppendRequ
   options.columns = pool.columns();
   options.memory_bytes = kMemoryBytes;
   options.max_rejected_share = 1;
-  options.wait_for_disk = true;
   options.may_add_nothing = true;
   options.check_shape = [&](const storage::PoolShape& shape, const std::vector<std::string>& names) {
     return CheckShape(pool, shape, names);

@@ -33,8 +33,8 @@ length, or a sparse pair of lists named 'indices' and 'values'.
 
 The folder holds Arrow IPC files, to be mapped into memory; their statistics; and 'rejected.parquet': rows with a
 missing, infinite or NaN feature, a list of the wrong length, no id, or an id that another row has, each
-with its reason. It appears when it is whole; an import that fails or is killed leaves the pool as it was,
-and can be run again.
+with its reason. It appears when it is whole and on the disk, safe from a loss of power; an import that fails or
+is killed leaves the pool as it was, and can be run again.
 
 Importing again adds what is new, by id: the same row twice is left out, an id with other content rejected.
 
@@ -148,8 +148,6 @@ CommandRun AddImport(CLI::App& app) {
   AddColumnFlags(app, options->import.columns);
   AddLimits(app, *options);
   app.add_option("--threads", options->threads, "Threads; all cores unless given")->type_name("N");
-  app.add_flag("--wait-for-disk", options->import.wait_for_disk,
-               "Wait until all is on the disk: safe from a loss of power too, not only from a kill");
   app.add_flag("--quiet", options->quiet, "Say nothing unless something is wrong");
   app.footer(kFooter);
   return [options] { return Import(*options); };

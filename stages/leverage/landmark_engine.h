@@ -1,10 +1,10 @@
 // Leverage scores of a class of any number of rows, seen from some of them: the landmarks.
 //
-//   landmarks S, uniform over the class, by a seed            once; they stay from round to round
-//   L L' = K_SS                                               once (landmark_space.h)
-//   G = sum of c(x) c(x)', c(x) = K(S, x)      first pass     later only the rows that entered or left
-//   (landmark_gram.h) (theta, w) = top of L^-1 G L^-T, k from tau               n_s x n_s, warm from last round's l(x)
-//   = |projection c(x)|^2                 second pass    every round, since all directions move a little
+//   landmarks S, uniform over the class, by a seed         once; they stay from round to round
+//   L L' = K_SS                                            once (landmark_space.h)
+//   G = sum of c(x) c(x)', c(x) = K(S, x)                  a first pass; later only the rows that entered or left
+//   (theta, w) = top of L^-1 G L^-T, k from tau            n_s x n_s, warm from last round's
+//   l(x) = |projection c(x)|^2                             a second pass, every round: all directions move a little
 //
 // Both passes stream the rows in blocks of float32 kernel tiles; nothing of the size of the class is kept but its
 // scores. What the answer is worth is measured in every round: see LandmarkQuality. Not thread-safe; loops run in
@@ -29,6 +29,9 @@ struct LandmarkRequest {
   double tau = 0.5;
   std::uint64_t seed = 1;
   std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks
+  /// Of more rows than this the first pass sums a part, which is as good to a thousandth: far less than what landmarks
+  /// do not see.
+  std::size_t most_summed = 1000000;
 };
 
 /// How good the scores are.
@@ -70,7 +73,7 @@ class LandmarkEngine {
 
   absl::Status Begin(std::span<const RowIndex> rows, const LandmarkRequest& request);
   /// Brings the sum up to date, by an update where that is enough.
-  void UpdateGram(std::span<const RowIndex> rows, LandmarkScores& result);
+  void UpdateGram(std::span<const RowIndex> rows, const LandmarkRequest& request, LandmarkScores& result);
   /// The second pass, over as many rows as must be looked at.
   absl::Status ScoreWith(const SpanSolution& solution, std::span<const RowIndex> rows, const LandmarkRequest& request,
                          LandmarkScores& result);

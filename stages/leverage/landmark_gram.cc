@@ -66,10 +66,11 @@ void LandmarkGram::Accumulate(std::span<const RowIndex> rows, double sign) {
   }
 }
 
-Matrix<double> LandmarkGram::Symmetric() const {
+Matrix<double> LandmarkGram::Symmetric(double factor) const {
   Matrix<double> both = upper_.Clone();
   for (std::size_t i = 0; i < both.rows(); ++i) {
     for (std::size_t j = 0; j < i; ++j) both(i, j) = both(j, i);
+    for (std::size_t j = i; j < both.cols(); ++j) both(i, j) *= factor;
   }
   return both;
 }

@@ -23,8 +23,8 @@ class LandmarkGram {
   void Subtract(std::span<const RowIndex> rows) { Accumulate(rows, -1.0); }
   void Clear();
 
-  /// Both triangles.
-  Matrix<double> Symmetric() const;
+  /// Both triangles, times a factor.
+  Matrix<double> Symmetric(double factor = 1) const;
 
  private:
   void Accumulate(std::span<const RowIndex> rows, double sign);

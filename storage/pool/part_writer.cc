@@ -1,8 +1,5 @@
 #include "storage/pool/part_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,13 +7,13 @@
 #include "arrow/ipc/reader.h"
 #include "arrow/ipc/writer.h"
 #include "arrow/record_batch.h"
+#include "stages/core/atomic_file.h"
+#include "stages/core/direct_file.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 
 namespace fulcrum::storage {
 namespace {
-
-constexpr std::int64_t kWritebackBytes = std::int64_t{32} << 20;
 
 arrow::ipc::IpcWriteOptions WriteOptions() {
   arrow::ipc::IpcWriteOptions options;
@@ -27,8 +24,33 @@ arrow::ipc::IpcWriteOptions WriteOptions() {
 
 }  // namespace
 
-PartWriter::PartWriter(std::string path, std::string file, Durability durability)
-    : path_(std::move(path)), durability_(durability) {
+/// The file as Arrow's writer sees it.
+class PartWriter::Stream final : public arrow::io::OutputStream {
+ public:
+  explicit Stream(std::unique_ptr<DirectFile> file) : file_(std::move(file)) {}
+
+  arrow::Status Write(const void* data, std::int64_t bytes) override {
+    status_.Update(file_->Write({static_cast<const char*>(data), static_cast<std::size_t>(bytes)}));
+    return status_.ok() ? arrow::Status::OK() : arrow::Status::IOError(std::string(status_.message()));
+  }
+  arrow::Result<std::int64_t> Tell() const override { return file_->size(); }
+  arrow::Status Close() override {
+    closed_ = true;
+    return arrow::Status::OK();
+  }
+  bool closed() const override { return closed_; }
+
+  /// Why writing failed, where it did; `otherwise` where it did not.
+  absl::Status Explain(const absl::Status& otherwise) const { return status_.ok() ? otherwise : status_; }
+  absl::Status Finish() { return file_->Finish(); }
+
+ private:
+  std::unique_ptr<DirectFile> file_;
+  absl::Status status_;
+  bool closed_ = false;
+};
+
+PartWriter::PartWriter(std::string path, std::string file) : path_(std::move(path)) {
   doing_ = absl::StrCat("cannot write '", path_, "'");
   part_.file = std::move(file);
 }
@@ -36,11 +58,10 @@ PartWriter::PartWriter(std::string path, std::string file, Durability durability
 PartWriter::~PartWriter() = default;
 
 absl::StatusOr<std::unique_ptr<PartWriter>> PartWriter::Create(const std::string& folder, const std::string& file,
-                                                               std::shared_ptr<arrow::Schema> schema,
-                                                               Durability durability) {
-  std::unique_ptr<PartWriter> writer(new PartWriter(absl::StrCat(folder, "/", file), file, durability));
-  FULCRUM_ASSIGN_OR_RETURN(writer->stream_,
-                           ingest::FromArrow(arrow::io::FileOutputStream::Open(writer->path_), writer->doing_));
+                                                               std::shared_ptr<arrow::Schema> schema) {
+  std::unique_ptr<PartWriter> writer(new PartWriter(absl::StrCat(folder, "/", file), file));
+  FULCRUM_ASSIGN_OR_RETURN(auto direct, DirectFile::Create(writer->path_));
+  writer->stream_ = std::make_shared<Stream>(std::move(direct));
   FULCRUM_ASSIGN_OR_RETURN(
       writer->writer_,
       ingest::FromArrow(arrow::ipc::MakeFileWriter(writer->stream_, schema, WriteOptions()), writer->doing_));
@@ -48,33 +69,20 @@ absl::StatusOr<std::unique_ptr<PartWriter>> PartWriter::Create(const std::string
 }
 
 absl::Status PartWriter::Append(const PoolBlock& block) {
-  FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(writer_->WriteRecordBatch(*block.batch), doing_));
+  FULCRUM_RETURN_IF_ERROR(stream_->Explain(ingest::FromArrow(writer_->WriteRecordBatch(*block.batch), doing_)));
   part_.blocks.push_back({block.batch->num_rows(), block.checksum});
   rows_ += block.batch->num_rows();
-  return StartWriteback();
-}
-
-// The disk works along from the beginning, so that the sync at the end has little left to wait for.
-absl::Status PartWriter::StartWriteback() {
-  if (durability_ == Durability::kAgainstKill) return absl::OkStatus();
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t position, ingest::FromArrow(stream_->Tell(), doing_));
-  if (position - bytes_sent_ < kWritebackBytes) return absl::OkStatus();
-  (void)sync_file_range(stream_->file_descriptor(), bytes_sent_, position - bytes_sent_, SYNC_FILE_RANGE_WRITE);
-  bytes_sent_ = position;
   return absl::OkStatus();
 }
 
 absl::StatusOr<PoolPart> PartWriter::Finish() {
-  FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(writer_->Close(), doing_));
+  FULCRUM_RETURN_IF_ERROR(stream_->Explain(ingest::FromArrow(writer_->Close(), doing_)));
   FULCRUM_ASSIGN_OR_RETURN(part_.bytes, ingest::FromArrow(stream_->Tell(), doing_));
-  if (durability_ == Durability::kAgainstPowerLoss && fsync(stream_->file_descriptor()) != 0) {
-    return absl::UnavailableError(absl::StrCat(doing_, ": the disk did not confirm the data (fsync)"));
-  }
-  FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(stream_->Close(), doing_));
+  FULCRUM_RETURN_IF_ERROR(stream_->Finish());
   return std::move(part_);
 }
 
-absl::Status WriteBatchFile(const std::string& path, const arrow::RecordBatch& batch, Durability durability) {
+absl::Status WriteBatchFile(const std::string& path, const arrow::RecordBatch& batch) {
   const std::string doing = absl::StrCat("cannot write '", path, "'");
   FULCRUM_ASSIGN_OR_RETURN(const auto stream, ingest::FromArrow(arrow::io::FileOutputStream::Open(path), doing));
   FULCRUM_ASSIGN_OR_RETURN(
@@ -82,7 +90,7 @@ absl::Status WriteBatchFile(const std::string& path, const arrow::RecordBatch& b
   FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(writer->WriteRecordBatch(batch), doing));
   FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(writer->Close(), doing));
   FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(stream->Close(), doing));
-  return durability == Durability::kAgainstKill ? absl::OkStatus() : SyncFile(path);
+  return SyncFile(path);
 }
 
 absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> ReadBatchFile(const std::string& path) {

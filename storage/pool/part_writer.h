@@ -7,10 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "arrow/io/type_fwd.h"
 #include "arrow/ipc/type_fwd.h"
 #include "arrow/type_fwd.h"
-#include "stages/core/atomic_file.h"
 #include "storage/pool/pool_block.h"
 #include "storage/pool/pool_manifest.h"
 
@@ -19,31 +17,29 @@ namespace fulcrum::storage {
 class PartWriter {
  public:
   static absl::StatusOr<std::unique_ptr<PartWriter>> Create(const std::string& folder, const std::string& file,
-                                                            std::shared_ptr<arrow::Schema> schema,
-                                                            Durability durability);
+                                                            std::shared_ptr<arrow::Schema> schema);
   ~PartWriter();
 
   absl::Status Append(const PoolBlock& block);
-  /// Ends the file. What the manifest must say about it.
+  /// Ends the file, which is on the disk then. What the manifest must say about it.
   absl::StatusOr<PoolPart> Finish();
   std::int64_t rows() const { return rows_; }
 
  private:
-  PartWriter(std::string path, std::string file, Durability durability);
-  absl::Status StartWriteback();
+  class Stream;
+
+  PartWriter(std::string path, std::string file);
 
   std::string path_;
   std::string doing_;
-  Durability durability_;
   PoolPart part_;
   std::int64_t rows_ = 0;
-  std::int64_t bytes_sent_ = 0;  // to the disk, or on their way there
-  std::shared_ptr<arrow::io::FileOutputStream> stream_;
+  std::shared_ptr<Stream> stream_;
   std::shared_ptr<arrow::ipc::RecordBatchWriter> writer_;
 };
 
-/// A single small batch as a file of its own, and back.
-absl::Status WriteBatchFile(const std::string& path, const arrow::RecordBatch& batch, Durability durability);
+/// A single small batch as a file of its own, on the disk when it is OK, and back.
+absl::Status WriteBatchFile(const std::string& path, const arrow::RecordBatch& batch);
 absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> ReadBatchFile(const std::string& path);
 
 }  // namespace fulcrum::storage

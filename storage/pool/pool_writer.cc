@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "arrow/array.h"
 #include "arrow/record_batch.h"
+#include "stages/core/atomic_file.h"
 #include "stages/core/status_macros.h"
 #include "storage/pool/mapped_pool.h"
 
@@ -52,17 +53,12 @@ absl::Status NoteRows(const MappedPool& pool, KnownRows& known) {
   return absl::OkStatus();
 }
 
-PoolWriter::PoolWriter(std::string folder, PoolShape shape, std::vector<std::string> feature_names,
-                       Durability durability)
-    : folder_(WithoutTrailingSlash(std::move(folder))),
-      shape_(shape),
-      feature_names_(std::move(feature_names)),
-      durability_(durability) {}
+PoolWriter::PoolWriter(std::string folder, PoolShape shape, std::vector<std::string> feature_names)
+    : folder_(WithoutTrailingSlash(std::move(folder))), shape_(shape), feature_names_(std::move(feature_names)) {}
 
 absl::StatusOr<std::unique_ptr<PoolWriter>> PoolWriter::Open(const std::string& folder, const PoolShape& shape,
-                                                             std::vector<std::string> feature_names,
-                                                             Durability durability) {
-  std::unique_ptr<PoolWriter> writer(new PoolWriter(folder, shape, std::move(feature_names), durability));
+                                                             std::vector<std::string> feature_names) {
+  std::unique_ptr<PoolWriter> writer(new PoolWriter(folder, shape, std::move(feature_names)));
   writer->is_new_ = !IsPoolFolder(writer->folder_);
   FULCRUM_RETURN_IF_ERROR(writer->is_new_ ? writer->Begin() : writer->Continue());
   FULCRUM_RETURN_IF_ERROR(writer->OpenFiles());
@@ -127,10 +123,10 @@ absl::Status PoolWriter::Continue() {
 
 absl::Status PoolWriter::OpenFiles() {
   const std::size_t number = manifest_.parts.size();
-  FULCRUM_ASSIGN_OR_RETURN(
-      part_, PartWriter::Create(work_folder_, Numbered("part", number, ".arrow"), SchemaOf(shape_), durability_));
+  FULCRUM_ASSIGN_OR_RETURN(part_,
+                           PartWriter::Create(work_folder_, Numbered("part", number, ".arrow"), SchemaOf(shape_)));
   const std::string rejected = number == 0 ? "rejected.parquet" : Numbered("rejected", number, ".parquet");
-  rejected_ = std::make_unique<RejectedRows>(absl::StrCat(work_folder_, "/", rejected), durability_);
+  rejected_ = std::make_unique<RejectedRows>(absl::StrCat(work_folder_, "/", rejected));
   return absl::OkStatus();
 }
 
@@ -203,11 +199,11 @@ absl::Status PoolWriter::FinishFiles() {
     manifest_.rejected_files.push_back(fs::path(rejected_->path()).filename().string());
   }
   return WriteBatchFile(absl::StrCat(work_folder_, "/", manifest_.statistics_file),
-                        *statistics_.ToBatch(feature_names_), durability_);
+                        *statistics_.ToBatch(feature_names_));
 }
 
 absl::Status PoolWriter::Publish() {
-  FULCRUM_RETURN_IF_ERROR(WriteManifest(work_folder_, manifest_, durability_));
+  FULCRUM_RETURN_IF_ERROR(WriteManifest(work_folder_, manifest_, Durability::kAgainstPowerLoss));
   committed_ = true;
   if (!is_new_) return absl::OkStatus();
   std::error_code error;
@@ -217,7 +213,6 @@ absl::Status PoolWriter::Publish() {
     committed_ = false;
     return FolderError("put in its place", folder_, error);
   }
-  if (durability_ == Durability::kAgainstKill) return absl::OkStatus();
   return SyncFolder(fs::absolute(folder_).parent_path().string());
 }
 

@@ -2,11 +2,8 @@
 //
 // A new pool grows in "FOLDER.importing" and is renamed when it is whole. An existing one gets files that its manifest
 // does not name yet; replacing the manifest is what adds them. A process that dies leaves things that no reader looks
-// at and the next import clears away. One writer a folder, by a lock. Not thread-safe.
-//
-// A pool can be made again from its sources and its checksums tell when it has to be, so an import may leave it to the
-// kernel when the bytes reach the disk (Durability::kAgainstKill): waiting for a disk can take longer than all the
-// rest.
+// at and the next import clears away, and what a pool has, a loss of power does not take away. One writer a folder, by
+// a lock. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stages/core/atomic_file.h"
 #include "stages/core/file_lock.h"
 #include "stages/core/status_macros.h"
 #include "storage/pool/feature_statistics.h"
@@ -47,8 +43,7 @@ class PoolWriter {
   /// Begins a pool, or goes on with the one that is there. FailedPrecondition where rows of this shape do not fit it,
   /// or where it has no ids and so nobody can tell what is new; Unavailable where another process writes to it.
   static absl::StatusOr<std::unique_ptr<PoolWriter>> Open(const std::string& folder, const PoolShape& shape,
-                                                          std::vector<std::string> feature_names,
-                                                          Durability durability = Durability::kAgainstPowerLoss);
+                                                          std::vector<std::string> feature_names);
   /// Without Commit, nothing of it is left.
   ~PoolWriter();
 
@@ -69,8 +64,9 @@ class PoolWriter {
     return AppendBlock(built.block);
   }
 
-  /// Makes the rows part of the pool: OK means that they are. DataLoss where more than this share of the rows was
-  /// rejected: the pool is as before, and they stay in "FOLDER.rejected.parquet" where the reasons are to be kept.
+  /// Makes the rows part of the pool: OK means that they are, and on the disk. DataLoss where more than this share of
+  /// the rows was rejected: the pool is as before, and they stay in "FOLDER.rejected.parquet" where the reasons are to
+  /// be kept.
   absl::Status Commit(double max_rejected_share, bool keep_reasons = true);
 
   const Counts& counts() const { return counts_; }
@@ -80,7 +76,7 @@ class PoolWriter {
   const PoolManifest& manifest() const { return manifest_; }
 
  private:
-  PoolWriter(std::string folder, PoolShape shape, std::vector<std::string> feature_names, Durability durability);
+  PoolWriter(std::string folder, PoolShape shape, std::vector<std::string> feature_names);
   absl::Status Begin();
   absl::Status Continue();
   absl::Status OpenFiles();
@@ -95,7 +91,6 @@ class PoolWriter {
   std::string work_folder_;  // where files are written: beside a new pool, inside an old one
   PoolShape shape_;
   std::vector<std::string> feature_names_;
-  Durability durability_;
   std::optional<FileLock> lock_;
   PoolManifest manifest_;
   FeatureStatistics statistics_;

@@ -7,6 +7,7 @@
 #include "arrow/io/file.h"
 #include "arrow/table.h"
 #include "parquet/arrow/writer.h"
+#include "stages/core/atomic_file.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/no_exceptions.h"
@@ -41,7 +42,7 @@ arrow::Result<std::shared_ptr<arrow::Table>> ToTable(const std::vector<RejectedR
 
 }  // namespace
 
-RejectedRows::RejectedRows(std::string path, Durability durability) : path_(std::move(path)), durability_(durability) {
+RejectedRows::RejectedRows(std::string path) : path_(std::move(path)) {
   doing_ = absl::StrCat("cannot write '", path_, "'");
 }
 
@@ -85,7 +86,7 @@ absl::Status RejectedRows::Finish() {
       ingest::WithoutExceptions(doing_, [&]() -> absl::Status { return ingest::FromArrow(writer_->Close(), doing_); }));
   FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(stream_->Close(), doing_));
   writer_ = nullptr;
-  return durability_ == Durability::kAgainstKill ? absl::OkStatus() : SyncFile(path_);
+  return SyncFile(path_);
 }
 
 }  // namespace fulcrum::storage

@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "arrow/io/type_fwd.h"
-#include "stages/core/atomic_file.h"
 #include "storage/pool/pool_block.h"
 
 namespace parquet::arrow {
@@ -22,12 +21,12 @@ namespace fulcrum::storage {
 
 class RejectedRows {
  public:
-  RejectedRows(std::string path, Durability durability);
+  explicit RejectedRows(std::string path);
   ~RejectedRows();
 
   /// `place` says where the row was in its source.
   absl::Status Add(RejectedRow row, std::string place);
-  /// Ends the file; nothing where no row came.
+  /// Ends the file, which is on the disk then; nothing where no row came.
   absl::Status Finish();
 
   std::int64_t count() const { return count_; }
@@ -41,7 +40,6 @@ class RejectedRows {
 
   std::string path_;
   std::string doing_;
-  Durability durability_;
   std::int64_t count_ = 0;
   std::vector<std::string> examples_;
   std::vector<RejectedRow> rows_;

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -68,6 +69,10 @@ double DoubleGemmRate() {
 }
 double FloatGemmRate() {
   return GemmRate<float>();
+}
+
+double ProcessorSeconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
 double PeakMebibytes() {

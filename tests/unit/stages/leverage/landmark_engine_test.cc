@@ -103,6 +103,25 @@ TEST_F(LandmarkEngineTest, ScoresOnlyWhoEnteredWhereTheOthersCannotHaveMoved) {
   EXPECT_EQ(other.rows_scored, kRows - 400);
 }
 
+TEST_F(LandmarkEngineTest, APartOfTheRowsIsSummedWhereTheyAreMany) {
+  const RowList rows = Rows(kRows);
+  LandmarkEngine whole(kRbf, features_), part(kRbf, features_);
+  const LandmarkScores of_all = Score(whole, rows, 300);
+  const LandmarkRequest half{.tau = 0.6, .landmarks = 300, .most_summed = 1000};
+  const auto of_part = part.Score(rows, half);
+  ASSERT_TRUE(of_part.ok()) << of_part.status();
+  EXPECT_NEAR(static_cast<double>(of_part->rows_summed), kRows / 2.0, kRows / 10.0);
+  EXPECT_EQ(of_part->rows_scored, kRows);
+  EXPECT_NEAR(of_part->quality.captured_share, of_all.quality.captured_share, 0.02);
+  EXPECT_NEAR(std::accumulate(of_part->scores.begin(), of_part->scores.end(), 0.0), static_cast<double>(of_part->rank),
+              0.05 * static_cast<double>(of_part->rank));
+  // Rows that stay are summed as before, so that only the changes are looked at.
+  const auto later = part.Score(Rows(kRows - 100, 200), half);
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_TRUE(later->warm);
+  EXPECT_LT(later->rows_summed, 100u);
+}
+
 TEST_F(LandmarkEngineTest, SumsAfreshWhereMostRowsChanged) {
   LandmarkEngine engine(kRbf, features_);
   Score(engine, Rows(kRows), 300);
