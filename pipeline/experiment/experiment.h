@@ -39,7 +39,7 @@ struct TaskSummary {
   std::size_t rows = 0;
   std::size_t features = 0;
   std::size_t train_rows = 0;
-  std::size_t test_rows = 0;  ///< fewer than the rest where classes are sampled
+  std::size_t test_rows = 0;     ///< fewer than the rest where classes are sampled
   std::size_t given_halves = 0;  ///< runs whose halves came from a file
   std::size_t given_starts = 0;
 };

@@ -96,13 +96,11 @@ absl::Status AtomicFile::Close() {
   return absl::OkStatus();
 }
 
-absl::Status AtomicFile::Commit(Durability durability) {
-  const bool against_power_loss = durability == Durability::kAgainstPowerLoss;
-  FULCRUM_RETURN_IF_ERROR(against_power_loss ? Sync() : Close());
+absl::Status AtomicFile::Commit() {
+  FULCRUM_RETURN_IF_ERROR(Sync());
   if (temporary_path_.empty()) return absl::OkStatus();
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return Error("cannot rename to its final name");
   temporary_path_.clear();
-  if (!against_power_loss) return absl::OkStatus();
   return SyncFolder(std::filesystem::path(path_).parent_path().string());
 }
 
@@ -115,10 +113,10 @@ absl::Status AtomicFile::Error(std::string_view doing) const {
   return absl::UnavailableError(message);
 }
 
-absl::Status ReplaceFile(const std::string& path, std::string_view content, Durability durability) {
+absl::Status ReplaceFile(const std::string& path, std::string_view content) {
   FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   FULCRUM_RETURN_IF_ERROR(file.Write(content));
-  return file.Commit(durability);
+  return file.Commit();
 }
 
 absl::Status SyncFile(const std::string& path) {

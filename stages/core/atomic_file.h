@@ -15,10 +15,6 @@
 
 namespace fulcrum {
 
-/// What an OK waits for. A process that is killed loses nothing that it has written; a machine that loses its power
-/// loses what has not reached the disk.
-enum class Durability { kAgainstKill, kAgainstPowerLoss };
-
 class AtomicFile {
  public:
   /// Opens the temporary file. InvalidArgument where the path cannot be written to.
@@ -31,8 +27,8 @@ class AtomicFile {
   absl::Status Write(std::string_view bytes);
   /// Makes what was written durable under its temporary name: what can fail, fails here.
   absl::Status Sync();
-  /// Syncs where that was not done, renames, and syncs the folder; against a kill, renaming is enough.
-  absl::Status Commit(Durability durability = Durability::kAgainstPowerLoss);
+  /// Syncs where that was not done, renames, and syncs the folder.
+  absl::Status Commit();
 
  private:
   AtomicFile(std::string path, std::string temporary_path, int descriptor);
@@ -45,8 +41,7 @@ class AtomicFile {
 };
 
 /// Writes a whole file: the old one or the new one, never less.
-absl::Status ReplaceFile(const std::string& path, std::string_view content,
-                         Durability durability = Durability::kAgainstPowerLoss);
+absl::Status ReplaceFile(const std::string& path, std::string_view content);
 
 /// Makes what was written to a file durable, whoever wrote it.
 absl::Status SyncFile(const std::string& path);

@@ -50,7 +50,7 @@ absl::Status CopyPool(const std::string& from, const std::string& to) {
   for (const std::string& file : FilesOf(manifest)) {
     FULCRUM_RETURN_IF_ERROR(LinkOrCopy(absl::StrCat(from, "/", file), absl::StrCat(work_folder, "/", file)));
   }
-  FULCRUM_RETURN_IF_ERROR(WriteManifest(work_folder, manifest, Durability::kAgainstPowerLoss));
+  FULCRUM_RETURN_IF_ERROR(WriteManifest(work_folder, manifest));
   fs::rename(work_folder, to, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot put '", to, "' in its place: ", error.message()));
   return SyncFolder(fs::absolute(to).parent_path().string());

@@ -129,8 +129,8 @@ absl::StatusOr<PoolManifest> ReadManifest(const std::string& folder) {
   return absl::Status(manifest.status().code(), absl::StrCat(folder, ": ", manifest.status().message()));
 }
 
-absl::Status WriteManifest(const std::string& folder, const PoolManifest& manifest, Durability durability) {
-  return ReplaceFile(absl::StrCat(folder, "/", kPoolManifestName), FormatManifest(manifest), durability);
+absl::Status WriteManifest(const std::string& folder, const PoolManifest& manifest) {
+  return ReplaceFile(absl::StrCat(folder, "/", kPoolManifestName), FormatManifest(manifest));
 }
 
 bool IsPoolFolder(const std::string& path) {

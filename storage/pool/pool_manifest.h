@@ -50,7 +50,7 @@ absl::StatusOr<PoolManifest> ParseManifest(const std::string& text);
 /// NotFound where the folder has no manifest: it is no pool, or its import did not finish.
 absl::StatusOr<PoolManifest> ReadManifest(const std::string& folder);
 /// Replaces the manifest.
-absl::Status WriteManifest(const std::string& folder, const PoolManifest& manifest, Durability durability);
+absl::Status WriteManifest(const std::string& folder, const PoolManifest& manifest);
 
 /// Whether a path is the folder of an imported pool.
 bool IsPoolFolder(const std::string& path);

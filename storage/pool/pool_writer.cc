@@ -203,7 +203,7 @@ absl::Status PoolWriter::FinishFiles() {
 }
 
 absl::Status PoolWriter::Publish() {
-  FULCRUM_RETURN_IF_ERROR(WriteManifest(work_folder_, manifest_, Durability::kAgainstPowerLoss));
+  FULCRUM_RETURN_IF_ERROR(WriteManifest(work_folder_, manifest_));
   committed_ = true;
   if (!is_new_) return absl::OkStatus();
   std::error_code error;

@@ -61,8 +61,7 @@ std::string Figure(const std::string& task, const std::string& detail, const std
 std::string CurvesSection(const ExperimentSpec& spec, const ExperimentResult& result, const SeriesColors& colors) {
   std::string figures = absl::StrCat(colors.Legend(), "<div class=\"charts\">\n");
   for (const TaskSummary& task : result.tasks) {
-    const std::string detail =
-        absl::StrCat(task.train_rows, " rows to query, ", task.test_rows, " to test");
+    const std::string detail = absl::StrCat(task.train_rows, " rows to query, ", task.test_rows, " to test");
     figures.append(Figure(task.name, detail, LearningCurveChart(result.curves, task.name, spec.metric, colors)));
   }
   return Section("curves", "Learning curves",
