@@ -4,20 +4,15 @@
 import os
 import shutil
 import subprocess
-import sys
 
-try:
-    import yaml
-except ImportError:
-    print("skipped: python3-yaml is not installed")
-    sys.exit(77)
+import yaml_files
 
-FOLDER = os.path.join(os.environ["FULCRUM_SOURCE"], "deploy/docker")
+FOLDER = yaml_files.folder("deploy/docker")
 
 
 def load(name):
-    with open(os.path.join(FOLDER, name), encoding="utf-8") as text:
-        return yaml.safe_load(text)
+    [document] = yaml_files.documents(os.path.join(FOLDER, name))
+    return document
 
 
 def main():
@@ -38,8 +33,9 @@ def main():
     assert user not in ("USER root", "USER 0"), user
     exposed = next(line for line in lines if line.startswith("EXPOSE ")).split()[1:]
     assert exposed == [config["listen"].rsplit(":", 1)[1], config["metrics"].rsplit(":", 1)[1]]
-    with open(os.path.join(os.environ["FULCRUM_SOURCE"], ".gitignore"), encoding="utf-8") as text:
-        assert "build" in text.read()
+    with open(dockerfile + ".dockerignore", encoding="utf-8") as text:
+        left_out = text.read().splitlines()
+    assert "build" in left_out and ".git" in left_out, "gigabytes would be sent to the build"
     if shutil.which("docker") and subprocess.run(["docker", "compose", "version"], capture_output=True).returncode == 0:
         subprocess.run(["docker", "compose", "-f", os.path.join(FOLDER, "compose.yaml"), "config", "-q"], check=True)
 

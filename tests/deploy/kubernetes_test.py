@@ -4,20 +4,14 @@
 import os
 import shutil
 import subprocess
-import sys
 
-try:
-    import yaml
-except ImportError:
-    print("skipped: python3-yaml is not installed")
-    sys.exit(77)
+import yaml_files
 
-FOLDER = os.path.join(os.environ["FULCRUM_SOURCE"], "deploy/kubernetes")
+FOLDER = yaml_files.folder("deploy/kubernetes")
 
 
 def load(name):
-    with open(os.path.join(FOLDER, name), encoding="utf-8") as text:
-        return list(yaml.safe_load_all(text))
+    return yaml_files.documents(os.path.join(FOLDER, name))
 
 
 def pod_of(document):
@@ -73,7 +67,7 @@ def main():
         return
     built = subprocess.run(["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    kinds = sorted(document["kind"] for document in yaml.safe_load_all(built.stdout))
+    kinds = sorted(document["kind"] for document in yaml_files.documents_of(built.stdout))
     assert kinds == ["ConfigMap", "CronJob", "PersistentVolumeClaim", "Service", "StatefulSet"], kinds
 
 
