@@ -102,12 +102,14 @@ std::string Differences(const ComparisonSettings& comparison, const std::vector<
     ++counts[cell.agreement()];
   }
   if (compared == 0) return "";
-  std::string html =
-      absl::StrCat("<h3>Beside the paper</h3><p>", counts[Agreement::kSame], " of ", compared,
-                   " cells lean the way the paper’s do: more rounds won than lost, or fewer. For each of the "
-                   "others: by how much the two differ on average over the rounds (± the 95% interval "
-                   "over the runs), and where both are beside random, which has no settings that could "
-                   "differ between the programs.</p>\n");
+  std::string html = absl::StrCat("<h3>Beside the paper</h3><p>", counts[Agreement::kSame], " of ", compared,
+                                  " cells lean the way the paper’s do: more rounds won than lost, or fewer.");
+  if (counts[Agreement::kSame] < compared) {
+    html.append(
+        " For each of the others: by how much the two differ on average over the rounds (± the 95% interval over the "
+        "runs), and where both are beside random, which has no settings that could differ between the programs.");
+  }
+  html.append("</p>\n");
   const std::string opposite = ListCells(comparison, cells, Agreement::kOpposite,
                                          "No cause is known: the same halves, settings and test, by another program.");
   const std::string undecided = ListCells(comparison, cells, Agreement::kUndecided,
