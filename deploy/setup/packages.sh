@@ -7,7 +7,7 @@ readonly build_packages=(
 readonly library_packages=(
   libabsl-dev libbenchmark-dev libcivetweb-dev libcli11-dev libgmock-dev libgrpc++-dev libgtest-dev libprotobuf-dev
   libspdlog-dev libsqlite3-dev libssl-dev libsvm-dev libsystemd-dev libtbb-dev libyaml-cpp-dev
-  nlohmann-json3-dev openssl prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc sqlite3
+  nlohmann-json3-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc sqlite3
 )
 # The codecs of Parquet and its metadata format; what Arrow's source package is unpacked with.
 readonly arrow_packages=(
