@@ -32,6 +32,7 @@ struct GroupMemory {
   std::optional<kernel::RowSetKernel> kernel;
   leverage::WarmStart subspace;
   std::unique_ptr<leverage::LandmarkEngine> landmarks;
+  RowList recalled_landmarks;  // that an engine of this group had before, to begin with
 };
 
 struct RoundMemory {
@@ -61,6 +62,8 @@ struct GroupWork {
   linalg::TopEigen eigen;
   std::size_t rank = 0;
   std::vector<double> scores;  // in the order of rows
+  double slack = 0;            // above 0: scores may be off by so much, but for the rows that were scored again
+  std::size_t refined = 0;     // how many those are
   ClassReport report;
 };
 

@@ -10,6 +10,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
+#include "stages/select/settled_scores.h"
 #include "stages/select/shortlist.h"
 #include "stages/select/similarity_sums.h"
 
@@ -35,7 +36,10 @@ double SumOfLargest(std::vector<double> values, std::size_t count) {
 class StreamedRun {
  public:
   explicit StreamedRun(const StreamedProblem& problem)
-      : problem_(problem), sums_(problem.kernel, *problem.features, problem.rows), open_(problem.rows.size(), 1) {
+      : problem_(problem),
+        sums_(problem.kernel, *problem.features, problem.rows),
+        scores_(problem.scores, problem.slack, problem.exact_scores),
+        open_(problem.rows.size(), 1) {
     for (const std::size_t position : problem.labeled) open_[position] = 0;
     batch_ = std::min(problem.batch, problem.rows.size() - problem.labeled.size());
     const std::size_t capacity = problem.labeled.size() + batch_;
@@ -46,7 +50,9 @@ class StreamedRun {
     FULCRUM_RETURN_IF_ERROR(AddLabeled());
     const double first_bound = value_ + SumOfLargest(OpenGains(), batch_);
     while (result_.positions.size() < batch_) {
-      FULCRUM_RETURN_IF_ERROR(Take(ProposeFromShortlist()));
+      const Proposal proposal = ProposeFromShortlist();
+      if (proposal.rows.empty()) continue;
+      FULCRUM_RETURN_IF_ERROR(Take(proposal));
       ++result_.evaluations;
     }
     result_.value = value_;
@@ -57,13 +63,14 @@ class StreamedRun {
 
  private:
   double GainOf(std::size_t position) const {
-    return std::fma(-factor_, sums_.values()[position], problem_.scores[position] + 1);
+    return std::fma(-factor_, sums_.values()[position], scores_.AtMost(position) + 1);
   }
   double OwnSimilarity(std::size_t position) const {
     return kernel::KernelDiagonal(problem_.kernel, problem_.features->squared_norms()[problem_.rows[position]]);
   }
 
   absl::Status AddLabeled() {
+    scores_.Settle(problem_.labeled);
     RowList rows;
     for (const std::size_t position : problem_.labeled) rows.push_back(problem_.rows[position]);
     std::sort(rows.begin(), rows.end());
@@ -71,7 +78,7 @@ class StreamedRun {
     double twice_the_pairs = 0;
     for (const std::size_t position : problem_.labeled) {
       twice_the_pairs += sums_.values()[position] - OwnSimilarity(position);
-      value_ += problem_.scores[position] + 1;
+      value_ += scores_.AtMost(position) + 1;
     }
     value_ -= factor_ * twice_the_pairs / 2;
     return absl::OkStatus();
@@ -114,7 +121,7 @@ class StreamedRun {
   }
 
   Shortlist::Member MemberAt(std::size_t position) const {
-    return {position, problem_.rows[position], problem_.scores[position], sums_.values()[position]};
+    return {position, problem_.rows[position], scores_.AtMost(position), sums_.values()[position]};
   }
 
   std::size_t BestOfAll() const {
@@ -126,6 +133,13 @@ class StreamedRun {
       if (better) best = position;
     }
     return best;
+  }
+
+  /// False where nothing was to be done.
+  bool SettleScoresOf(const std::vector<Shortlist::Member>& members) {
+    std::vector<std::size_t> positions;
+    for (const Shortlist::Member& member : members) positions.push_back(member.position);
+    return scores_.Settle(positions);
   }
 
   /// Picks from those who see every pick, to be shown to all others afterwards.
@@ -145,6 +159,8 @@ class StreamedRun {
       members.push_back(MemberAt(BestOfAll()));
       most = 1;
     }
+    // Those who turn out to have less than they might have may no longer belong here.
+    if (SettleScoresOf(members)) return {};
     rivals_ = open_;
     for (const Shortlist::Member& member : members) rivals_[member.position] = 0;
     Shortlist shortlist(problem_.kernel, *problem_.features, std::move(members), factor_);
@@ -165,7 +181,7 @@ class StreamedRun {
   absl::Status Take(const Proposal& proposal) {
     std::size_t count = proposal.rows.size();
     if (factor_ > 0) {
-      const Rivals rivals{rivals_, problem_.scores, factor_, proposal.gains};
+      const Rivals rivals{rivals_, scores_.AtMost(), factor_, proposal.gains};
       FULCRUM_ASSIGN_OR_RETURN(count, sums_.AddUnbeaten(proposal.rows, rivals));
     }
     for (std::size_t i = 0; i < count; ++i) Note(proposal.positions[i], proposal.gains[i]);
@@ -207,6 +223,7 @@ class StreamedRun {
 
   const StreamedProblem& problem_;
   SimilaritySums sums_;
+  SettledScores scores_;
   std::vector<std::uint8_t> open_;    // by position: unlabeled and not chosen
   std::vector<std::uint8_t> rivals_;  // those of them outside the shortlist
   std::size_t batch_ = 0;

@@ -133,6 +133,27 @@ TEST_F(RoundTest, WithoutAKernelMatrixTheScoresAndTheBatchAreTheSame) {
   }
 }
 
+TEST_F(RoundTest, ARunnerThatRecallsLandmarksGoesOnAsIfItHadAlwaysBeenThere) {
+  RoundSpec spec = Spec("dbalevs", 10);
+  spec.engine = "landmark";
+  spec.landmarks = 60;
+  RoundRunner always(spec, features_);
+  ASSERT_TRUE(always.Run(Input()).ok());
+  LabelRows(20, 20);
+  ASSERT_TRUE(always.Run(Input()).ok());
+  LabelRows(40, 20);
+  RoundRunner restarted(spec, features_), forgetful(spec, features_);
+  restarted.RecallLandmarks(always.Landmarks());
+  const auto expected = always.Run(Input()), again = restarted.Run(Input()), anew = forgetful.Run(Input());
+  ASSERT_TRUE(expected.ok() && again.ok() && anew.ok());
+  EXPECT_EQ(PickedRows(*again), PickedRows(*expected));
+  EXPECT_EQ(restarted.Landmarks(), always.Landmarks());
+  EXPECT_NE(forgetful.Landmarks(), always.Landmarks()) << "nothing would have to be recalled";
+  for (const ClassReport& report : expected->classes) {
+    EXPECT_NE(report.reason.find("that could matter scored again"), std::string::npos) << report.reason;
+  }
+}
+
 TEST_F(RoundTest, GivenPredictionsTakeThePlaceOfTheClassifier) {
   std::vector<ClassIndex> predictions(kRows);
   for (std::size_t row = 0; row < kRows; ++row) predictions[row] = row < 100 ? 0 : 1;

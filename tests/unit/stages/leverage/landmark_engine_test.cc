@@ -103,11 +103,32 @@ TEST_F(LandmarkEngineTest, ScoresOnlyWhoEnteredWhereTheOthersCannotHaveMoved) {
   EXPECT_EQ(other.rows_scored, kRows - 400);
 }
 
+TEST_F(LandmarkEngineTest, WhereBoundsSufficeTheyHoldForEveryRow) {
+  LandmarkEngine engine(kRbf, features_);
+  Score(engine, Rows(kRows), 300);
+  RowList rows = Rows(kRows - 100, 200);
+  for (const RowIndex row : Rows(100, 1)) rows.push_back(row);
+  std::sort(rows.begin(), rows.end());
+  const auto bounded = engine.Score(rows, {.tau = 0.6, .landmarks = 300, .bounds_suffice = true});
+  ASSERT_TRUE(bounded.ok()) << bounded.status();
+  EXPECT_EQ(bounded->rows_scored, 100u) << "those who entered";
+  EXPECT_GT(bounded->slack, 0);
+  const RowList some(rows.begin() + 50, rows.begin() + 60);
+  const std::vector<double> of_some = engine.Rescore(some);
+  const std::vector<double> now = engine.Rescore(rows);
+  EXPECT_LE(LargestDifference(bounded->scores, now), bounded->slack);
+  EXPECT_GT(LargestDifference(bounded->scores, now), 1e-5) << "there is something to bound";
+  EXPECT_LT(LargestDifference(of_some, std::vector<double>(now.begin() + 50, now.begin() + 60)), 1e-6);
+  // All were looked at, so that the next round begins with them.
+  const LandmarkScores again = Score(engine, rows, 300);
+  EXPECT_EQ(again.scores, now);
+}
+
 TEST_F(LandmarkEngineTest, APartOfTheRowsIsSummedWhereTheyAreMany) {
   const RowList rows = Rows(kRows);
   LandmarkEngine whole(kRbf, features_), part(kRbf, features_);
   const LandmarkScores of_all = Score(whole, rows, 300);
-  const LandmarkRequest half{.tau = 0.6, .landmarks = 300, .most_summed = 1000};
+  const LandmarkRequest half{.tau = 0.6, .landmarks = 300, .most_summed = kRows - 1};
   const auto of_part = part.Score(rows, half);
   ASSERT_TRUE(of_part.ok()) << of_part.status();
   EXPECT_NEAR(static_cast<double>(of_part->rows_summed), kRows / 2.0, kRows / 10.0);
