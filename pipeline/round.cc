@@ -56,8 +56,10 @@ RoundRunner::RoundRunner(RoundSpec spec, const kernel::Features& features)
 RoundRunner::~RoundRunner() = default;
 
 void RoundRunner::MoveTo(const kernel::Features& grown) {
+  const std::map<ClassIndex, RowList> landmarks = Landmarks();
   features_ = &grown;
   memory_->MoveTo(grown);
+  RecallLandmarks(landmarks);
 }
 
 std::map<ClassIndex, RowList> RoundRunner::Landmarks() const {

@@ -105,6 +105,7 @@ std::vector<select::Group> GroupsForStrategy(const RoundWork& work) {
     view.rows = group->rows;
     view.leverage = group->scores;
     view.leverage_slack = group->slack;
+    view.similarities = &group->memory->similarities;
     view.refine_leverage = [scored = group.get()](std::span<const std::size_t> positions) {
       return RefineScores(*scored, positions);
     };
@@ -149,6 +150,9 @@ void CollectReports(RoundWork& work) {
   for (const auto& group : work.groups) {
     if (group->slack > 0) {
       absl::StrAppendFormat(&group->report.reason, "; %d that could matter scored again", group->refined);
+    }
+    if (const std::size_t carried = group->memory->similarities.carried(); carried > 0) {
+      absl::StrAppendFormat(&group->report.reason, "; similarities to %d labeled known before", carried);
     }
     work.result.classes.push_back(group->report);
   }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "stages/core/matrix.h"
+#include "stages/core/row_changes.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/float_columns.h"
 #include "stages/leverage/landmark_change.h"
@@ -64,11 +64,12 @@ RowList SummedPart(std::span<const RowIndex> rows, std::size_t most) {
   return part;
 }
 
-/// Both ascending.
-RowList RowsOnlyIn(std::span<const RowIndex> rows, std::span<const RowIndex> others) {
-  RowList only;
-  std::set_difference(rows.begin(), rows.end(), others.begin(), others.end(), std::back_inserter(only));
-  return only;
+/// Landmarks from all over a class reach nearly to its last row. Where half of the rows lie behind them, the class has
+/// grown to twice what they were drawn from. Nothing but the two sets decides it, so that a process that was started
+/// again decides as one that never ended.
+bool SeeTooLittleOf(std::span<const RowIndex> rows, std::span<const RowIndex> landmarks) {
+  const auto behind = std::ranges::upper_bound(rows, landmarks.back());
+  return static_cast<std::size_t>(behind - rows.begin()) < rows.size() / 2;
 }
 
 /// Scores as the last pass over all rows would give them. Rows that entered since were scored with its solution too, so
@@ -117,7 +118,9 @@ LandmarkEngine::~LandmarkEngine() = default;
 absl::Status LandmarkEngine::Begin(std::span<const RowIndex> rows, const LandmarkRequest& request) {
   const std::size_t count = request.landmarks > 0 ? request.landmarks : DefaultLandmarks(rows.size());
   RowList landmarks(request.chosen.begin(), request.chosen.end());
-  if (landmarks.empty()) landmarks = SampleRows(rows, count, request.seed, kLandmarkStream);
+  if (landmarks.empty() || SeeTooLittleOf(rows, landmarks)) {
+    landmarks = SampleRows(rows, count, request.seed, kLandmarkStream);
+  }
   FULCRUM_ASSIGN_OR_RETURN(LandmarkSpace space, LandmarkSpace::Make(kernel_, features_, landmarks));
   model_ = std::make_unique<Model>(kernel_, features_, std::move(landmarks), std::move(space));
   return absl::OkStatus();
@@ -175,7 +178,7 @@ void LandmarkEngine::ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScor
   LastPass& last = model_->last_pass;
   const RowList entered = RowsOnlyIn(rows, last.rows);
   const LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, last.solution, entered, {});
-  result.scores = last.scores = CarryScores(rows, last.rows, last.scores, pass.scores);
+  result.scores = last.scores = CarryValues(rows, last.rows, last.scores, pass.scores);
   result.rows_scored = entered.size();
   last.rows.assign(rows.begin(), rows.end());
 }
@@ -219,7 +222,7 @@ std::vector<double> LandmarkEngine::Rescore(std::span<const RowIndex> rows) {
 absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> rows, const LandmarkRequest& request) {
   const double trace = TraceOf(rows);
   FULCRUM_RETURN_IF_ERROR(CheckScorable(request.tau, rows.size(), trace));
-  const bool first = model_ == nullptr;
+  const bool first = model_ == nullptr || SeeTooLittleOf(rows, landmarks());
   if (first) FULCRUM_RETURN_IF_ERROR(Begin(rows, request));
   LandmarkScores result;
   UpdateGram(rows, request, result);

@@ -29,7 +29,8 @@ struct LandmarkRequest {
   double tau = 0.5;
   std::uint64_t seed = 1;
   std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks
-  /// The landmarks to begin with, ascending, as another engine had them; empty: they are drawn.
+  /// The landmarks to begin with, ascending, as another engine had them; empty, or where the class has grown to twice
+  /// what they were drawn from: they are drawn.
   std::span<const RowIndex> chosen = {};
   /// Of more rows than this the first pass sums a part, which is as good to a thousandth: far less than what landmarks
   /// do not see.

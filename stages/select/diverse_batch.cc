@@ -107,7 +107,8 @@ absl::StatusOr<GreedyBatch> ChooseFrom(const Candidates& candidates, const Group
                              .batch = share,
                              .alpha = candidates.alpha,
                              .slack = factor * group.leverage_slack,
-                             .exact_scores = RefinerOf(group, factor)});
+                             .exact_scores = RefinerOf(group, factor),
+                             .similarities = group.similarities});
   }
   return MaximizeGreedily({.rows = group.rows,
                            .scores = scores,

@@ -2,7 +2,8 @@
 //
 // A strategy is a pure function of the Candidates: the caller (a one-shot command, a campaign round, an
 // experiment) computes what the strategy says it needs, and nothing else. Strategies hold no state
-// between calls and are safe to call concurrently. Ties go to the smaller row everywhere.
+// between calls (what makes the next one cheap, its groups remember) and are safe to call concurrently. Ties go to the
+// smaller row everywhere.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,8 @@
 #include "stages/kernel/kernel_function.h"
 
 namespace fulcrum::select {
+
+class SimilarityMemory;
 
 /// How leverage scores enter DBALEVS' set function (METHOD: "Scale").
 enum class LeverageScale { kNone, kMean, kMax };
@@ -39,6 +42,8 @@ struct Group {
   std::function<std::vector<double>(std::span<const std::size_t> positions)> refine_leverage = {};
   std::size_t rank = 0;         ///< k
   ConstMatrixView kernel = {};  ///< K_c in the order of rows; empty where it is not in memory
+  /// What the group's greedy selection without a kernel left for this one, and leaves for the next; may be null.
+  SimilarityMemory* similarities = nullptr;
 };
 
 /// What a strategy needs beside features and labels, so that nothing is computed in vain.

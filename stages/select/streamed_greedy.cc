@@ -58,6 +58,7 @@ class StreamedRun {
     result_.value = value_;
     FULCRUM_ASSIGN_OR_RETURN(const double tangent_bound, TangentBound());
     result_.upper_bound = std::max(value_, std::min(first_bound, tangent_bound));
+    RememberSums();
     return std::move(result_);
   }
 
@@ -74,7 +75,10 @@ class StreamedRun {
     RowList rows;
     for (const std::size_t position : problem_.labeled) rows.push_back(problem_.rows[position]);
     std::sort(rows.begin(), rows.end());
-    FULCRUM_RETURN_IF_ERROR(sums_.Add(rows));
+    FULCRUM_ASSIGN_OR_RETURN(std::vector<double> sums,
+                             Similarities().Recall(problem_.kernel, *problem_.features, problem_.rows, rows));
+    if (problem_.similarities) to_labeled_ = {rows, sums};
+    sums_.GoOnFrom(std::move(sums));
     double twice_the_pairs = 0;
     for (const std::size_t position : problem_.labeled) {
       twice_the_pairs += sums_.values()[position] - OwnSimilarity(position);
@@ -82,6 +86,17 @@ class StreamedRun {
     }
     value_ -= factor_ * twice_the_pairs / 2;
     return absl::OkStatus();
+  }
+
+  SimilarityMemory& Similarities() { return problem_.similarities ? *problem_.similarities : nothing_remembered_; }
+
+  /// Where gains do not fall, picks were not added.
+  void RememberSums() {
+    if (!problem_.similarities || !(factor_ > 0)) return;
+    RowList given = to_labeled_.given;
+    for (const std::size_t position : result_.positions) given.push_back(problem_.rows[position]);
+    std::sort(given.begin(), given.end());
+    problem_.similarities->Remember(problem_.rows, std::move(to_labeled_), {std::move(given), sums_.Release()});
   }
 
   std::vector<double> OpenGains() const {
@@ -92,14 +107,14 @@ class StreamedRun {
     return gains;
   }
 
-  /// About as many gains are above it as the shortlist should have; from a sample at even distances.
-  double EdgeOfShortlist() const {
+  /// About so many gains are above it; from a sample at even distances.
+  double EdgeOfBest(std::size_t count) const {
     const std::size_t stride = std::max<std::size_t>(1, open_.size() / kGainsSampled);
     std::vector<double> sample;
     for (std::size_t position = 0; position < open_.size(); position += stride) {
       if (open_[position]) sample.push_back(GainOf(position));
     }
-    const std::size_t wanted = problem_.shortlist / stride;
+    const std::size_t wanted = count / stride;
     if (wanted >= sample.size()) return -std::numeric_limits<double>::infinity();
     std::nth_element(sample.begin(), sample.begin() + static_cast<std::ptrdiff_t>(wanted), sample.end(),
                      std::greater<>());
@@ -142,6 +157,22 @@ class StreamedRun {
     return scores_.Settle(positions);
   }
 
+  struct Best {
+    double edge = 0;
+    std::vector<Shortlist::Member> members = {};  // all whose gain is above it, settled
+  };
+
+  Best SettleTheBest() {
+    for (;;) {
+      Best best{.edge = EdgeOfBest(problem_.shortlist)};
+      best.members = MembersAbove(best.edge);
+      if (!SettleScoresOf(best.members)) return best;
+      best.members = MembersAbove(best.edge);
+      // Where too many turned out to have less than they might have had, the edge was too high.
+      if (best.members.size() >= problem_.shortlist / 4) return best;
+    }
+  }
+
   /// Picks from those who see every pick, to be shown to all others afterwards.
   struct Proposal {
     std::vector<std::size_t> positions = {};
@@ -150,8 +181,7 @@ class StreamedRun {
   };
 
   Proposal ProposeFromShortlist() {
-    double edge = EdgeOfShortlist();
-    std::vector<Shortlist::Member> members = MembersAbove(edge);
+    auto [edge, members] = SettleTheBest();
     std::size_t most = std::min(turn_, batch_ - result_.positions.size());
     if (members.empty()) {
       // More candidates share the largest gain than fit into a shortlist; one pick will tell them apart.
@@ -159,7 +189,6 @@ class StreamedRun {
       members.push_back(MemberAt(BestOfAll()));
       most = 1;
     }
-    // Those who turn out to have less than they might have may no longer belong here.
     if (SettleScoresOf(members)) return {};
     rivals_ = open_;
     for (const Shortlist::Member& member : members) rivals_[member.position] = 0;
@@ -222,14 +251,16 @@ class StreamedRun {
   }
 
   const StreamedProblem& problem_;
+  SimilarityMemory nothing_remembered_;
   SimilaritySums sums_;
+  GivenSums to_labeled_;  // for the next round
   SettledScores scores_;
   std::vector<std::uint8_t> open_;    // by position: unlabeled and not chosen
   std::vector<std::uint8_t> rivals_;  // those of them outside the shortlist
   std::size_t batch_ = 0;
   double factor_ = 0;  // alpha / M
   double value_ = 0;
-  std::size_t turn_ = kMostAtATurn / 4;  // how many picks a shortlist may propose
+  std::size_t turn_ = kMostAtATurn / 8;  // how many picks a shortlist may propose
   GreedyBatch result_;
 };
 

@@ -23,6 +23,7 @@
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/select/settled_scores.h"
+#include "stages/select/similarity_memory.h"
 #include "stages/select/submodular_greedy.h"
 
 namespace fulcrum::select {
@@ -38,6 +39,8 @@ struct StreamedProblem {
   std::size_t shortlist = 16384;  ///< about how many candidates see every pick at once
   double slack = 0;               ///< scores may be off by so much; exact_scores tells the truth
   ExactScores exact_scores = {};  ///< must be there with a slack
+  /// Of the round before, for the round after; with it `rows` must ascend. May be null.
+  SimilarityMemory* similarities = nullptr;
 };
 
 /// GreedyBatch::evaluations counts the shortlists. InvalidArgument where a kernel value that was looked at lies outside

@@ -128,7 +128,7 @@ TEST_F(LandmarkEngineTest, APartOfTheRowsIsSummedWhereTheyAreMany) {
   const RowList rows = Rows(kRows);
   LandmarkEngine whole(kRbf, features_), part(kRbf, features_);
   const LandmarkScores of_all = Score(whole, rows, 300);
-  const LandmarkRequest half{.tau = 0.6, .landmarks = 300, .most_summed = kRows - 1};
+  const LandmarkRequest half{.tau = 0.6, .landmarks = 300, .most_summed = 1000};
   const auto of_part = part.Score(rows, half);
   ASSERT_TRUE(of_part.ok()) << of_part.status();
   EXPECT_NEAR(static_cast<double>(of_part->rows_summed), kRows / 2.0, kRows / 10.0);
@@ -141,6 +141,21 @@ TEST_F(LandmarkEngineTest, APartOfTheRowsIsSummedWhereTheyAreMany) {
   ASSERT_TRUE(later.ok()) << later.status();
   EXPECT_TRUE(later->warm);
   EXPECT_LT(later->rows_summed, 100u);
+}
+
+TEST_F(LandmarkEngineTest, LandmarksStayUntilTheClassIsTwiceWhatTheyWereDrawnFrom) {
+  const RowList all = Rows(kRows);
+  const std::span<const RowIndex> half = std::span(all).first(kRows / 2);
+  LandmarkEngine engine(kRbf, features_), restarted(kRbf, features_);
+  Score(engine, std::span(half).first(kRows / 3), 100);
+  const RowList drawn(engine.landmarks().begin(), engine.landmarks().end());
+  Score(engine, half, 100);
+  EXPECT_EQ(RowList(engine.landmarks().begin(), engine.landmarks().end()), drawn);
+  const LandmarkScores of_all = Score(engine, all, 100);
+  EXPECT_NE(RowList(engine.landmarks().begin(), engine.landmarks().end()), drawn);
+  const auto again = restarted.Score(all, {.tau = 0.6, .landmarks = 100, .chosen = drawn});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->scores, of_all.scores);
 }
 
 TEST_F(LandmarkEngineTest, SumsAfreshWhereMostRowsChanged) {

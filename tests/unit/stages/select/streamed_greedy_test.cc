@@ -95,7 +95,7 @@ TEST_F(StreamedGreedyTest, ScoresThatAreOffGiveTheSameBatchAndAreAskedForWhereTh
   const auto streamed = MaximizeStreamed(problem);
   ASSERT_TRUE(expected.ok() && streamed.ok());
   EXPECT_EQ(streamed->positions, expected->positions);
-  EXPECT_EQ(streamed->value, expected->value);
+  EXPECT_NEAR(streamed->value, expected->value, 1e-6) << "shortlists, and with them roundings, may differ";
   EXPECT_GE(streamed->upper_bound, expected->upper_bound) << "a bound from scores that may be larger is no smaller";
   EXPECT_LT(asked, scores_.size() / 3);
 }
