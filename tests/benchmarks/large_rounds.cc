@@ -117,6 +117,8 @@ void MeasureRounds(std::size_t rows, const std::string& engine) {
   std::printf("\nRounds over %zu x %zu on the disk, batch %zu, within %zu MiB\n", rows, kDims, kBatch, kMemory >> 20);
   const testing::TemporaryDirectory folder;
   const std::vector<ClassIndex> truth = WritePool(folder.File("pool"), rows);
+  PrintFigure("peak memory while the pool was made, which counts no further", PeakMebibytes(), "MiB");
+  ForgetPeak();
   const Watch first_watch;
   const auto features = Must(storage::MappedFeatures::Open(Must(storage::MappedPool::Open(folder.File("pool"))),
                                                            Must(ingest::Normalizer::FromStatistics({}, {}, {}))));
@@ -132,11 +134,11 @@ void MeasureRounds(std::size_t rows, const std::string& engine) {
   spec.memory_bytes = Must(pipeline::MemoryForEngines(kMemory, *features, kLabelsAtStart));
   pipeline::RoundRunner runner(spec, *features);
   const auto input = [&] { return pipeline::RoundInput{.class_count = 2, .labels = labels, .predictions = {}}; };
-  const pipeline::RoundResult first = Must(runner.Run(input()));
+  pipeline::RoundResult last = Must(runner.Run(input()));
   const Taken first_taken = first_watch.Read();
-  PrintRound("first round, with opening the pool", first, first_taken);
+  PrintRound("first round, with opening the pool", last, first_taken);
+  PrintFigure("peak memory so far", PeakMebibytes(), "MiB");
   if (rows <= 1000000) PrintAtMost("first round", first_taken.seconds, 180, "s");
-  pipeline::RoundResult last = first;
   std::map<ClassIndex, RowList> landmarks;
   for (const char* const name : {"second round, after its batch was labeled", "third round"}) {
     for (const select::Pick& pick : last.selection.picks) labels[pick.row] = truth[pick.row];
