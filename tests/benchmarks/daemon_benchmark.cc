@@ -2,10 +2,12 @@
 // tasks meanwhile; and, with --soak SECONDS, whether its memory stays flat while campaigns come and go. --calls and
 // --streams leave out the other kind of worker.
 //
-// The workers are a process of their own on the same machine, each with one call under way and no pause between its
-// calls: all that the machine has is taken, which is the most that 500 workers can ask for. There are always tasks to
-// be had. The store alone serves as many workers who take and answer the same tasks, so both rates are of the same
-// commits.
+// The workers are a process of their own on the same machine, each without a pause between its requests: all that the
+// machine has is taken, which is the most that 500 workers can ask for. There are always tasks to be had. The store
+// alone serves as many workers who take and answer the same tasks, so both rates are of the same commits. The rate that
+// counts is that of streams, which are made for workers who are this busy, and the time that counts is that of calls:
+// a call of AcquireTasks is what a worker waits for. On a stream the wait for tasks begins when the labels before them
+// are acknowledged.
 #include <unistd.h>
 
 #include <algorithm>
