@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                               arrow::Compression::UNCOMPRESSED, 999},
                       Writing{"SplitStreams", false, parquet::Encoding::BYTE_STREAM_SPLIT,
                               parquet::ParquetDataPageVersion::V2, arrow::Compression::ZSTD, 1}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST(FlatColumnKindTest, OthersAreLeftToArrow) {
   const testing::TemporaryDirectory folder;
