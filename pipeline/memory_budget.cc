@@ -21,7 +21,7 @@ std::size_t ControlGroupBytes() {
 // The program with its libraries, and what the allocator does not give back.
 constexpr std::size_t kProgramBytes = std::size_t{160} << 20;
 // Labels, predictions, decision values, norms, scores, sums of similarities and the copies of them that are sorted.
-constexpr std::size_t kBytesPerRow = 110;
+constexpr std::size_t kBytesPerRow = 155;
 constexpr std::size_t kLeastForEngines = std::size_t{32} << 20;
 
 }  // namespace

@@ -56,8 +56,24 @@ RoundRunner::RoundRunner(RoundSpec spec, const kernel::Features& features)
 RoundRunner::~RoundRunner() = default;
 
 void RoundRunner::MoveTo(const kernel::Features& grown) {
+  const std::map<ClassIndex, RowList> landmarks = Landmarks();
   features_ = &grown;
   memory_->MoveTo(grown);
+  RecallLandmarks(landmarks);
+}
+
+std::map<ClassIndex, RowList> RoundRunner::Landmarks() const {
+  std::map<ClassIndex, RowList> landmarks;
+  for (const auto& [class_index, group] : memory_->groups) {
+    const std::span<const RowIndex> used =
+        group.landmarks != nullptr ? group.landmarks->landmarks() : std::span<const RowIndex>(group.recalled_landmarks);
+    if (!used.empty()) landmarks[class_index].assign(used.begin(), used.end());
+  }
+  return landmarks;
+}
+
+void RoundRunner::RecallLandmarks(const std::map<ClassIndex, RowList>& landmarks) {
+  for (const auto& [class_index, rows] : landmarks) memory_->groups[class_index].recalled_landmarks = rows;
 }
 
 absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const ProgressCallback& progress,
@@ -74,7 +90,9 @@ absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const Prog
   RoundGraph graph(work, std::move(stop));
   if (absl::Status status = graph.Run(); !status.ok()) {
     // A stage that stopped half way may have left its part of the memory half updated.
+    const std::map<ClassIndex, RowList> landmarks = Landmarks();
     memory_ = std::make_unique<RoundMemory>(spec_, *features_);
+    RecallLandmarks(landmarks);
     return status;
   }
   if (work.result.svm) work.result.model = std::make_shared<const classify::SvmModel>(std::move(work.model));

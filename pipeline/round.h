@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -111,6 +112,11 @@ class RoundRunner {
   /// round starts cold.
   absl::StatusOr<RoundResult> Run(const RoundInput& input, const ProgressCallback& progress = {},
                                   std::stop_token stop = {});
+
+  /// The landmarks that groups are seen from, where they are; to be recalled by a runner that goes on with the rounds.
+  std::map<ClassIndex, RowList> Landmarks() const;
+  /// Before the first round.
+  void RecallLandmarks(const std::map<ClassIndex, RowList>& landmarks);
 
  private:
   RoundSpec spec_;

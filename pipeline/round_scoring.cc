@@ -47,10 +47,17 @@ absl::StatusOr<linalg::TopEigen> SolveExactly(const RoundWork& work, GroupWork& 
 absl::Status ScoreFromLandmarks(const RoundWork& work, GroupWork& group) {
   auto& engine = group.memory->landmarks;
   if (!engine) engine = std::make_unique<leverage::LandmarkEngine>(work.spec.leverage_kernel, work.features);
-  FULCRUM_ASSIGN_OR_RETURN(
-      leverage::LandmarkScores scored,
-      engine->Score(group.rows, {.tau = work.spec.tau, .seed = work.spec.seed, .landmarks = group.choice.landmarks}));
+  // What the largest score is scaled by must be the largest score.
+  const bool bounds_suffice =
+      work.strategy->requirements().bounds_suffice && work.spec.leverage_scale != select::LeverageScale::kMax;
+  FULCRUM_ASSIGN_OR_RETURN(leverage::LandmarkScores scored,
+                           engine->Score(group.rows, {.tau = work.spec.tau,
+                                                      .seed = work.spec.seed,
+                                                      .landmarks = group.choice.landmarks,
+                                                      .chosen = group.memory->recalled_landmarks,
+                                                      .bounds_suffice = bounds_suffice}));
   group.scores = std::move(scored.scores);
+  group.slack = bounds_suffice ? scored.slack : 0;
   group.rank = group.report.rank = scored.rank;
   group.report.trace_share = scored.trace_share;
   group.report.engine = group.choice.engine;

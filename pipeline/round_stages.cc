@@ -84,6 +84,17 @@ absl::StatusOr<std::vector<double>> ConfidenceOf(const RoundWork& work) {
   return confidence;
 }
 
+/// The scores that rows of the group have now, where they were left as they were.
+std::vector<double> RefineScores(GroupWork& group, std::span<const std::size_t> positions) {
+  RowList rows;
+  rows.reserve(positions.size());
+  for (const std::size_t position : positions) rows.push_back(group.rows[position]);
+  std::vector<double> scores = group.memory->landmarks->Rescore(rows);
+  for (std::size_t i = 0; i < positions.size(); ++i) group.scores[positions[i]] = scores[i];
+  group.refined += positions.size();
+  return scores;
+}
+
 std::vector<select::Group> GroupsForStrategy(const RoundWork& work) {
   std::vector<select::Group> groups;
   for (const auto& group : work.groups) {
@@ -93,6 +104,11 @@ std::vector<select::Group> GroupsForStrategy(const RoundWork& work) {
     view.rank = group->rank;
     view.rows = group->rows;
     view.leverage = group->scores;
+    view.leverage_slack = group->slack;
+    view.similarities = &group->memory->similarities;
+    view.refine_leverage = [scored = group.get()](std::span<const std::size_t> positions) {
+      return RefineScores(*scored, positions);
+    };
     if (!group->rows.empty() && group->memory->kernel) view.kernel = group->memory->kernel->matrix();
     groups.push_back(view);
   }
@@ -126,6 +142,17 @@ void CollectLeverage(RoundWork& work) {
   for (const auto& group : work.groups) {
     for (std::size_t i = 0; i < group->scores.size(); ++i) {
       work.result.leverage[group->rows[i]] = group->scores[i];
+    }
+  }
+}
+
+void CollectReports(RoundWork& work) {
+  for (const auto& group : work.groups) {
+    if (group->slack > 0) {
+      absl::StrAppendFormat(&group->report.reason, "; %d that could matter scored again", group->refined);
+    }
+    if (const std::size_t carried = group->memory->similarities.carried(); carried > 0) {
+      absl::StrAppendFormat(&group->report.reason, "; similarities to %d labeled known before", carried);
     }
     work.result.classes.push_back(group->report);
   }
@@ -202,6 +229,9 @@ absl::Status SelectBatch(RoundWork& work) {
   CollectLeverage(work);
   const std::vector<select::Group> groups = GroupsForStrategy(work);
   FULCRUM_ASSIGN_OR_RETURN(work.result.selection, work.strategy->Select(CandidatesOf(work, groups)));
+  const bool refined = std::ranges::any_of(work.groups, [](const auto& group) { return group->refined > 0; });
+  if (refined) CollectLeverage(work);
+  CollectReports(work);
   DropBarred(work);
   return absl::OkStatus();
 }

@@ -20,6 +20,7 @@
 #include "stages/leverage/landmark_engine.h"
 #include "stages/leverage/warm_start.h"
 #include "stages/linalg/top_eigen.h"
+#include "stages/select/similarity_memory.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {
@@ -32,6 +33,8 @@ struct GroupMemory {
   std::optional<kernel::RowSetKernel> kernel;
   leverage::WarmStart subspace;
   std::unique_ptr<leverage::LandmarkEngine> landmarks;
+  RowList recalled_landmarks;  // that an engine of this group had before, to begin with
+  select::SimilarityMemory similarities;
 };
 
 struct RoundMemory {
@@ -39,7 +42,8 @@ struct RoundMemory {
   /// `predicted` begins with the pool's rows; decision values of what follows (a test set) are kept along.
   RoundMemory(const RoundSpec& spec, const kernel::Features& features, const kernel::Features& predicted)
       : trainer(spec.svm, features), decisions(predicted) {}
-  /// The pool with more rows behind its own. Decision values of all rows are computed anew, and landmarks drawn again.
+  /// The pool with more rows behind its own. Decision values of all rows are computed anew, and what is seen from
+  /// landmarks is forgotten with them.
   void MoveTo(const kernel::Features& grown) {
     trainer.MoveTo(grown);
     decisions = classify::PoolDecisions(grown);
@@ -61,6 +65,8 @@ struct GroupWork {
   linalg::TopEigen eigen;
   std::size_t rank = 0;
   std::vector<double> scores;  // in the order of rows
+  double slack = 0;            // above 0: scores may be off by so much, but for the rows that were scored again
+  std::size_t refined = 0;     // how many those are
   ClassReport report;
 };
 

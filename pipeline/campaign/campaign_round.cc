@@ -10,6 +10,7 @@
 #include "stages/classify/svm_io.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
+#include "storage/landmark_file.h"
 #include "storage/round_rules.h"
 
 namespace fulcrum::pipeline {
@@ -94,15 +95,20 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
   return labels;
 }
 
-RoundRunner& CampaignRound::RunnerFor(std::int64_t number, bool trainable) {
+absl::StatusOr<RoundRunner*> CampaignRound::RunnerFor(std::int64_t number, bool trainable) {
   const bool is_due = plan_.full_every > 0 && number % plan_.full_every == 0;
   const bool from_nothing = from_nothing_.exchange(false) || is_due;
   if (runner_ == nullptr || runner_trains_ != trainable || from_nothing) {
     runner_.reset();
     runner_ = std::make_unique<RoundRunner>(trainable ? plan_.round : WithoutLabels(plan_.round), pool_->features());
     runner_trains_ = trainable;
+    // As a process would that was never stopped; from nothing means other landmarks too.
+    if (!from_nothing) {
+      FULCRUM_ASSIGN_OR_RETURN(const auto landmarks, storage::ReadLandmarkFile(store_.folder(), number - 1));
+      runner_->RecallLandmarks(landmarks);
+    }
   }
-  return *runner_;
+  return runner_.get();
 }
 
 absl::StatusOr<RoundResult> CampaignRound::Select(std::int64_t number, const Labels& labels, std::stop_token stop) {
@@ -121,7 +127,8 @@ absl::StatusOr<RoundResult> CampaignRound::Select(std::int64_t number, const Lab
     event.mutable_stage()->set_total(static_cast<std::int64_t>(total));
     events_.Publish(std::move(event));
   };
-  return RunnerFor(number, trainable).Run(input, progress, std::move(stop));
+  FULCRUM_ASSIGN_OR_RETURN(RoundRunner* const runner, RunnerFor(number, trainable));
+  return runner->Run(input, progress, std::move(stop));
 }
 
 absl::Status CampaignRound::RecallPredictions(std::int64_t number) {
@@ -174,6 +181,10 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   FULCRUM_ASSIGN_OR_RETURN(
       request.files,
       storage::WriteRoundFiles(store_.folder(), number, ScoresOf(plan_, *pool_, result, labels.of_rows), batch));
+  if (const auto landmarks = runner_->Landmarks(); !landmarks.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(request.files.emplace_back(),
+                             storage::WriteLandmarkFile(store_.folder(), number, landmarks));
+  }
   FULCRUM_RETURN_IF_ERROR(store_.Run(storage::CommitBatch, std::move(request)).status());
   v1::CampaignEvent event;
   event.mutable_batch()->set_round(number);

@@ -62,7 +62,7 @@ class CampaignRound {
   /// Predictions of the round before, where this process did not make them itself.
   absl::Status RecallPredictions(std::int64_t number);
   /// The runner for this round. There is only ever one: each may hold kernel matrices as large as the pool squared.
-  RoundRunner& RunnerFor(std::int64_t number, bool trainable);
+  absl::StatusOr<RoundRunner*> RunnerFor(std::int64_t number, bool trainable);
   absl::StatusOr<RoundResult> Select(std::int64_t number, const Labels& labels, std::stop_token stop);
   /// Makes the model durable with what is known of it, and tells of it.
   absl::Status StoreModel(std::int64_t sequence, const RoundResult& result, const v1::ModelTrained& trained);

@@ -40,6 +40,7 @@ class GroupScores {
     if (!last.asked_for.empty() && last.asked_for == group.rows) {
       group.rows = last.rows;
       group.scores = last.scores;
+      group.slack = last.slack;
       group.rank = last.rank;
       return absl::OkStatus();
     }
@@ -49,6 +50,7 @@ class GroupScores {
     FULCRUM_RETURN_IF_ERROR(ScoreLeverage(work, group));
     last.rows = group.rows;
     last.scores = group.scores;
+    last.slack = group.slack;
     last.rank = group.rank;
     return absl::OkStatus();
   }
@@ -58,6 +60,7 @@ class GroupScores {
     RowList asked_for;
     RowList rows;                // as the stages left them: a kernel has an order of its own
     std::vector<double> scores;  // in the order of the kernel's rows, which stay as they are between two solutions
+    double slack = 0;
     std::size_t rank = 0;
   };
   std::map<ClassIndex, Solved> solved_;

@@ -47,6 +47,8 @@ class Normalizer {
   static absl::StatusOr<Normalizer> FromStatistics(const std::vector<NormalizeStep>& steps, std::vector<double> means,
                                                    std::vector<double> deviations);
 
+  /// Apply leaves everything as it is.
+  bool changes_nothing() const { return steps_.empty(); }
   /// Applies what was learned; the columns must be the same ones.
   void Apply(MutableMatrixView features) const;
 

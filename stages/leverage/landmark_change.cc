@@ -43,17 +43,4 @@ absl::StatusOr<double> LargestChange(ConstMatrixView now, ConstMatrixView before
   return std::max(std::abs(moved.values.front()), std::abs(moved.values.back()));
 }
 
-std::vector<double> CarryScores(std::span<const RowIndex> rows, std::span<const RowIndex> rows_before,
-                                std::span<const double> scores_before, std::span<const double> scores_of_new) {
-  std::vector<double> scores;
-  scores.reserve(rows.size());
-  std::size_t before = 0, fresh = 0;
-  for (const RowIndex row : rows) {
-    while (before < rows_before.size() && rows_before[before] < row) ++before;
-    const bool stayed = before < rows_before.size() && rows_before[before] == row;
-    scores.push_back(stayed ? scores_before[before] : scores_of_new[fresh++]);
-  }
-  return scores;
-}
-
 }  // namespace fulcrum::leverage

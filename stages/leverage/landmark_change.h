@@ -4,12 +4,8 @@
 // moves by more than |M - M_before| K(x, x), a number that the two small matrices tell. Pure functions, thread-safe.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "stages/core/matrix.h"
-#include "stages/core/rows.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {
@@ -19,10 +15,5 @@ Matrix<double> ScaledVectors(const linalg::TopEigen& eigen);
 
 /// |M - M_before|, the largest eigenvalue by magnitude.
 absl::StatusOr<double> LargestChange(ConstMatrixView now, ConstMatrixView before);
-
-/// The scores of `rows_before` moved to the places of the same rows in `rows`, both ascending; those of other rows come
-/// from `scores_of_new`, in their order.
-std::vector<double> CarryScores(std::span<const RowIndex> rows, std::span<const RowIndex> rows_before,
-                                std::span<const double> scores_before, std::span<const double> scores_of_new);
 
 }  // namespace fulcrum::leverage

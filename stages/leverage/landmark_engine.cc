@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "stages/core/matrix.h"
+#include "stages/core/row_changes.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/float_columns.h"
 #include "stages/leverage/landmark_change.h"
@@ -31,8 +31,8 @@ constexpr std::uint64_t kLandmarkStream = 11, kResidualStream = 12, kComparedStr
 constexpr double kLargestChangedShare = 0.4;
 // Rounding errors of updates add up; so often they are done away with.
 constexpr std::size_t kUpdatesBetweenSums = 32;
-// Scores that have moved by no more than this share of their mean stay as they are.
-constexpr double kNegligibleChange = 0.01;
+// Scores that have moved by no more than this share of their mean are what float32 would make of them again.
+constexpr double kNegligibleChange = 1e-4;
 
 std::string Describe(const LandmarkScores& scores, std::size_t landmarks) {
   std::string text =
@@ -41,7 +41,7 @@ std::string Describe(const LandmarkScores& scores, std::size_t landmarks) {
                       scores.warm ? "updated by" : "summed over", scores.rows_summed, scores.scores.size());
   if (scores.rows_scored < scores.scores.size()) {
     absl::StrAppendFormat(&text, "; scored %d, the others cannot have moved by more than %.1e", scores.rows_scored,
-                          scores.largest_change);
+                          scores.slack);
   }
   if (scores.quality.sample > 0) {
     absl::StrAppendFormat(&text,
@@ -64,12 +64,23 @@ RowList SummedPart(std::span<const RowIndex> rows, std::size_t most) {
   return part;
 }
 
-/// Both ascending.
-RowList RowsOnlyIn(std::span<const RowIndex> rows, std::span<const RowIndex> others) {
-  RowList only;
-  std::set_difference(rows.begin(), rows.end(), others.begin(), others.end(), std::back_inserter(only));
-  return only;
+/// Landmarks from all over a class reach nearly to its last row. Where half of the rows lie behind them, the class has
+/// grown to twice what they were drawn from. Nothing but the two sets decides it, so that a process that was started
+/// again decides as one that never ended.
+bool SeeTooLittleOf(std::span<const RowIndex> rows, std::span<const RowIndex> landmarks) {
+  const auto behind = std::ranges::upper_bound(rows, landmarks.back());
+  return static_cast<std::size_t>(behind - rows.begin()) < rows.size() / 2;
 }
+
+/// Scores as the last pass over all rows would give them. Rows that entered since were scored with its solution too, so
+/// that one bound holds for all of them.
+struct LastPass {
+  RowList rows;
+  std::vector<double> scores;  // in their order
+  SpanSolution solution;       // its projection only
+  Matrix<double> vectors;      // ScaledVectors of the solution
+  double residual = 0;
+};
 
 }  // namespace
 
@@ -83,12 +94,8 @@ struct LandmarkEngine::Model {
   LandmarkGram gram;
   RowList rows;             // that gram is the sum of
   std::size_t updates = 0;  // since it was summed afresh
-  Matrix<double> start;     // last round's w
-
-  RowList scored_rows;  // and, in their order, the scores of the last pass with what it saw
-  std::vector<double> scores;
-  Matrix<double> scored_vectors;  // ScaledVectors of the solution that the pass was with
-  double residual = 0;
+  SpanSolution solution;    // of the last round
+  LastPass last_pass;
 };
 
 std::size_t DefaultLandmarks(std::size_t rows) {
@@ -110,7 +117,10 @@ LandmarkEngine::~LandmarkEngine() = default;
 
 absl::Status LandmarkEngine::Begin(std::span<const RowIndex> rows, const LandmarkRequest& request) {
   const std::size_t count = request.landmarks > 0 ? request.landmarks : DefaultLandmarks(rows.size());
-  RowList landmarks = SampleRows(rows, count, request.seed, kLandmarkStream);
+  RowList landmarks(request.chosen.begin(), request.chosen.end());
+  if (landmarks.empty() || SeeTooLittleOf(rows, landmarks)) {
+    landmarks = SampleRows(rows, count, request.seed, kLandmarkStream);
+  }
   FULCRUM_ASSIGN_OR_RETURN(LandmarkSpace space, LandmarkSpace::Make(kernel_, features_, landmarks));
   model_ = std::make_unique<Model>(kernel_, features_, std::move(landmarks), std::move(space));
   return absl::OkStatus();
@@ -135,6 +145,10 @@ void LandmarkEngine::UpdateGram(std::span<const RowIndex> rows, const LandmarkRe
   model_->rows = std::move(summed);
 }
 
+std::span<const RowIndex> LandmarkEngine::landmarks() const {
+  return model_ == nullptr ? std::span<const RowIndex>() : model_->columns.rows();
+}
+
 double LandmarkEngine::TraceOf(std::span<const RowIndex> rows) const {
   double trace = 0;
   for (RowIndex row : rows) trace += kernel::KernelDiagonal(kernel_, features_.squared_norms()[row]);
@@ -150,55 +164,80 @@ absl::Status LandmarkEngine::CompareWithExact(std::span<const RowIndex> rows, co
   return absl::OkStatus();
 }
 
-absl::Status LandmarkEngine::ScoreWith(const SpanSolution& solution, std::span<const RowIndex> rows,
-                                       const LandmarkRequest& request, LandmarkScores& result) {
-  Matrix<double> vectors = ScaledVectors(solution.eigen);
-  bool carry = false;
-  if (result.warm && !model_->scores.empty()) {
-    FULCRUM_ASSIGN_OR_RETURN(const double change, LargestChange(vectors.view(), model_->scored_vectors.view()));
-    double largest_diagonal = 0;
-    for (RowIndex row : rows) {
-      largest_diagonal = std::max(largest_diagonal, kernel::KernelDiagonal(kernel_, features_.squared_norms()[row]));
+absl::StatusOr<double> LandmarkEngine::ChangeSinceLastPass(std::span<const RowIndex> rows) const {
+  const Matrix<double> vectors = ScaledVectors(model_->solution.eigen);
+  FULCRUM_ASSIGN_OR_RETURN(const double change, LargestChange(vectors.view(), model_->last_pass.vectors.view()));
+  double largest_diagonal = 0;
+  for (RowIndex row : rows) {
+    largest_diagonal = std::max(largest_diagonal, kernel::KernelDiagonal(kernel_, features_.squared_norms()[row]));
+  }
+  return change * largest_diagonal;
+}
+
+void LandmarkEngine::ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScores& result) {
+  LastPass& last = model_->last_pass;
+  const RowList entered = RowsOnlyIn(rows, last.rows);
+  const LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, last.solution, entered, {});
+  result.scores = last.scores = CarryValues(rows, last.rows, last.scores, pass.scores);
+  result.rows_scored = entered.size();
+  last.rows.assign(rows.begin(), rows.end());
+}
+
+absl::Status LandmarkEngine::ScoreAll(std::span<const RowIndex> rows, const LandmarkRequest& request,
+                                      LandmarkScores& result) {
+  LastPass& last = model_->last_pass;
+  if (result.warm && !last.scores.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(result.slack, ChangeSinceLastPass(rows));
+    const double negligible =
+        kNegligibleChange * static_cast<double>(model_->solution.eigen.rank) / static_cast<double>(rows.size());
+    if (request.bounds_suffice || result.slack <= negligible) {
+      ScoreNewcomers(rows, result);
+      return absl::OkStatus();
     }
-    result.largest_change = change * largest_diagonal;
-    carry = result.largest_change * static_cast<double>(rows.size()) <=
-            kNegligibleChange * static_cast<double>(solution.eigen.rank);
   }
-  const RowList entered = carry ? RowsOnlyIn(rows, model_->scored_rows) : RowList();
-  const std::span<const RowIndex> looked_at = carry ? std::span<const RowIndex>(entered) : rows;
-  const RowList sample = carry ? RowList() : SampleRows(rows, kResidualRows, request.seed, kResidualStream);
-  LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, solution, looked_at, sample);
-  result.rows_scored = looked_at.size();
-  if (carry) {
-    result.scores = CarryScores(rows, model_->scored_rows, model_->scores, pass.scores);
-  } else {
-    result.scores = std::move(pass.scores);
-    model_->scored_vectors = std::move(vectors);
-    model_->residual = pass.residual;
-  }
-  model_->scores = result.scores;
-  model_->scored_rows.assign(rows.begin(), rows.end());
-  result.quality.residual = model_->residual;
+  const RowList sample = SampleRows(rows, kResidualRows, request.seed, kResidualStream);
+  LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, model_->solution, rows, sample);
+  result.slack = 0;
+  result.scores = std::move(pass.scores);
+  result.rows_scored = rows.size();
+  last.residual = pass.residual;
+  RememberPass(rows, result.scores);
   return absl::OkStatus();
+}
+
+void LandmarkEngine::RememberPass(std::span<const RowIndex> rows, std::span<const double> scores) {
+  LastPass& last = model_->last_pass;
+  last.rows.assign(rows.begin(), rows.end());
+  last.scores.assign(scores.begin(), scores.end());
+  last.vectors = ScaledVectors(model_->solution.eigen);
+  last.solution.projection = model_->solution.projection.Clone();
+}
+
+std::vector<double> LandmarkEngine::Rescore(std::span<const RowIndex> rows) {
+  LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, model_->solution, rows, {});
+  if (rows.size() == model_->last_pass.rows.size()) RememberPass(rows, pass.scores);
+  return std::move(pass.scores);
 }
 
 absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> rows, const LandmarkRequest& request) {
   const double trace = TraceOf(rows);
   FULCRUM_RETURN_IF_ERROR(CheckScorable(request.tau, rows.size(), trace));
-  const bool first = model_ == nullptr;
+  const bool first = model_ == nullptr || SeeTooLittleOf(rows, landmarks());
   if (first) FULCRUM_RETURN_IF_ERROR(Begin(rows, request));
   LandmarkScores result;
   UpdateGram(rows, request, result);
+  SpanSolution& solution = model_->solution;
+  const Matrix<double> start = std::move(solution.eigen.vectors);
   const double share = static_cast<double>(rows.size()) / static_cast<double>(model_->rows.size());
-  FULCRUM_ASSIGN_OR_RETURN(SpanSolution solution, model_->space.Solve(model_->gram.Symmetric(share), trace, request.tau,
-                                                                      request.seed, model_->start.view()));
-  FULCRUM_RETURN_IF_ERROR(ScoreWith(solution, rows, request, result));
+  FULCRUM_ASSIGN_OR_RETURN(
+      solution, model_->space.Solve(model_->gram.Symmetric(share), trace, request.tau, request.seed, start.view()));
+  FULCRUM_RETURN_IF_ERROR(ScoreAll(rows, request, result));
   result.rank = solution.eigen.rank;
   result.trace_share = solution.eigen.trace_share;
   result.quality.captured_share = solution.captured_share;
+  result.quality.residual = model_->last_pass.residual;
   // Landmarks stay, and so does what they are worth.
   if (first) FULCRUM_RETURN_IF_ERROR(CompareWithExact(rows, request, result.quality));
-  model_->start = std::move(solution.eigen.vectors);
   result.reason = Describe(result, model_->columns.size());
   return result;
 }

@@ -4,7 +4,7 @@
 //   L L' = K_SS                                            once (landmark_space.h)
 //   G = sum of c(x) c(x)', c(x) = K(S, x)                  a first pass; later only the rows that entered or left
 //   (theta, w) = top of L^-1 G L^-T, k from tau            n_s x n_s, warm from last round's
-//   l(x) = |projection c(x)|^2                             a second pass, every round: all directions move a little
+//   l(x) = |projection c(x)|^2                             a second pass; later only the rows that can matter
 //
 // Both passes stream the rows in blocks of float32 kernel tiles; nothing of the size of the class is kept but its
 // scores. What the answer is worth is measured in every round: see LandmarkQuality. Not thread-safe; loops run in
@@ -29,9 +29,14 @@ struct LandmarkRequest {
   double tau = 0.5;
   std::uint64_t seed = 1;
   std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks
+  /// The landmarks to begin with, ascending, as another engine had them; empty, or where the class has grown to twice
+  /// what they were drawn from: they are drawn.
+  std::span<const RowIndex> chosen = {};
   /// Of more rows than this the first pass sums a part, which is as good to a thousandth: far less than what landmarks
   /// do not see.
   std::size_t most_summed = 1000000;
+  /// Scores of an earlier round will do, with a bound on how much they are off; the caller asks for those that matter.
+  bool bounds_suffice = false;
 };
 
 /// How good the scores are.
@@ -49,7 +54,7 @@ struct LandmarkScores {
   bool warm = false;                ///< G was updated, not summed afresh
   std::size_t rows_summed = 0;      ///< rows that the first pass looked at
   std::size_t rows_scored = 0;      ///< rows that the second pass looked at
-  double largest_change = 0;        ///< no score of the others can have moved by more since it was computed
+  double slack = 0;                 ///< above 0: scores are of an earlier round, none of them off by more
   LandmarkQuality quality = {};
   std::string reason = {};
 };
@@ -68,15 +73,25 @@ class LandmarkEngine {
   /// Scores of `rows` (ascending). Remembers what makes the next call cheap.
   absl::StatusOr<LandmarkScores> Score(std::span<const RowIndex> rows, const LandmarkRequest& request);
 
+  /// Ascending; empty before the first Score.
+  std::span<const RowIndex> landmarks() const;
+
+  /// The scores that some (or all) of the rows of the last Score have now.
+  std::vector<double> Rescore(std::span<const RowIndex> rows);
+
  private:
   struct Model;
 
   absl::Status Begin(std::span<const RowIndex> rows, const LandmarkRequest& request);
   /// Brings the sum up to date, by an update where that is enough.
   void UpdateGram(std::span<const RowIndex> rows, const LandmarkRequest& request, LandmarkScores& result);
+  /// No score can have moved by more since the last pass over all rows.
+  absl::StatusOr<double> ChangeSinceLastPass(std::span<const RowIndex> rows) const;
   /// The second pass, over as many rows as must be looked at.
-  absl::Status ScoreWith(const SpanSolution& solution, std::span<const RowIndex> rows, const LandmarkRequest& request,
-                         LandmarkScores& result);
+  absl::Status ScoreAll(std::span<const RowIndex> rows, const LandmarkRequest& request, LandmarkScores& result);
+  /// Leaves the scores of the last pass, and those that newcomers would have had in it.
+  void ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScores& result);
+  void RememberPass(std::span<const RowIndex> rows, std::span<const double> scores);
   absl::Status CompareWithExact(std::span<const RowIndex> rows, const LandmarkRequest& request,
                                 LandmarkQuality& quality) const;
   double TraceOf(std::span<const RowIndex> rows) const;

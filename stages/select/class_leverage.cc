@@ -4,9 +4,8 @@
 #include <cassert>
 
 namespace fulcrum::select {
-namespace {
 
-double ScaleFactor(const Group& group, LeverageScale scale) {
+double LeverageFactor(const Group& group, LeverageScale scale) {
   switch (scale) {
     case LeverageScale::kNone:
       return 1;
@@ -20,12 +19,10 @@ double ScaleFactor(const Group& group, LeverageScale scale) {
   return 1;
 }
 
-}  // namespace
-
 std::vector<double> ScaledLeverage(const Group& group, LeverageScale scale) {
   assert(group.leverage.size() == group.rows.size());
   std::vector<double> scores(group.leverage.begin(), group.leverage.end());
-  const double factor = ScaleFactor(group, scale);
+  const double factor = LeverageFactor(group, scale);
   for (double& score : scores) score *= factor;
   return scores;
 }

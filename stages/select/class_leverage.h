@@ -7,7 +7,9 @@
 
 namespace fulcrum::select {
 
-/// l_i of the group: as they are, times m/k (the mean becomes 1), or over the largest (which becomes 1).
+/// What l_i of the group are multiplied by: 1, m/k (the mean becomes 1), or 1 over the largest (which becomes 1).
+double LeverageFactor(const Group& group, LeverageScale scale);
+/// l_i of the group times the factor.
 std::vector<double> ScaledLeverage(const Group& group, LeverageScale scale);
 
 /// The unlabeled rows of all groups and, in the same order, their scores.

@@ -1,6 +1,5 @@
 #include "stages/select/dbalevs.h"
 
-#include "stages/select/class_leverage.h"
 #include "stages/select/diverse_batch.h"
 
 namespace fulcrum::select {
@@ -8,12 +7,12 @@ namespace {
 
 class Dbalevs final : public Strategy {
  public:
-  Requirements requirements() const override { return {.predictions = true, .class_groups = true}; }
+  Requirements requirements() const override {
+    return {.predictions = true, .class_groups = true, .bounds_suffice = true};
+  }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
-    std::vector<std::vector<double>> scores;
-    for (const Group& group : candidates.groups) scores.push_back(ScaledLeverage(group, candidates.scale));
-    return SelectDiverseBatch(candidates, scores);
+    return SelectDiverseBatch(candidates);
   }
 };
 

@@ -8,6 +8,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/batch_shares.h"
+#include "stages/select/class_leverage.h"
 #include "stages/select/streamed_greedy.h"
 #include "stages/select/submodular_greedy.h"
 
@@ -83,8 +84,20 @@ std::vector<std::size_t> SharesOf(const Candidates& candidates, std::span<const 
   return DivideBatch(candidates.batch, labeled_counts, available_counts);
 }
 
-absl::StatusOr<GreedyBatch> ChooseFrom(const Candidates& candidates, const Group& group, std::span<const double> scores,
+/// Exact scores as the set function takes them; nothing where they are exact already.
+ExactScores RefinerOf(const Group& group, double factor) {
+  if (!(group.leverage_slack > 0)) return {};
+  return [&group, factor](std::span<const std::size_t> positions) {
+    std::vector<double> scores = group.refine_leverage(positions);
+    for (double& score : scores) score *= factor;
+    return scores;
+  };
+}
+
+absl::StatusOr<GreedyBatch> ChooseFrom(const Candidates& candidates, const Group& group,
                                        std::span<const std::size_t> labeled, std::size_t share) {
+  const double factor = LeverageFactor(group, candidates.scale);
+  const std::vector<double> scores = ScaledLeverage(group, candidates.scale);
   if (group.kernel.empty()) {
     return MaximizeStreamed({.features = candidates.features,
                              .kernel = candidates.leverage_kernel,
@@ -92,7 +105,10 @@ absl::StatusOr<GreedyBatch> ChooseFrom(const Candidates& candidates, const Group
                              .scores = scores,
                              .labeled = labeled,
                              .batch = share,
-                             .alpha = candidates.alpha});
+                             .alpha = candidates.alpha,
+                             .slack = factor * group.leverage_slack,
+                             .exact_scores = RefinerOf(group, factor),
+                             .similarities = group.similarities});
   }
   return MaximizeGreedily({.rows = group.rows,
                            .scores = scores,
@@ -122,8 +138,7 @@ void SortByGain(std::vector<Pick>& picks) {
 
 }  // namespace
 
-absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates,
-                                             std::span<const std::vector<double>> scores) {
+absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates) {
   FULCRUM_RETURN_IF_ERROR(CheckAlpha(candidates.alpha));
   const std::span<const Group> groups = candidates.groups;
   std::vector<std::vector<std::size_t>> labeled;
@@ -134,7 +149,7 @@ absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates,
   }
   std::vector<absl::StatusOr<GreedyBatch>> batches(groups.size(), GreedyBatch());
   ParallelForBlocks(groups.size(), 1, [&](std::size_t g, std::size_t) {
-    if (shares[g] > 0) batches[g] = ChooseFrom(candidates, groups[g], scores[g], labeled[g], shares[g]);
+    if (shares[g] > 0) batches[g] = ChooseFrom(candidates, groups[g], labeled[g], shares[g]);
   });
   Selection selection;
   selection.has_certificate = true;

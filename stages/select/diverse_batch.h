@@ -10,10 +10,10 @@
 
 namespace fulcrum::select {
 
-/// Divides the batch among candidates.groups and maximises F in each. scores[g][i] >= 0 belongs to row i of group
-/// g. Picks come largest gain first, which keeps each class's own order. The certificate holds for all batches
-/// with the same share a class. Rejects alpha outside [0, 1] and kernels with values outside [0, 1], for which F
-/// would not be monotone.
-absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates, std::span<const std::vector<double>> scores);
+/// Divides the batch among candidates.groups and maximises F in each, with scores scaled as the candidates say. Picks
+/// come largest gain first, which keeps each class's own order. The certificate holds for all batches with the same
+/// share a class. Rejects alpha outside [0, 1] and kernels with values outside [0, 1], for which F would not be
+/// monotone.
+absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates);
 
 }  // namespace fulcrum::select

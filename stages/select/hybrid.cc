@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "stages/core/parallel.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/class_lag.h"
@@ -19,22 +18,22 @@ constexpr double kNoise = 0.1;
 constexpr double kLeverageShare = 0.2;
 constexpr std::size_t kReferences = 512;
 constexpr std::size_t kLongestShortlist = 4096;
-constexpr std::size_t kCandidatesPerBlock = 1024;
+// References are looked at again with every block.
+constexpr std::size_t kCandidatesPerBlock = 8 * kReferences;
 
 using Positions = std::vector<std::size_t>;
 
-Positions AllPositions(std::size_t count) {
-  Positions all(count);
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return all;
+Positions PositionsFrom(std::size_t first, std::size_t count) {
+  Positions positions(count);
+  std::iota(positions.begin(), positions.end(), first);
+  return positions;
 }
 
 /// The same for every round of a campaign with as many candidates left: nothing hangs on which ones these are.
-Positions SampleReferences(std::size_t count, std::uint64_t seed) {
-  Positions references = AllPositions(count);
-  if (count <= kReferences) return references;
-  Random random = Random::Fork(seed, count);
-  random.Shuffle(std::span<std::size_t>(references));
+RowList SampleReferences(RowList references, std::uint64_t seed) {
+  if (references.size() <= kReferences) return references;
+  Random random = Random::Fork(seed, references.size());
+  random.Shuffle(std::span<RowIndex>(references));
   references.resize(kReferences);
   std::ranges::sort(references);
   return references;
@@ -51,19 +50,23 @@ std::vector<double> Mix(std::span<const double> reductions, std::span<const doub
 
 class Questions {
  public:
-  Questions(const Candidates& candidates, RowList rows, Posterior posterior, std::vector<std::size_t> counts)
+  /// `everyone` is over `rows`; both are kept.
+  Questions(const Candidates& candidates, const RowList& rows, const Posterior& everyone,
+            std::vector<std::size_t> counts)
       : candidates_(candidates),
-        rows_(std::move(rows)),
-        posterior_(std::move(posterior)),
+        rows_(rows),
+        everyone_(everyone),
         counts_(std::move(counts)),
-        likely_class_(LikelyClasses(posterior_.means())),
-        references_(SampleReferences(rows_.size(), candidates.seed)) {}
+        likely_class_(LikelyClasses(everyone.means())),
+        references_(SampleReferences(rows, candidates.seed)) {}
 
   std::vector<Pick> Choose(std::size_t batch) {
     // As many of each class as the whole batch, so that the list cannot run out before the pool does.
     const std::size_t each = std::max(kLongestShortlist / counts_.size(), batch);
-    open_ = rows_.size() > kLongestShortlist ? Shortlist(each) : AllPositions(rows_.size());
-    DoubtReduction reduction(posterior_, open_, references_);
+    open_ = rows_.size() > kLongestShortlist ? Shortlist(each) : PositionsFrom(0, rows_.size());
+    const RowList seen = WithReferences(open_);
+    Posterior posterior = everyone_.Over(seen, batch);
+    DoubtReduction reduction = ReductionOf(posterior, open_.size());
     taken_.assign(open_.size(), false);
     std::vector<Pick> picks;
     while (picks.size() < batch) {
@@ -73,7 +76,7 @@ class Questions {
       const RowIndex row = rows_[open_[best]];
       picks.push_back({.row = row, .leverage = candidates_.pool_leverage[row], .gain = scores[best]});
       if (picks.size() == batch) break;
-      posterior_.Label(open_[best]);
+      posterior.Label(best);
       reduction.Follow();
       ++counts_[likely_class_[open_[best]]];
     }
@@ -88,20 +91,37 @@ class Questions {
     return leverage;
   }
 
-  /// Covariances of a large pool with the references would not fit: block by block, and thrown away.
+  /// The rows at some positions, and behind them the references.
+  RowList WithReferences(std::span<const std::size_t> positions) const {
+    RowList rows;
+    rows.reserve(positions.size() + references_.size());
+    for (const std::size_t position : positions) rows.push_back(rows_[position]);
+    rows.insert(rows.end(), references_.begin(), references_.end());
+    return rows;
+  }
+
+  /// Of the first `count` candidates of a posterior over WithReferences.
+  DoubtReduction ReductionOf(const Posterior& posterior, std::size_t count) const {
+    return DoubtReduction(posterior, PositionsFrom(0, count), PositionsFrom(count, references_.size()));
+  }
+
+  /// What a large pool has in common with the labeled and the references would not fit: block by block, and thrown
+  /// away.
   std::vector<double> ReductionsOfAll() const {
-    std::vector<double> reductions(rows_.size());
-    ParallelForBlocks(rows_.size(), kCandidatesPerBlock, [&](std::size_t first, std::size_t count) {
-      Positions block(count);
-      std::iota(block.begin(), block.end(), first);
-      std::ranges::copy(DoubtReduction(posterior_, std::move(block), references_).Scores(),
-                        reductions.begin() + static_cast<std::ptrdiff_t>(first));
-    });
+    std::vector<double> reductions;
+    reductions.reserve(rows_.size());
+    for (std::size_t first = 0; first < rows_.size(); first += kCandidatesPerBlock) {
+      const std::size_t count = std::min(kCandidatesPerBlock, rows_.size() - first);
+      const RowList seen = WithReferences(PositionsFrom(first, count));
+      const Posterior posterior = everyone_.Over(seen, 1);
+      const std::vector<double> of_block = ReductionOf(posterior, count).Scores();
+      reductions.insert(reductions.end(), of_block.begin(), of_block.end());
+    }
     return reductions;
   }
 
   Positions Shortlist(std::size_t each) const {
-    const Positions all = AllPositions(rows_.size());
+    const Positions all = PositionsFrom(0, rows_.size());
     const std::vector<double> scores = Mix(ReductionsOfAll(), LeverageOf(all));
     Positions shortlist;
     for (std::size_t c = 0; c < counts_.size(); ++c) {
@@ -125,7 +145,7 @@ class Questions {
     }
     Matrix<double> means(untaken.size(), counts_.size());
     for (std::size_t i = 0; i < untaken.size(); ++i) {
-      std::ranges::copy(posterior_.means().row(open_[untaken[i]]), means.row(i).begin());
+      std::ranges::copy(everyone_.means().row(open_[untaken[i]]), means.row(i).begin());
     }
     const std::vector<bool> eligible = EligibleForLaggingClass(counts_, means.view());
     std::size_t best = untaken.size();
@@ -136,11 +156,11 @@ class Questions {
   }
 
   const Candidates& candidates_;
-  const RowList rows_;
-  Posterior posterior_;
+  const RowList& rows_;
+  const Posterior& everyone_;
   std::vector<std::size_t> counts_;  // labels by class, picks of this batch included
   const std::vector<std::size_t> likely_class_;
-  const Positions references_;
+  const RowList references_;
   Positions open_;  // the candidates looked at, ascending
   std::vector<bool> taken_;
 };
@@ -150,21 +170,19 @@ class Hybrid final : public Strategy {
   Requirements requirements() const override { return {.predictions = true, .pool_leverage = true}; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
-    RowList rows = UnlabeledRows(candidates.labels);
+    const RowList rows = UnlabeledRows(candidates.labels);
     const RowList labeled = LabeledRows(candidates.labels);
     std::vector<std::size_t> counts = LabelCounts(candidates.labels, candidates.class_count);
     const Matrix<double> targets = BalancedTargets(candidates.labels, labeled, counts);
     const std::size_t batch = std::min(candidates.batch, rows.size());
-    FULCRUM_ASSIGN_OR_RETURN(Posterior posterior, Posterior::Compute({.features = candidates.features,
-                                                                      .kernel = candidates.classifier_kernel,
-                                                                      .labeled = labeled,
-                                                                      .candidates = rows,
-                                                                      .noise = kNoise,
-                                                                      .targets = targets.view(),
-                                                                      .updates = batch}));
+    FULCRUM_ASSIGN_OR_RETURN(const Posterior everyone, Posterior::Compute({.features = candidates.features,
+                                                                           .kernel = candidates.classifier_kernel,
+                                                                           .labeled = labeled,
+                                                                           .candidates = rows,
+                                                                           .noise = kNoise,
+                                                                           .targets = targets.view()}));
     Selection selection;
-    Questions questions(candidates, std::move(rows), std::move(posterior), std::move(counts));
-    selection.picks = questions.Choose(batch);
+    selection.picks = Questions(candidates, rows, everyone, std::move(counts)).Choose(batch);
     AnnotateClasses(candidates, selection.picks);
     return selection;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
@@ -25,29 +26,35 @@ absl::StatusOr<Matrix<double>> FactorLabeledKernel(const PosteriorRequest& reque
 
 }  // namespace
 
-Posterior::Posterior(const PosteriorRequest& request)
+Posterior::Posterior(const PosteriorRequest& request, std::shared_ptr<const Given> given)
     : request_(request),
+      given_(std::move(given)),
       variances_(request.candidates.size()),
-      means_(Matrix<double>::Zero(request.candidates.size(), request.targets.rows())),
-      factor_count_(request.labeled.size()) {
-  if (request.updates > 0) {
-    factors_ = Matrix<double>(request.candidates.size(), request.labeled.size() + request.updates);
-  }
+      means_(Matrix<double>::Zero(request.candidates.size(), given_->solved_targets.rows())),
+      factor_count_(given_->labeled.size()) {
+  request_.labeled = given_->labeled;
+  request_.targets = {};  // whoever asked may take them away; what was solved of them stays
+  if (request.updates > 0) factors_ = Matrix<double>(request.candidates.size(), factor_count_ + request.updates);
+  ParallelForBlocks(request.candidates.size(), kCandidatesPerBlock,
+                    [this](std::size_t first, std::size_t count) { ComputeBlock(first, count); });
 }
 
 absl::StatusOr<Posterior> Posterior::Compute(const PosteriorRequest& request) {
-  FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> lower, FactorLabeledKernel(request));
+  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> lower, FactorLabeledKernel(request));
   Matrix<double> solved_targets = Matrix<double>::CopyOf(request.targets);
-  linalg::SolveLowerForRows(lower.view(), solved_targets.view());
-  Posterior posterior(request);
-  ParallelForBlocks(request.candidates.size(), kCandidatesPerBlock, [&](std::size_t first, std::size_t count) {
-    posterior.ComputeBlock(lower.view(), solved_targets.view(), first, count);
-  });
-  return posterior;
+  linalg::SolveLowerForRows(std::as_const(lower).view(), solved_targets.view());
+  return Posterior(request, std::make_shared<Given>(Given{RowList(request.labeled.begin(), request.labeled.end()),
+                                                          std::move(lower), std::move(solved_targets)}));
 }
 
-void Posterior::ComputeBlock(ConstMatrixView lower, ConstMatrixView solved_targets, std::size_t first,
-                             std::size_t count) {
+Posterior Posterior::Over(std::span<const RowIndex> candidates, std::size_t updates) const {
+  PosteriorRequest request = request_;
+  request.candidates = candidates;
+  request.updates = updates;
+  return Posterior(request, given_);
+}
+
+void Posterior::ComputeBlock(std::size_t first, std::size_t count) {
   const std::size_t labeled = request_.labeled.size();
   Matrix<double> own_buffer;
   if (factors_.empty()) own_buffer = Matrix<double>(count, labeled);
@@ -56,10 +63,10 @@ void Posterior::ComputeBlock(ConstMatrixView lower, ConstMatrixView solved_targe
   if (labeled > 0) {
     kernel::ComputeKernelBlock(request_.kernel, *request_.features, request_.candidates.subspan(first, count),
                                request_.labeled, block);
-    linalg::SolveLowerForRows(lower, block);
+    linalg::SolveLowerForRows(given_->lower.view(), block);
   }
   if (!means_.empty() && labeled > 0) {
-    linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0, block, solved_targets, 0.0,
+    linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0, block, given_->solved_targets.view(), 0.0,
                  means_.view().Rows(first, count));
   }
   for (std::size_t i = 0; i < count; ++i) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -28,8 +29,11 @@ struct PosteriorRequest {
 
 class Posterior {
  public:
-  /// Fails where the kernel is not positive semi-definite. Keeps pointers to what the request points to.
+  /// Fails where the kernel is not positive semi-definite. Keeps a pointer to the features, and the candidates' span.
   static absl::StatusOr<Posterior> Compute(const PosteriorRequest& request);
+
+  /// The same labeled and targets, seen from other candidates: what was solved once serves all of them.
+  Posterior Over(std::span<const RowIndex> candidates, std::size_t updates) const;
 
   /// By candidate, the noise not included.
   std::span<const double> variances() const { return variances_; }
@@ -47,16 +51,24 @@ class Posterior {
   double LastFactor(std::size_t candidate) const { return factors_(candidate, factor_count_ - 1); }
 
  private:
-  explicit Posterior(const PosteriorRequest& request);
+  /// Of the labeled alone.
+  struct Given {
+    RowList labeled;
+    Matrix<double> lower;           // L L' = K_ll + noise I
+    Matrix<double> solved_targets;  // L^-1 y_l, a row a target
+  };
+
+  Posterior(const PosteriorRequest& request, std::shared_ptr<const Given> given);
   /// Pool rows and factors of some candidates, close together in memory.
   struct FactorsOfSome {
     RowList rows;
     Matrix<double> factors;
   };
   FactorsOfSome Gather(std::span<const std::size_t> candidates) const;
-  void ComputeBlock(ConstMatrixView lower, ConstMatrixView solved_targets, std::size_t first, std::size_t count);
+  void ComputeBlock(std::size_t first, std::size_t count);
 
   PosteriorRequest request_;
+  std::shared_ptr<const Given> given_;
   std::vector<double> variances_;
   Matrix<double> means_;
   Matrix<double> factors_;  // a row a candidate: L^-1 k_l, then an entry an update; empty without updates

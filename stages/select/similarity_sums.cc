@@ -30,14 +30,14 @@ struct Offender {
   float value = 0;
 };
 
-std::optional<Offender> FindOffender(std::span<const RowIndex> picks, std::span<const RowIndex> rows,
-                                     MatrixView<const float> tile) {
-  for (std::size_t t = 0; t < tile.rows(); ++t) {
+/// Keeps the first that there was.
+void NoteOffender(std::span<const RowIndex> picks, std::span<const RowIndex> rows, MatrixView<const float> tile,
+                  std::optional<Offender>& offender) {
+  for (std::size_t t = 0; t < tile.rows() && !offender; ++t) {
     const auto row = tile.row(t);
     const auto found = std::find_if_not(row.begin(), row.end(), IsSimilarity);
-    if (found != row.end()) return Offender{rows[static_cast<std::size_t>(found - row.begin())], picks[t], *found};
+    if (found != row.end()) offender = {rows[static_cast<std::size_t>(found - row.begin())], picks[t], *found};
   }
-  return std::nullopt;
 }
 
 /// A rival's gain l + 1 - factor sum is above a pick's where its sum is below its ceiling (l + 1) / factor less the
@@ -120,15 +120,23 @@ absl::StatusOr<std::size_t> SimilaritySums::Sum(std::span<const RowIndex> picks,
   after_.resize(rows_.size());
   ParallelForBlocks(rows_.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     const auto rows = rows_.subspan(first, count);
-    // What comes after a beaten pick will not be added; the least over all blocks does not depend on their order.
-    Matrix<float> whole = Matrix<float>::Zero(unbeaten.load(), kRowsPerBlock);
-    const MatrixView<float> tile = whole.view().Cols(0, count);
-    columns.WriteTransposedTile(columns.CopyBlock(rows), 0, tile);
-    if (check) offenders[first / kRowsPerBlock] = FindOffender(picks, rows, tile);
+    const kernel::FloatBlock block = columns.CopyBlock(rows);
     const std::span<double> sums = std::span(after_).subspan(first, count);
     std::copy_n(sums_.data() + first, count, sums.data());
     const std::vector<double> ceilings = rivals ? CeilingsOf(*rivals, first, count) : std::vector<double>();
-    LowerTo(AddRows(std::as_const(whole).view(), levels, ceilings, sums), unbeaten);
+    Matrix<float> whole = Matrix<float>::Zero(std::min(kPicksAtOnce, picks.size()), kRowsPerBlock);
+    // What comes after a beaten pick will not be added; the least over all blocks does not depend on their order.
+    std::size_t done = 0;
+    for (std::size_t wanted = unbeaten.load(); done < wanted; wanted = unbeaten.load()) {
+      const std::size_t next = std::min(kPicksAtOnce, wanted - done);
+      const MatrixView<float> tile = whole.view().Block(0, 0, next, count);
+      columns.WriteTransposedTile(block, done, tile);
+      if (check) NoteOffender(picks.subspan(done, next), rows, tile, offenders[first / kRowsPerBlock]);
+      const std::size_t stood =
+          AddRows(std::as_const(whole).view().Rows(0, next), std::span(levels).subspan(done, next), ceilings, sums);
+      if (stood < next) LowerTo(done + stood, unbeaten);
+      done += next;
+    }
   });
   for (const auto& offender : offenders) {
     if (offender) return OutsideUnitInterval(offender->row, offender->pick, offender->value);
@@ -137,11 +145,9 @@ absl::StatusOr<std::size_t> SimilaritySums::Sum(std::span<const RowIndex> picks,
 }
 
 absl::Status SimilaritySums::Add(std::span<const RowIndex> picks) {
-  for (std::size_t first = 0; first < picks.size(); first += kPicksAtOnce) {
-    const auto some = picks.subspan(first, std::min(kPicksAtOnce, picks.size() - first));
-    FULCRUM_RETURN_IF_ERROR(Sum(some, nullptr).status());
-    sums_.swap(after_);
-  }
+  if (picks.empty()) return absl::OkStatus();
+  FULCRUM_RETURN_IF_ERROR(Sum(picks, nullptr).status());
+  sums_.swap(after_);
   return absl::OkStatus();
 }
 

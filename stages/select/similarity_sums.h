@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,16 +30,21 @@ class SimilaritySums {
   SimilaritySums(const kernel::KernelFunction& kernel, const kernel::Features& features, std::span<const RowIndex> rows)
       : kernel_(kernel), features_(features), rows_(rows), sums_(rows.size(), 0.0) {}
 
+  /// Takes these for the sums so far, by position.
+  void GoOnFrom(std::vector<double> sums) { sums_ = std::move(sums); }
+
   /// Adds K(x, pick) of every pick to every candidate's sum, in blocks of candidates, in parallel. InvalidArgument
   /// where a value lies outside [0, 1].
   absl::Status Add(std::span<const RowIndex> picks);
 
-  /// Adds at most kPicksAtOnce picks, up to the first one (but not the very first) that a rival would have beaten,
-  /// whose gain was the larger at that moment. Returns how many were added.
+  /// Adds picks up to the first one (but not the very first) that a rival would have beaten, whose gain was the larger
+  /// at that moment. Returns how many were added.
   absl::StatusOr<std::size_t> AddUnbeaten(std::span<const RowIndex> picks, const Rivals& rivals);
 
   /// By position.
   std::span<const double> values() const { return sums_; }
+  /// The same, to be kept when this ends.
+  std::vector<double> Release() { return std::move(sums_); }
 
   /// A tile of so many picks and a block of candidates is half a megabyte: it is summed before it leaves the cache.
   static constexpr std::size_t kPicksAtOnce = 256;

@@ -2,7 +2,8 @@
 //
 // A strategy is a pure function of the Candidates: the caller (a one-shot command, a campaign round, an
 // experiment) computes what the strategy says it needs, and nothing else. Strategies hold no state
-// between calls and are safe to call concurrently. Ties go to the smaller row everywhere.
+// between calls (what makes the next one cheap, its groups remember) and are safe to call concurrently. Ties go to the
+// smaller row everywhere.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,8 @@
 
 namespace fulcrum::select {
 
+class SimilarityMemory;
+
 /// How leverage scores enter DBALEVS' set function (METHOD: "Scale").
 enum class LeverageScale { kNone, kMean, kMax };
 
@@ -33,8 +36,14 @@ struct Group {
   ClassIndex class_index = 0;
   std::span<const RowIndex> rows = {};
   std::span<const double> leverage = {};  ///< l_i, unscaled, in the order of rows; empty if not asked for
-  std::size_t rank = 0;                   ///< k
-  ConstMatrixView kernel = {};            ///< K_c in the order of rows; empty where it is not in memory
+  /// Where it is above 0, leverage may be off by so much; refine_leverage makes it right where that matters.
+  double leverage_slack = 0;
+  /// Makes the leverage of the rows at some positions exact, in `leverage` too, and returns it.
+  std::function<std::vector<double>(std::span<const std::size_t> positions)> refine_leverage = {};
+  std::size_t rank = 0;         ///< k
+  ConstMatrixView kernel = {};  ///< K_c in the order of rows; empty where it is not in memory
+  /// What the group's greedy selection without a kernel left for this one, and leaves for the next; may be null.
+  SimilarityMemory* similarities = nullptr;
 };
 
 /// What a strategy needs beside features and labels, so that nothing is computed in vain.
@@ -43,6 +52,8 @@ struct Requirements {
   bool confidence = false;     ///< confidence (Platt)
   bool class_groups = false;   ///< groups a class, with leverage and kernel
   bool pool_leverage = false;  ///< pool_leverage
+  /// Leverage need not be exact where nothing depends on it: Group::refine_leverage will be asked.
+  bool bounds_suffice = false;
 };
 
 struct Candidates {

@@ -10,6 +10,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
+#include "stages/select/settled_scores.h"
 #include "stages/select/shortlist.h"
 #include "stages/select/similarity_sums.h"
 
@@ -35,7 +36,10 @@ double SumOfLargest(std::vector<double> values, std::size_t count) {
 class StreamedRun {
  public:
   explicit StreamedRun(const StreamedProblem& problem)
-      : problem_(problem), sums_(problem.kernel, *problem.features, problem.rows), open_(problem.rows.size(), 1) {
+      : problem_(problem),
+        sums_(problem.kernel, *problem.features, problem.rows),
+        scores_(problem.scores, problem.slack, problem.exact_scores),
+        open_(problem.rows.size(), 1) {
     for (const std::size_t position : problem.labeled) open_[position] = 0;
     batch_ = std::min(problem.batch, problem.rows.size() - problem.labeled.size());
     const std::size_t capacity = problem.labeled.size() + batch_;
@@ -46,35 +50,53 @@ class StreamedRun {
     FULCRUM_RETURN_IF_ERROR(AddLabeled());
     const double first_bound = value_ + SumOfLargest(OpenGains(), batch_);
     while (result_.positions.size() < batch_) {
-      FULCRUM_RETURN_IF_ERROR(Take(ProposeFromShortlist()));
+      const Proposal proposal = ProposeFromShortlist();
+      if (proposal.rows.empty()) continue;
+      FULCRUM_RETURN_IF_ERROR(Take(proposal));
       ++result_.evaluations;
     }
     result_.value = value_;
     FULCRUM_ASSIGN_OR_RETURN(const double tangent_bound, TangentBound());
     result_.upper_bound = std::max(value_, std::min(first_bound, tangent_bound));
+    RememberSums();
     return std::move(result_);
   }
 
  private:
   double GainOf(std::size_t position) const {
-    return std::fma(-factor_, sums_.values()[position], problem_.scores[position] + 1);
+    return std::fma(-factor_, sums_.values()[position], scores_.AtMost(position) + 1);
   }
   double OwnSimilarity(std::size_t position) const {
     return kernel::KernelDiagonal(problem_.kernel, problem_.features->squared_norms()[problem_.rows[position]]);
   }
 
   absl::Status AddLabeled() {
+    scores_.Settle(problem_.labeled);
     RowList rows;
     for (const std::size_t position : problem_.labeled) rows.push_back(problem_.rows[position]);
     std::sort(rows.begin(), rows.end());
-    FULCRUM_RETURN_IF_ERROR(sums_.Add(rows));
+    FULCRUM_ASSIGN_OR_RETURN(std::vector<double> sums,
+                             Similarities().Recall(problem_.kernel, *problem_.features, problem_.rows, rows));
+    if (problem_.similarities) to_labeled_ = {rows, sums};
+    sums_.GoOnFrom(std::move(sums));
     double twice_the_pairs = 0;
     for (const std::size_t position : problem_.labeled) {
       twice_the_pairs += sums_.values()[position] - OwnSimilarity(position);
-      value_ += problem_.scores[position] + 1;
+      value_ += scores_.AtMost(position) + 1;
     }
     value_ -= factor_ * twice_the_pairs / 2;
     return absl::OkStatus();
+  }
+
+  SimilarityMemory& Similarities() { return problem_.similarities ? *problem_.similarities : nothing_remembered_; }
+
+  /// Where gains do not fall, picks were not added.
+  void RememberSums() {
+    if (!problem_.similarities || !(factor_ > 0)) return;
+    RowList given = to_labeled_.given;
+    for (const std::size_t position : result_.positions) given.push_back(problem_.rows[position]);
+    std::sort(given.begin(), given.end());
+    problem_.similarities->Remember(problem_.rows, std::move(to_labeled_), {std::move(given), sums_.Release()});
   }
 
   std::vector<double> OpenGains() const {
@@ -85,14 +107,14 @@ class StreamedRun {
     return gains;
   }
 
-  /// About as many gains are above it as the shortlist should have; from a sample at even distances.
-  double EdgeOfShortlist() const {
+  /// About so many gains are above it; from a sample at even distances.
+  double EdgeOfBest(std::size_t count) const {
     const std::size_t stride = std::max<std::size_t>(1, open_.size() / kGainsSampled);
     std::vector<double> sample;
     for (std::size_t position = 0; position < open_.size(); position += stride) {
       if (open_[position]) sample.push_back(GainOf(position));
     }
-    const std::size_t wanted = problem_.shortlist / stride;
+    const std::size_t wanted = count / stride;
     if (wanted >= sample.size()) return -std::numeric_limits<double>::infinity();
     std::nth_element(sample.begin(), sample.begin() + static_cast<std::ptrdiff_t>(wanted), sample.end(),
                      std::greater<>());
@@ -114,7 +136,7 @@ class StreamedRun {
   }
 
   Shortlist::Member MemberAt(std::size_t position) const {
-    return {position, problem_.rows[position], problem_.scores[position], sums_.values()[position]};
+    return {position, problem_.rows[position], scores_.AtMost(position), sums_.values()[position]};
   }
 
   std::size_t BestOfAll() const {
@@ -128,6 +150,29 @@ class StreamedRun {
     return best;
   }
 
+  /// False where nothing was to be done.
+  bool SettleScoresOf(const std::vector<Shortlist::Member>& members) {
+    std::vector<std::size_t> positions;
+    for (const Shortlist::Member& member : members) positions.push_back(member.position);
+    return scores_.Settle(positions);
+  }
+
+  struct Best {
+    double edge = 0;
+    std::vector<Shortlist::Member> members = {};  // all whose gain is above it, settled
+  };
+
+  Best SettleTheBest() {
+    for (;;) {
+      Best best{.edge = EdgeOfBest(problem_.shortlist)};
+      best.members = MembersAbove(best.edge);
+      if (!SettleScoresOf(best.members)) return best;
+      best.members = MembersAbove(best.edge);
+      // Where too many turned out to have less than they might have had, the edge was too high.
+      if (best.members.size() >= problem_.shortlist / 4) return best;
+    }
+  }
+
   /// Picks from those who see every pick, to be shown to all others afterwards.
   struct Proposal {
     std::vector<std::size_t> positions = {};
@@ -136,8 +181,7 @@ class StreamedRun {
   };
 
   Proposal ProposeFromShortlist() {
-    double edge = EdgeOfShortlist();
-    std::vector<Shortlist::Member> members = MembersAbove(edge);
+    auto [edge, members] = SettleTheBest();
     std::size_t most = std::min(turn_, batch_ - result_.positions.size());
     if (members.empty()) {
       // More candidates share the largest gain than fit into a shortlist; one pick will tell them apart.
@@ -145,6 +189,7 @@ class StreamedRun {
       members.push_back(MemberAt(BestOfAll()));
       most = 1;
     }
+    if (SettleScoresOf(members)) return {};
     rivals_ = open_;
     for (const Shortlist::Member& member : members) rivals_[member.position] = 0;
     Shortlist shortlist(problem_.kernel, *problem_.features, std::move(members), factor_);
@@ -165,7 +210,7 @@ class StreamedRun {
   absl::Status Take(const Proposal& proposal) {
     std::size_t count = proposal.rows.size();
     if (factor_ > 0) {
-      const Rivals rivals{rivals_, problem_.scores, factor_, proposal.gains};
+      const Rivals rivals{rivals_, scores_.AtMost(), factor_, proposal.gains};
       FULCRUM_ASSIGN_OR_RETURN(count, sums_.AddUnbeaten(proposal.rows, rivals));
     }
     for (std::size_t i = 0; i < count; ++i) Note(proposal.positions[i], proposal.gains[i]);
@@ -206,13 +251,16 @@ class StreamedRun {
   }
 
   const StreamedProblem& problem_;
+  SimilarityMemory nothing_remembered_;
   SimilaritySums sums_;
+  GivenSums to_labeled_;  // for the next round
+  SettledScores scores_;
   std::vector<std::uint8_t> open_;    // by position: unlabeled and not chosen
   std::vector<std::uint8_t> rivals_;  // those of them outside the shortlist
   std::size_t batch_ = 0;
   double factor_ = 0;  // alpha / M
   double value_ = 0;
-  std::size_t turn_ = kMostAtATurn / 4;  // how many picks a shortlist may propose
+  std::size_t turn_ = kMostAtATurn / 8;  // how many picks a shortlist may propose
   GreedyBatch result_;
 };
 

@@ -9,6 +9,9 @@
 // is little more than one float32 kernel value a candidate and pick, at the speed of SGEMM. Memory: about 30 bytes a
 // candidate.
 //
+// Scores need not be exact from the start: whoever is not settled yet counts with the most that it can have, and is
+// settled before it gets onto a shortlist. The batch is the same as with exact scores for all.
+//
 // The answer does not depend on the number of threads. Thread-safe.
 #pragma once
 
@@ -19,6 +22,8 @@
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
+#include "stages/select/settled_scores.h"
+#include "stages/select/similarity_memory.h"
 #include "stages/select/submodular_greedy.h"
 
 namespace fulcrum::select {
@@ -32,6 +37,10 @@ struct StreamedProblem {
   std::size_t batch = 0;                 ///< b
   double alpha = 0;
   std::size_t shortlist = 16384;  ///< about how many candidates see every pick at once
+  double slack = 0;               ///< scores may be off by so much; exact_scores tells the truth
+  ExactScores exact_scores = {};  ///< must be there with a slack
+  /// Of the round before, for the round after; with it `rows` must ascend. May be null.
+  SimilarityMemory* similarities = nullptr;
 };
 
 /// GreedyBatch::evaluations counts the shortlists. InvalidArgument where a kernel value that was looked at lies outside

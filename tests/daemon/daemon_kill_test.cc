@@ -50,6 +50,23 @@ class DaemonKillTest : public DaemonTest {
     return stream->Finish().error_code() == grpc::StatusCode::UNAVAILABLE;
   }
 
+  /// Kills the daemon once this round of the campaign has come to the stage. False where it never did.
+  bool KillInStage(const std::string& campaign, std::int64_t round, const std::string& stage) {
+    DaemonClient client(process_.port(), "");
+    grpc::ClientContext context;
+    client.Prepare(context);
+    v1::CampaignRequest request;
+    request.set_name(campaign);
+    const auto stream = client.campaigns().WatchCampaign(&context, request);
+    v1::CampaignEvent event;
+    while (stream->Read(&event)) {
+      if (event.stage().round() != round || event.stage().stage() != stage) continue;
+      process_.Kill();
+      return true;
+    }
+    return false;
+  }
+
   DaemonProcess process_{{"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"}};
 };
 
@@ -152,6 +169,28 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
   EXPECT_TRUE(std::ranges::includes(exported, acknowledged)) << "an acknowledged label was lost";
   EXPECT_LE(exported.size() - acknowledged.size(), 2 * static_cast<std::size_t>(workers.killed()));
   EXPECT_EQ(client.Get("stormy").labels(), kRounds * 6);
+  EXPECT_EQ(client.ExportedBatches("stormy"), client.ExportedBatches("calm"));
+}
+
+TEST_F(DaemonKillTest, ARoundSeenFromLandmarksThatIsCutShortGivesTheSameBatch) {
+  constexpr std::int64_t kCutShort = 3;
+  folder_.Write("pools/clouds.csv", CloudsText(2000));
+  process_.Spawn();
+  DaemonClient client(process_.port(), "");
+  for (const char* name : {"calm", "stormy"}) {
+    v1::CampaignSpec spec = CloudSpec(name, 5);
+    spec.mutable_selection()->set_engine("landmark");
+    ASSERT_TRUE(client.Create(spec).ok());
+    ASSERT_TRUE(client.Start(name).ok());
+  }
+  WorkUntilOver(client, "calm", "ada");
+  std::atomic<bool> killed = false;
+  std::jthread killer([&] { killed = KillInStage("stormy", kCutShort, "eigen"); });
+  WorkUntilOver(client, "stormy", "ada", 6 * (kCutShort - 1));
+  killer.join();
+  ASSERT_TRUE(killed);
+  process_.Spawn();
+  WorkUntilOver(client, "stormy", "ada");
   EXPECT_EQ(client.ExportedBatches("stormy"), client.ExportedBatches("calm"));
 }
 

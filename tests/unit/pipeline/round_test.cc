@@ -133,6 +133,28 @@ TEST_F(RoundTest, WithoutAKernelMatrixTheScoresAndTheBatchAreTheSame) {
   }
 }
 
+TEST_F(RoundTest, ARunnerThatRecallsLandmarksGoesOnAsIfItHadAlwaysBeenThere) {
+  RoundSpec spec = Spec("dbalevs", 10);
+  spec.engine = "landmark";
+  spec.landmarks = 60;
+  RoundRunner always(spec, features_);
+  ASSERT_TRUE(always.Run(Input()).ok());
+  LabelRows(20, 20);
+  ASSERT_TRUE(always.Run(Input()).ok());
+  LabelRows(40, 20);
+  RoundRunner restarted(spec, features_), forgetful(spec, features_);
+  restarted.RecallLandmarks(always.Landmarks());
+  const auto expected = always.Run(Input()), again = restarted.Run(Input()), anew = forgetful.Run(Input());
+  ASSERT_TRUE(expected.ok() && again.ok() && anew.ok());
+  EXPECT_EQ(PickedRows(*again), PickedRows(*expected));
+  EXPECT_EQ(restarted.Landmarks(), always.Landmarks());
+  EXPECT_NE(forgetful.Landmarks(), always.Landmarks()) << "nothing would have to be recalled";
+  for (const ClassReport& report : expected->classes) {
+    EXPECT_NE(report.reason.find("that could matter scored again"), std::string::npos) << report.reason;
+    EXPECT_NE(report.reason.find("labeled known before"), std::string::npos) << report.reason;
+  }
+}
+
 TEST_F(RoundTest, GivenPredictionsTakeThePlaceOfTheClassifier) {
   std::vector<ClassIndex> predictions(kRows);
   for (std::size_t row = 0; row < kRows; ++row) predictions[row] = row < 100 ? 0 : 1;
@@ -236,6 +258,25 @@ TEST_F(RoundTest, ARoundAfterThePoolHasGrownIsWarmAndGivesWhatAColdOneDoes) {
   EXPECT_TRUE(after->svm->warm);
   EXPECT_LT(after->svm->iterations, expected->svm->iterations);
   for (const ClassReport& report : after->classes) EXPECT_TRUE(report.warm) << report.reason;
+}
+
+TEST_F(RoundTest, LandmarksOutliveTheGrowthOfThePool) {
+  constexpr std::size_t kFirstRows = 480;
+  const kernel::DenseFeatures first(Matrix<double>::CopyOf(points_.view().Rows(0, kFirstRows)));
+  RoundSpec spec = Spec("dbalevs", 10);
+  spec.engine = "landmark";
+  spec.landmarks = 60;
+  RoundRunner grown(spec, first), restarted(spec, features_);
+  RoundInput before = Input();
+  before.labels = before.labels.subspan(0, kFirstRows);
+  ASSERT_TRUE(grown.Run(before).ok());
+  const auto landmarks = grown.Landmarks();
+  grown.MoveTo(features_);
+  restarted.RecallLandmarks(landmarks);
+  const auto after = grown.Run(Input()), again = restarted.Run(Input());
+  ASSERT_TRUE(after.ok() && again.ok()) << after.status() << again.status();
+  EXPECT_EQ(grown.Landmarks(), landmarks);
+  EXPECT_EQ(PickedRows(*after), PickedRows(*again));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
 #include "stages/linalg/blas.h"
@@ -45,12 +44,6 @@ TEST(LargestChange, BoundsEveryScore) {
     }
     EXPECT_LE(std::abs(moved), bound * (1 + 1e-12));
   }
-}
-
-TEST(CarryScores, GivesNewRowsTheirOwn) {
-  const RowList before = {1, 4, 6, 9}, now = {0, 4, 5, 9, 12};
-  EXPECT_THAT(CarryScores(now, before, std::vector<double>{0.1, 0.4, 0.6, 0.9}, std::vector<double>{7, 8, 9}),
-              ::testing::ElementsAre(7, 0.4, 8, 0.9, 9));
 }
 
 }  // namespace

@@ -103,6 +103,27 @@ TEST_F(LandmarkEngineTest, ScoresOnlyWhoEnteredWhereTheOthersCannotHaveMoved) {
   EXPECT_EQ(other.rows_scored, kRows - 400);
 }
 
+TEST_F(LandmarkEngineTest, WhereBoundsSufficeTheyHoldForEveryRow) {
+  LandmarkEngine engine(kRbf, features_);
+  Score(engine, Rows(kRows), 300);
+  RowList rows = Rows(kRows - 100, 200);
+  for (const RowIndex row : Rows(100, 1)) rows.push_back(row);
+  std::sort(rows.begin(), rows.end());
+  const auto bounded = engine.Score(rows, {.tau = 0.6, .landmarks = 300, .bounds_suffice = true});
+  ASSERT_TRUE(bounded.ok()) << bounded.status();
+  EXPECT_EQ(bounded->rows_scored, 100u) << "those who entered";
+  EXPECT_GT(bounded->slack, 0);
+  const RowList some(rows.begin() + 50, rows.begin() + 60);
+  const std::vector<double> of_some = engine.Rescore(some);
+  const std::vector<double> now = engine.Rescore(rows);
+  EXPECT_LE(LargestDifference(bounded->scores, now), bounded->slack);
+  EXPECT_GT(LargestDifference(bounded->scores, now), 1e-5) << "there is something to bound";
+  EXPECT_LT(LargestDifference(of_some, std::vector<double>(now.begin() + 50, now.begin() + 60)), 1e-6);
+  // All were looked at, so that the next round begins with them.
+  const LandmarkScores again = Score(engine, rows, 300);
+  EXPECT_EQ(again.scores, now);
+}
+
 TEST_F(LandmarkEngineTest, APartOfTheRowsIsSummedWhereTheyAreMany) {
   const RowList rows = Rows(kRows);
   LandmarkEngine whole(kRbf, features_), part(kRbf, features_);
@@ -120,6 +141,21 @@ TEST_F(LandmarkEngineTest, APartOfTheRowsIsSummedWhereTheyAreMany) {
   ASSERT_TRUE(later.ok()) << later.status();
   EXPECT_TRUE(later->warm);
   EXPECT_LT(later->rows_summed, 100u);
+}
+
+TEST_F(LandmarkEngineTest, LandmarksStayUntilTheClassIsTwiceWhatTheyWereDrawnFrom) {
+  const RowList all = Rows(kRows);
+  const std::span<const RowIndex> half = std::span(all).first(kRows / 2);
+  LandmarkEngine engine(kRbf, features_), restarted(kRbf, features_);
+  Score(engine, std::span(half).first(kRows / 3), 100);
+  const RowList drawn(engine.landmarks().begin(), engine.landmarks().end());
+  Score(engine, half, 100);
+  EXPECT_EQ(RowList(engine.landmarks().begin(), engine.landmarks().end()), drawn);
+  const LandmarkScores of_all = Score(engine, all, 100);
+  EXPECT_NE(RowList(engine.landmarks().begin(), engine.landmarks().end()), drawn);
+  const auto again = restarted.Score(all, {.tau = 0.6, .landmarks = 100, .chosen = drawn});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->scores, of_all.scores);
 }
 
 TEST_F(LandmarkEngineTest, SumsAfreshWhereMostRowsChanged) {

@@ -75,6 +75,24 @@ TEST_F(PosteriorTest, RankOneUpdatesEqualComputingAnew) {
   }
 }
 
+TEST_F(PosteriorTest, OverOtherCandidatesItIsTheSameProcess) {
+  const Matrix<double> targets = testing::RandomMatrix(2, labeled_.size(), 8);
+  PosteriorRequest request = Request();
+  request.targets = targets.view();
+  const auto everyone = Posterior::Compute(request);
+  ASSERT_TRUE(everyone.ok()) << everyone.status();
+  const RowList some = {candidates_[3], candidates_[20], candidates_[38]};
+  Posterior of_some = everyone->Over(some, 1);
+  for (std::size_t i = 0; const std::size_t position : {3, 20, 38}) {
+    EXPECT_NEAR(of_some.variances()[i], everyone->variances()[position], 1e-12);
+    EXPECT_NEAR(of_some.means()(i, 1), everyone->means()(position, 1), 1e-12);
+    ++i;
+  }
+  of_some.Label(1);
+  labeled_.push_back(some[1]);
+  EXPECT_NEAR(of_some.variances()[2], ReferenceVariances(labeled_)[38], 1e-12);
+}
+
 TEST_F(PosteriorTest, WithoutLabelsItIsThePrior) {
   PosteriorRequest request = Request();
   request.labeled = {};

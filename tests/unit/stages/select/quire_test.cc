@@ -150,5 +150,23 @@ TEST(QuireTest, ABatchUpdatesTheVarianceAndKeepsTheMean) {
   }
 }
 
+TEST(QuireTest, ABatchDoesNotDependOnHowManyAreKeptUpToDate) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    // A wide kernel, by which every pick changes everyone, so that shortlists often turn out to be beaten.
+    const SmallPool pool({.rows = 60, .dims = 2, .seed = seed, .kernel = {.sigma = 1.5}});
+    const Candidates candidates = pool.candidates(12);
+    const auto whole = MakeQuire()->Select(candidates);
+    for (const std::size_t shortlist : {1, 3, 20}) {
+      const auto part = MakeQuireWithShortlist(shortlist)->Select(candidates);
+      ASSERT_TRUE(whole.ok() && part.ok());
+      ASSERT_EQ(part->picks.size(), 12u);
+      for (std::size_t i = 0; i < 12; ++i) {
+        EXPECT_EQ(part->picks[i].row, whole->picks[i].row) << shortlist << ", pick " << i;
+        EXPECT_NEAR(part->picks[i].gain, whole->picks[i].gain, 1e-12);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fulcrum::select

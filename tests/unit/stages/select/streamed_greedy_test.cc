@@ -77,6 +77,29 @@ TEST_F(StreamedGreedyTest, AShortlistServesManyPicks) {
   EXPECT_LT(streamed->evaluations, 20u) << "shortlists";
 }
 
+TEST_F(StreamedGreedyTest, ScoresThatAreOffGiveTheSameBatchAndAreAskedForWhereTheyMatter) {
+  StreamedProblem problem = Problem(25, 50);
+  const auto expected = MaximizeStreamed(problem);
+  Random random(9);
+  std::vector<double> off = scores_;
+  for (double& score : off) score += 0.01 * (2 * random.Uniform() - 1);
+  std::size_t asked = 0;
+  problem.scores = off;
+  problem.slack = 0.01;
+  problem.exact_scores = [&](std::span<const std::size_t> positions) {
+    asked += positions.size();
+    std::vector<double> exact;
+    for (const std::size_t position : positions) exact.push_back(scores_[position]);
+    return exact;
+  };
+  const auto streamed = MaximizeStreamed(problem);
+  ASSERT_TRUE(expected.ok() && streamed.ok());
+  EXPECT_EQ(streamed->positions, expected->positions);
+  EXPECT_NEAR(streamed->value, expected->value, 1e-6) << "shortlists, and with them roundings, may differ";
+  EXPECT_GE(streamed->upper_bound, expected->upper_bound) << "a bound from scores that may be larger is no smaller";
+  EXPECT_LT(asked, scores_.size() / 3);
+}
+
 TEST_F(StreamedGreedyTest, DoesNotDependOnTheNumberOfThreads) {
   const auto many = MaximizeStreamed(Problem(100, 200));
   const tbb::global_control control(tbb::global_control::max_allowed_parallelism, 1);
