@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/batch_merger.h"
+#include "stages/ingest/flat_columns.h"
 #include "stages/ingest/input_stream.h"
 #include "stages/ingest/no_exceptions.h"
 #include "stages/ingest/parquet_layout.h"
@@ -64,14 +66,14 @@ class ParquetSource final : public TypedSource {
   }
 
   absl::Status OpenOrThrow(const TableRequest& request) override {
-    FULCRUM_ASSIGN_OR_RETURN(auto file, OpenRandomAccess(path(), limits().max_memory_bytes));
+    FULCRUM_ASSIGN_OR_RETURN(file_.input, OpenRandomAccess(path(), limits().max_memory_bytes));
     arrow::MemoryPool* const memory = CappedPool(limits().max_memory_bytes);
-    parquet::ReaderProperties reading(memory);
-    reading.set_page_checksum_verification(true);
-    reading.enable_buffered_stream();
-    reading.set_buffer_size(kReadBufferBytes);
+    file_.properties = parquet::ReaderProperties(memory);
+    file_.properties.set_page_checksum_verification(true);
+    file_.properties.enable_buffered_stream();
+    file_.properties.set_buffer_size(kReadBufferBytes);
     parquet::arrow::FileReaderBuilder builder;
-    FULCRUM_RETURN_IF_ERROR(FromArrow(builder.Open(std::move(file), reading), doing()));
+    FULCRUM_RETURN_IF_ERROR(FromArrow(builder.Open(file_.input, file_.properties), doing()));
     const parquet::FileMetaData& metadata = *builder.raw_reader()->metadata();
     FULCRUM_RETURN_IF_ERROR(CheckColumnCount(metadata.num_columns(), limits(), path()));
     FULCRUM_ASSIGN_OR_RETURN(layout_, ParquetLayout::Read(metadata, limits(), path()));
@@ -79,6 +81,7 @@ class ParquetSource final : public TypedSource {
     converting.set_pre_buffer(false);
     converting.set_batch_size(layout_.RowsPerBatch());
     FULCRUM_ASSIGN_OR_RETURN(reader_, FromArrow(builder.memory_pool(memory)->properties(converting)->Build(), doing()));
+    file_.reader = reader_->parquet_reader();
     std::shared_ptr<arrow::Schema> whole;
     FULCRUM_RETURN_IF_ERROR(FromArrow(reader_->GetSchema(&whole), doing()));
     FULCRUM_ASSIGN_OR_RETURN(const std::vector<int> chosen, ChooseColumns(*whole, request));
@@ -93,18 +96,32 @@ class ParquetSource final : public TypedSource {
     const std::size_t groups = std::min(chosen.size(), kMostColumnGroups);
     for (std::size_t group = 0; group < groups; ++group) {
       const std::size_t begin = chosen.size() * group / groups, end = chosen.size() * (group + 1) / groups;
-      const std::vector<int> leaves = LeavesOf(
-          reader_->manifest(), {chosen.begin() + static_cast<long>(begin), chosen.begin() + static_cast<long>(end)});
       FULCRUM_ASSIGN_OR_RETURN(readers.emplace_back(),
-                               FromArrow(reader_->GetRecordBatchReader(row_groups, leaves), doing()));
+                               OpenReader({&chosen[begin], end - begin}, static_cast<int>(begin), row_groups));
     }
     merger_ = std::make_unique<BatchMerger>(std::move(readers), schema());
     return absl::OkStatus();
   }
 
+  /// Of some of the file's fields, which are those of the batches from `first` on.
+  absl::StatusOr<std::unique_ptr<arrow::RecordBatchReader>> OpenReader(std::span<const int> fields, int first,
+                                                                       const std::vector<int>& row_groups) {
+    const parquet::arrow::SchemaManifest& manifest = reader_->manifest();
+    const std::vector<int> leaves = LeavesOf(manifest, {fields.begin(), fields.end()});
+    const auto is_flat = [&](int field) { return IsFlatColumn(manifest, field); };
+    if (!std::all_of(fields.begin(), fields.end(), is_flat)) {
+      return FromArrow(reader_->GetRecordBatchReader(row_groups, leaves), doing());
+    }
+    const auto begin = schema()->fields().begin() + first;
+    return ReadFlatColumns(file_, {.schema = arrow::schema({begin, begin + static_cast<long>(fields.size())}),
+                                   .leaves = leaves,
+                                   .rows_per_batch = layout_.RowsPerBatch()});
+  }
+
   ParquetLayout layout_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
-  std::unique_ptr<BatchMerger> merger_;  // reads through reader_
+  OpenParquetFile file_;                 // below reader_
+  std::unique_ptr<BatchMerger> merger_;  // reads through reader_ and file_
   std::int64_t rows_read_ = 0;
 };
 

@@ -22,8 +22,6 @@ double FloatGemmRate();
 double PeakMebibytes();
 /// Counts it from now on only.
 void ForgetPeak();
-/// What this process has had of all cores so far: the fairer figure where others use them too.
-double ProcessorSeconds();
 
 void MeasureTiledPass();
 void MeasureTiledSolve();

@@ -18,6 +18,7 @@
 #include "stages/ingest/reader_registry.h"
 #include "storage/pool/pool_block.h"
 #include "tests/hostile/file_corpus.h"
+#include "tests/hostile/lying_parquet.h"
 #include "tests/hostile/mutation.h"
 #include "tests/support/temporary_directory.h"
 
@@ -110,6 +111,24 @@ TEST(HostileInputTest, DamagedFilesAreAnsweredByAnErrorOrASoundPool) {
   EXPECT_GE(tried, Rounds() >= 10 ? 500u : 0u);
   // Damage that nobody notices would be no test.
   EXPECT_GE(failed, tried / 4);
+}
+
+TEST(HostileInputTest, FilesThatLieAreAnsweredByAnErrorOrASoundPool) {
+  const testing::TemporaryDirectory folder;
+  for (const CorpusFile& file : HonestParquet()) {
+    EXPECT_TRUE(LoadsOrFails(folder.Write(file.name, file.bytes))) << file.name;
+  }
+  const std::vector<CorpusFile> lies = LyingParquet();
+  std::size_t failed = 0;
+  for (const CorpusFile& file : lies) {
+    SCOPED_TRACE(file.name);
+    const std::string path = folder.Write(file.name, file.bytes);
+    failed += LoadsOrFails(path) ? 0 : 1;
+    BuildsOrFails(path);
+    ASSERT_LE(arrow::default_memory_pool()->max_memory(), kMostMemory + (std::int64_t{8} << 20));
+  }
+  // Some do no harm: nobody asks what a page of the second version says about its nulls.
+  EXPECT_GE(failed, lies.size() * 3 / 4);
 }
 
 TEST(HostileInputTest, FilesOfOthers) {
