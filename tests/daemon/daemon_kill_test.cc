@@ -12,6 +12,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
+#include <latch>
 #include <mutex>
 #include <thread>
 
@@ -50,8 +51,9 @@ class DaemonKillTest : public DaemonTest {
     return stream->Finish().error_code() == grpc::StatusCode::UNAVAILABLE;
   }
 
-  /// Kills the daemon once this round of the campaign has come to the stage. False where it never did.
-  bool KillInStage(const std::string& campaign, std::int64_t round, const std::string& stage) {
+  /// Kills the daemon once this round of the campaign has come to the stage, and starts it again. False where it never
+  /// did. Counts `watching` down once nothing that happens can be missed.
+  bool KillInStage(const std::string& campaign, std::int64_t round, const std::string& stage, std::latch& watching) {
     DaemonClient client(process_.port(), "");
     grpc::ClientContext context;
     client.Prepare(context);
@@ -59,9 +61,13 @@ class DaemonKillTest : public DaemonTest {
     request.set_name(campaign);
     const auto stream = client.campaigns().WatchCampaign(&context, request);
     v1::CampaignEvent event;
-    while (stream->Read(&event)) {
+    const bool told_of_the_state = stream->Read(&event);
+    watching.count_down();
+    while (told_of_the_state && stream->Read(&event)) {
       if (event.stage().round() != round || event.stage().stage() != stage) continue;
       process_.Kill();
+      // Here, not in the test: its worker may still wait for an answer, and asks until it gets one.
+      process_.Spawn();
       return true;
     }
     return false;
@@ -185,11 +191,12 @@ TEST_F(DaemonKillTest, ARoundSeenFromLandmarksThatIsCutShortGivesTheSameBatch) {
   }
   WorkUntilOver(client, "calm", "ada");
   std::atomic<bool> killed = false;
-  std::jthread killer([&] { killed = KillInStage("stormy", kCutShort, "eigen"); });
+  std::latch watching(1);
+  std::jthread killer([&] { killed = KillInStage("stormy", kCutShort, "eigen", watching); });
+  watching.wait();
   WorkUntilOver(client, "stormy", "ada", 6 * (kCutShort - 1));
   killer.join();
   ASSERT_TRUE(killed);
-  process_.Spawn();
   WorkUntilOver(client, "stormy", "ada");
   EXPECT_EQ(client.ExportedBatches("stormy"), client.ExportedBatches("calm"));
 }
