@@ -17,6 +17,7 @@
 // that error, `on_fatal` is called, and the process should end; opening again finds everything that was answered.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,6 +49,8 @@ class CampaignStore {
   using Rule = absl::StatusOr<Answer> (*)(Ledger&, const Request&);
   template <typename Answer>
   using Done = std::function<void(absl::StatusOr<Answer>)>;
+  template <typename Answer>
+  using DoneAll = std::function<void(std::vector<absl::StatusOr<Answer>>)>;
 
   /// Makes a campaign; AlreadyExists where the folder has one.
   static absl::StatusOr<std::unique_ptr<CampaignStore>> Create(const std::string& folder,
@@ -67,6 +71,14 @@ class CampaignStore {
   void Start(Rule<Request, Answer> rule, std::type_identity_t<Request> request, std::type_identity_t<Done<Answer>> done,
              Turn turn = Turn::kInOrder) {
     Enqueue(std::make_unique<RuleOperation<Request, Answer>>(rule, std::move(request), std::move(done)), turn);
+  }
+
+  /// Queues a rule for several requests, which are answered together, in their order. Each is taken or refused by
+  /// itself; only where the store cannot write one of them, all are refused with the reason.
+  template <typename Request, typename Answer>
+  void StartAll(Rule<Request, Answer> rule, std::vector<std::type_identity_t<Request>> requests,
+                std::type_identity_t<DoneAll<Answer>> done) {
+    Enqueue(std::make_unique<RuleOperations<Request, Answer>>(rule, std::move(requests), std::move(done)));
   }
 
   /// Queues a rule and waits for its answer. Not for the writing thread.
@@ -113,6 +125,33 @@ class CampaignStore {
     const Request request_;
     const Done<Result> done_;
     absl::StatusOr<Result> result_;
+  };
+
+  template <typename Request, typename Result>
+  class RuleOperations final : public Operation {
+   public:
+    RuleOperations(Rule<Request, Result> rule, std::vector<Request> requests, DoneAll<Result> done)
+        : rule_(rule), requests_(std::move(requests)), done_(std::move(done)) {}
+    std::size_t parts() const override { return std::max<std::size_t>(requests_.size(), 1); }
+    absl::Status Run(Ledger& ledger) override {
+      results_.clear();
+      results_.reserve(requests_.size());
+      for (const Request& request : requests_) {
+        results_.push_back(rule_(ledger, request));
+        if (ledger.broken()) return results_.back().status();
+      }
+      return absl::OkStatus();
+    }
+    void Answer(const absl::Status& status) override {
+      if (!status.ok()) results_.assign(requests_.size(), status);
+      done_(std::move(results_));
+    }
+
+   private:
+    const Rule<Request, Result> rule_;
+    const std::vector<Request> requests_;
+    const DoneAll<Result> done_;
+    std::vector<absl::StatusOr<Result>> results_;
   };
 
   explicit CampaignStore(std::unique_ptr<CampaignWriter> writer, const CommitQueueOptions& options);

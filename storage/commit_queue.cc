@@ -6,16 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace fulcrum::storage {
-namespace {
-
-void MoveFirst(std::size_t count, std::deque<std::unique_ptr<Operation>>& from, OperationGroup& to) {
-  const auto end = from.begin() + static_cast<std::ptrdiff_t>(count);
-  std::move(from.begin(), end, std::back_inserter(to));
-  from.erase(from.begin(), end);
-}
-
-}  // namespace
-
 CommitQueue::CommitQueue(const CommitQueueOptions& options, std::function<void(OperationGroup&)> commit,
                          std::function<void()> idle)
     : options_(options), commit_(std::move(commit)), idle_(std::move(idle)), thread_([this] { Work(); }) {}
@@ -37,7 +27,9 @@ absl::Status CommitQueue::Push(std::unique_ptr<Operation>& operation, Turn turn)
       return absl::ResourceExhaustedError(
           absl::StrCat(Waiting(), " operations are waiting to be written; try again in a moment"));
     }
-    (turn == Turn::kSoon ? soon_ : in_order_).push_back(std::move(operation));
+    Line& line = turn == Turn::kSoon ? soon_ : in_order_;
+    line.parts += operation->parts();
+    line.operations.push_back(std::move(operation));
     wake = Waiting() >= wake_at_;
   }
   // Waking the thread for every operation would cost more than the operations.
@@ -50,14 +42,27 @@ std::size_t CommitQueue::size() const {
   return Waiting();
 }
 
+std::size_t CommitQueue::MoveFirst(std::size_t room, Line& from, OperationGroup& to) {
+  while (!from.operations.empty()) {
+    const std::size_t parts = from.operations.front()->parts();
+    // What is larger than a group is a group of its own.
+    if (parts > room && !to.empty()) return room;
+    from.parts -= parts;
+    room -= std::min(room, parts);
+    to.push_back(std::move(from.operations.front()));
+    from.operations.pop_front();
+  }
+  return room;
+}
+
 OperationGroup CommitQueue::TakeGroup() {
   const std::size_t most = options_.most_operations;
-  const std::size_t left_by_others = most - std::min(most, in_order_.size());
-  const std::size_t soon = std::min(soon_.size(), std::max(most / 2, left_by_others));
+  const std::size_t left_by_others = most - std::min(most, in_order_.parts);
+  const std::size_t for_soon = std::max(most / 2, left_by_others);
   OperationGroup group;
   group.reserve(std::min(Waiting(), most));
-  MoveFirst(soon, soon_, group);
-  MoveFirst(std::min(in_order_.size(), most - soon), in_order_, group);
+  const std::size_t left = MoveFirst(for_soon, soon_, group);
+  MoveFirst(most - for_soon + left, in_order_, group);
   return group;
 }
 
@@ -70,8 +75,9 @@ OperationGroup CommitQueue::NextGroup() {
   wake_at_ = std::min((last_group_ + 1) / 2, options_.most_operations);
   filled_.wait_for(lock, options_.most_wait, enough);
   wake_at_ = SIZE_MAX;  // the thread is awake
+  const std::size_t before = Waiting();
   OperationGroup group = TakeGroup();
-  last_group_ = std::max<std::size_t>(group.size(), 1);
+  last_group_ = std::max<std::size_t>(before - Waiting(), 1);
   return group;
 }
 

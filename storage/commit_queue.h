@@ -1,10 +1,10 @@
 // Operations from many threads, run by one, in groups.
 //
-// A group is what has come in when the thread is ready for it, at most `most_operations`. A thread that has just
-// answered a large group waits a moment until half of those have come back, at most `most_wait`, and the others come
-// while it writes: a lone caller never waits. Who cannot begin to work without an answer may go before who has done
-// with it: up to half of a group is theirs, so that nobody waits for ever. Pushing is thread-safe and never blocks; a
-// full queue says so. The destructor runs what is queued, then ends.
+// A group is what has come in when the thread is ready for it, at most `most_operations`; an operation counts as many
+// times as it has parts. A thread that has just answered a large group waits a moment until half of those have come
+// back, at most `most_wait`, and the others come while it writes: a lone caller never waits. Who cannot begin to work
+// without an answer may go before who has done with it: up to half of a group is theirs, so that nobody waits for ever.
+// Pushing is thread-safe and never blocks; a full queue says so. The destructor runs what is queued, then ends.
 #pragma once
 
 #include <chrono>
@@ -27,6 +27,8 @@ class Ledger;
 class Operation {
  public:
   virtual ~Operation() = default;
+  /// How many things there are to do, each of which takes its time.
+  virtual std::size_t parts() const { return 1; }
   /// May be called again, where the group it was in had to be undone.
   virtual absl::Status Run(Ledger& ledger) = 0;
   /// Called once, after what Run did is on disk, or with the reason why it is not.
@@ -60,14 +62,21 @@ class CommitQueue {
 
   /// Takes the operation, or leaves it with the caller: ResourceExhausted where the queue is full.
   absl::Status Push(std::unique_ptr<Operation>& operation, Turn turn = Turn::kInOrder);
+  /// Parts of all operations that wait.
   std::size_t size() const;
 
  private:
+  struct Line {
+    std::deque<std::unique_ptr<Operation>> operations = {};
+    std::size_t parts = 0;
+  };
   void Work();
   /// The next group; empty when it is time to be idle, or to end.
   OperationGroup NextGroup();
-  std::size_t Waiting() const { return soon_.size() + in_order_.size(); }
+  std::size_t Waiting() const { return soon_.parts + in_order_.parts; }
   OperationGroup TakeGroup();
+  /// Moves the first operations of a line, as many as fit into `room` parts; returns the room that is left.
+  static std::size_t MoveFirst(std::size_t room, Line& from, OperationGroup& to);
 
   const CommitQueueOptions options_;
   const std::function<void(OperationGroup&)> commit_;
@@ -75,10 +84,10 @@ class CommitQueue {
 
   mutable std::mutex mutex_;
   std::condition_variable filled_;
-  std::deque<std::unique_ptr<Operation>> soon_;
-  std::deque<std::unique_ptr<Operation>> in_order_;
-  std::size_t wake_at_ = 1;     ///< operations that the thread is waiting for
-  std::size_t last_group_ = 1;  ///< operations in the group before
+  Line soon_;
+  Line in_order_;
+  std::size_t wake_at_ = 1;     ///< parts that the thread is waiting for
+  std::size_t last_group_ = 1;  ///< parts in the group before
   bool stopping_ = false;
   std::thread thread_;  // last: it uses all of the above
 };

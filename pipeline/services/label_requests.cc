@@ -3,8 +3,8 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -17,48 +17,83 @@ namespace {
 constexpr std::size_t kLongestRequestId = 128;
 constexpr int kMostParts = 1000;
 
-v1::ItemStatus ToItemStatus(const absl::Status& status) {
-  v1::ItemStatus item;
+void SetStatus(const absl::Status& status, v1::ItemStatus& item) {
+  // The defaults say OK; an empty message would be one more string for every label.
+  if (status.ok()) return;
   item.set_code(static_cast<int>(status.code()));
   item.set_message(std::string(status.message()));
-  return item;
 }
 
-/// An answer that is complete when its last part is. Parts write to their own place only.
-template <typename Response>
-class Gathering {
- public:
-  Gathering(int parts, std::function<void(Response)> done) : left_(parts), done_(std::move(done)) {}
-  Response& response() { return response_; }
-  void FinishPart() {
-    if (left_.fetch_sub(1) == 1) done_(std::move(response_));
-  }
+v1::ItemStatus& StatusOf(v1::ItemStatus& result) {
+  return result;
+}
+template <typename Result>
+v1::ItemStatus& StatusOf(Result& result) {
+  return *result.mutable_status();
+}
 
- private:
-  Response response_;
-  std::atomic<int> left_;
-  const std::function<void(Response)> done_;
+/// The parts of a request that are for the store, and where each stands in the request.
+template <typename Request>
+struct StoreParts {
+  std::vector<Request> requests = {};
+  std::vector<int> places = {};
+
+  explicit StoreParts(int most) {
+    requests.reserve(static_cast<std::size_t>(most));
+    places.reserve(static_cast<std::size_t>(most));
+  }
+  void Add(int place, Request request) {
+    places.push_back(place);
+    requests.push_back(std::move(request));
+  }
 };
 
-/// One place a part, and one part more than the request has: the caller's own, so that it is complete only after all
-/// parts were started, and also where there are none.
-template <typename Response, typename Request>
-std::shared_ptr<Gathering<Response>> Gather(const Request& parts, std::function<void(Response)> done) {
-  auto gathering = std::make_shared<Gathering<Response>>(parts.size() + 1, std::move(done));
-  for (int i = 0; i < parts.size(); ++i) gathering->response().add_results();
-  return gathering;
+/// Makes a place for each part, so that the threads which fill them allocate nothing.
+template <typename Response>
+void MakePlaces(int parts, Response& response) {
+  response.mutable_results()->Reserve(parts);
+  for (int i = 0; i < parts; ++i) StatusOf(*response.add_results());
+}
+
+/// Has the store carry out the parts; `fill` writes what is known of one that was taken into its place.
+template <typename Request, typename Answer, typename Response, typename Fill>
+void RunParts(const LabelRequester& requester, storage::CampaignStore::Rule<Request, Answer> rule,
+              StoreParts<Request> parts, Response& response, std::function<void()> done, Fill fill) {
+  requester.campaign.store().StartAll(rule, std::move(parts.requests),
+                                      [&replies = requester.replies, places = std::move(parts.places), &response,
+                                       done = std::move(done), fill](std::vector<absl::StatusOr<Answer>> answers) {
+                                        // Not on the store's thread, which has others to serve.
+                                        replies.Post([places, &response, done, fill, answers = std::move(answers)] {
+                                          for (std::size_t i = 0; i < places.size(); ++i) {
+                                            auto& result = *response.mutable_results(places[i]);
+                                            SetStatus(answers[i].status(), StatusOf(result));
+                                            if (answers[i].ok()) fill(*answers[i], result);
+                                          }
+                                          done();
+                                        });
+                                      });
 }
 
 std::string PartId(const std::string& request_id, int part) {
   return absl::StrCat(request_id, "/", part);
 }
 
-storage::LeaseRequest LeaseRequestOf(const std::string& annotator, const std::string& request_id, int part,
-                                     const v1::LeaseRef& lease) {
-  return {.annotator = annotator,
-          .request_id = PartId(request_id, part),
-          .lease = lease.lease_id(),
-          .epoch = lease.epoch()};
+/// Of a request that names leases and nothing else.
+template <typename Request>
+StoreParts<storage::LeaseRequest> PartsOf(const std::string& annotator, const Request& request) {
+  StoreParts<storage::LeaseRequest> parts(request.leases_size());
+  for (int i = 0; i < request.leases_size(); ++i) {
+    parts.Add(i, {.annotator = annotator,
+                  .request_id = PartId(request.request_id(), i),
+                  .lease = request.leases(i).lease_id(),
+                  .epoch = request.leases(i).epoch()});
+  }
+  return parts;
+}
+
+/// A change without a new value takes the label back.
+absl::StatusOr<storage::LabelAnswer> ChangeOrWithdraw(storage::Ledger& ledger, const storage::ChangeRequest& change) {
+  return change.value.empty() ? storage::WithdrawLabel(ledger, change) : storage::ChangeLabel(ledger, change);
 }
 
 absl::Status CheckValue(const CampaignPlan& plan, const std::string& value) {
@@ -101,115 +136,87 @@ absl::Status CheckRequest(const std::string& request_id, int parts) {
   return absl::OkStatus();
 }
 
-void SubmitLabels(Campaign& campaign, const std::string& annotator, const v1::SubmitLabelsRequest& request,
-                  std::function<void(v1::SubmitLabelsResponse)> done) {
-  const auto gathering = Gather(request.labels(), std::move(done));
+void SubmitLabels(const LabelRequester& requester, const v1::SubmitLabelsRequest& request,
+                  v1::SubmitLabelsResponse& response, std::function<void()> done) {
+  MakePlaces(request.labels_size(), response);
+  StoreParts<storage::SubmitRequest> parts(request.labels_size());
   for (int i = 0; i < request.labels_size(); ++i) {
     const v1::Label& label = request.labels(i);
-    const auto take = [gathering, i](const absl::StatusOr<storage::LabelAnswer>& answer) {
-      auto& result = *gathering->response().mutable_results(i);
-      *result.mutable_status() = ToItemStatus(answer.status());
-      if (answer.ok()) {
-        result.set_sequence(answer->sequence);
-        result.set_late(answer->late);
-      }
-      gathering->FinishPart();
-    };
-    if (const absl::Status status = CheckValue(campaign.plan(), label.value()); !status.ok()) {
-      take(status);
+    if (const absl::Status status = CheckValue(requester.campaign.plan(), label.value()); !status.ok()) {
+      SetStatus(status, *response.mutable_results(i)->mutable_status());
       continue;
     }
-    campaign.store().Start(storage::SubmitLabel,
-                           {.annotator = annotator,
-                            .request_id = PartId(request.request_id(), i),
-                            .lease = label.lease().lease_id(),
-                            .epoch = label.lease().epoch(),
-                            .item = label.item_id(),
-                            .value = label.value()},
-                           take);
+    parts.Add(i, {.annotator = requester.annotator,
+                  .request_id = PartId(request.request_id(), i),
+                  .lease = label.lease().lease_id(),
+                  .epoch = label.lease().epoch(),
+                  .item = label.item_id(),
+                  .value = label.value()});
   }
-  gathering->FinishPart();
+  RunParts(requester, storage::SubmitLabel, std::move(parts), response, std::move(done),
+           [](const storage::LabelAnswer& answer, v1::SubmitLabelsResponse::Result& result) {
+             result.set_sequence(answer.sequence);
+             result.set_late(answer.late);
+           });
 }
 
-void ChangeLabels(Campaign& campaign, const std::string& annotator, const v1::ChangeLabelsRequest& request,
-                  std::function<void(v1::ChangeLabelsResponse)> done) {
-  const auto gathering = Gather(request.changes(), std::move(done));
+void ChangeLabels(const LabelRequester& requester, const v1::ChangeLabelsRequest& request,
+                  v1::ChangeLabelsResponse& response, std::function<void()> done) {
+  MakePlaces(request.changes_size(), response);
+  StoreParts<storage::ChangeRequest> parts(request.changes_size());
   for (int i = 0; i < request.changes_size(); ++i) {
     const v1::LabelChange& change = request.changes(i);
-    const auto take = [gathering, i](const absl::StatusOr<storage::LabelAnswer>& answer) {
-      auto& result = *gathering->response().mutable_results(i);
-      *result.mutable_status() = ToItemStatus(answer.status());
-      if (answer.ok()) result.set_sequence(answer->sequence);
-      gathering->FinishPart();
-    };
-    if (const absl::Status status = CheckChange(campaign.plan(), change); !status.ok()) {
-      take(status);
+    if (const absl::Status status = CheckChange(requester.campaign.plan(), change); !status.ok()) {
+      SetStatus(status, *response.mutable_results(i)->mutable_status());
       continue;
     }
-    campaign.store().Start(change.has_value() ? storage::ChangeLabel : storage::WithdrawLabel,
-                           {.annotator = annotator,
-                            .request_id = PartId(request.request_id(), i),
-                            .item = change.item_id(),
-                            .value = change.value()},
-                           take);
+    parts.Add(i, {.annotator = requester.annotator,
+                  .request_id = PartId(request.request_id(), i),
+                  .item = change.item_id(),
+                  .value = change.value()});
   }
-  gathering->FinishPart();
+  RunParts(requester, ChangeOrWithdraw, std::move(parts), response, std::move(done),
+           [](const storage::LabelAnswer& answer, v1::ChangeLabelsResponse::Result& result) {
+             result.set_sequence(answer.sequence);
+           });
 }
 
-void SkipTasks(Campaign& campaign, const std::string& annotator, const v1::SkipTasksRequest& request,
-               std::function<void(v1::SkipTasksResponse)> done) {
-  const auto gathering = Gather(request.skips(), std::move(done));
+void SkipTasks(const LabelRequester& requester, const v1::SkipTasksRequest& request, v1::SkipTasksResponse& response,
+               std::function<void()> done) {
+  MakePlaces(request.skips_size(), response);
+  StoreParts<storage::SkipRequest> parts(request.skips_size());
   for (int i = 0; i < request.skips_size(); ++i) {
     const v1::Skip& skip = request.skips(i);
-    const auto take = [gathering, i](const absl::StatusOr<storage::LabelAnswer>& answer) {
-      *gathering->response().mutable_results(i) = ToItemStatus(answer.status());
-      gathering->FinishPart();
-    };
     const auto reason = ReasonOf(skip.reason());
     if (!reason.ok()) {
-      take(reason.status());
+      SetStatus(reason.status(), *response.mutable_results(i));
       continue;
     }
-    campaign.store().Start(storage::SkipTask,
-                           {.annotator = annotator,
-                            .request_id = PartId(request.request_id(), i),
-                            .lease = skip.lease().lease_id(),
-                            .epoch = skip.lease().epoch(),
-                            .reason = *reason},
-                           take);
+    parts.Add(i, {.annotator = requester.annotator,
+                  .request_id = PartId(request.request_id(), i),
+                  .lease = skip.lease().lease_id(),
+                  .epoch = skip.lease().epoch(),
+                  .reason = *reason});
   }
-  gathering->FinishPart();
+  RunParts(requester, storage::SkipTask, std::move(parts), response, std::move(done),
+           [](const storage::LabelAnswer&, v1::ItemStatus&) {});
 }
 
-void ReleaseTasks(Campaign& campaign, const std::string& annotator, const v1::ReleaseTasksRequest& request,
-                  std::function<void(v1::ReleaseTasksResponse)> done) {
-  const auto gathering = Gather(request.leases(), std::move(done));
-  for (int i = 0; i < request.leases_size(); ++i) {
-    campaign.store().Start(storage::ReleaseLease, LeaseRequestOf(annotator, request.request_id(), i, request.leases(i)),
-                           [gathering, i](const absl::StatusOr<storage::ReleaseAnswer>& answer) {
-                             *gathering->response().mutable_results(i) = ToItemStatus(answer.status());
-                             gathering->FinishPart();
-                           });
-  }
-  gathering->FinishPart();
+void ReleaseTasks(const LabelRequester& requester, const v1::ReleaseTasksRequest& request,
+                  v1::ReleaseTasksResponse& response, std::function<void()> done) {
+  MakePlaces(request.leases_size(), response);
+  RunParts(requester, storage::ReleaseLease, PartsOf(requester.annotator, request), response, std::move(done),
+           [](const storage::ReleaseAnswer&, v1::ItemStatus&) {});
 }
 
-void RenewLeases(Campaign& campaign, const std::string& annotator, const v1::RenewLeasesRequest& request,
-                 std::function<void(v1::RenewLeasesResponse)> done) {
-  const auto gathering = Gather(request.leases(), std::move(done));
-  for (int i = 0; i < request.leases_size(); ++i) {
-    campaign.store().Start(storage::RenewLease, LeaseRequestOf(annotator, request.request_id(), i, request.leases(i)),
-                           [gathering, i](const absl::StatusOr<storage::RenewAnswer>& answer) {
-                             auto& result = *gathering->response().mutable_results(i);
-                             *result.mutable_status() = ToItemStatus(answer.status());
-                             if (answer.ok()) {
-                               *result.mutable_expires_at() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(
-                                   storage::ToMicros(answer->expires_at));
-                             }
-                             gathering->FinishPart();
-                           });
-  }
-  gathering->FinishPart();
+void RenewLeases(const LabelRequester& requester, const v1::RenewLeasesRequest& request,
+                 v1::RenewLeasesResponse& response, std::function<void()> done) {
+  MakePlaces(request.leases_size(), response);
+  RunParts(requester, storage::RenewLease, PartsOf(requester.annotator, request), response, std::move(done),
+           [](const storage::RenewAnswer& answer, v1::RenewLeasesResponse::Result& result) {
+             *result.mutable_expires_at() =
+                 google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(answer.expires_at));
+           });
 }
 
 }  // namespace fulcrum::pipeline

@@ -30,11 +30,8 @@ grpc::ServerUnaryReactor* Handle(const LabelingService& service, grpc::CallbackS
     return reactor;
   }
   // The campaign is held by the answer, so that it cannot go before the store has given it.
-  act(*call->campaign, call->annotator, request,
-      [reactor, response, held = call->campaign, &replies = service.replies()](Response answer) {
-        *response = std::move(answer);
-        replies.Post([reactor] { reactor->Finish(grpc::Status::OK); });
-      });
+  act({.campaign = *call->campaign, .annotator = call->annotator, .replies = service.replies()}, request, *response,
+      [reactor, held = call->campaign] { reactor->Finish(grpc::Status::OK); });
   return reactor;
 }
 
@@ -46,6 +43,13 @@ absl::Status CheckAcquire(const v1::AcquireTasksRequest& request) {
 }
 
 }  // namespace
+
+LabelingService::LabelingService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, TaskWaiters& waiters,
+                                 ReplySender& replies)
+    : campaigns_(campaigns), gatekeeper_(gatekeeper), replies_(replies), acquirer_(waiters, replies) {
+  SetMessageAllocatorFor_AcquireTasks(&acquire_messages_);
+  SetMessageAllocatorFor_SubmitLabels(&submit_messages_);
+}
 
 absl::StatusOr<LabelingCall> LabelingService::Admit(const grpc::ServerContextBase& context, const std::string& campaign,
                                                     const std::string& annotator) const {
@@ -81,9 +85,9 @@ grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerCont
                      .most = request->max_tasks(),
                      .until = TaskWaiters::Clock::now() + wait,
                      .gone = [context] { return context->IsCancelled(); }},
-                    [reactor, response](absl::StatusOr<v1::AcquireTasksResponse> answer) {
-                      if (answer.ok()) *response = *std::move(answer);
-                      reactor->Finish(ToGrpcStatus(answer.status()));
+                    [reactor, response, held = call->campaign](const absl::StatusOr<TakenTasks>& taken) {
+                      if (taken.ok()) DescribeTasks(*held, *taken, *response);
+                      reactor->Finish(ToGrpcStatus(taken.status()));
                     });
   return reactor;
 }

@@ -11,6 +11,7 @@
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
 #include "pipeline/campaign/campaign_book.h"
 #include "pipeline/services/gatekeeper.h"
+#include "pipeline/services/message_arena.h"
 #include "pipeline/services/reply_sender.h"
 #include "pipeline/services/task_acquirer.h"
 
@@ -25,8 +26,7 @@ struct LabelingCall {
 class LabelingService final : public v1::LabelingService::CallbackService {
  public:
   /// All of them must outlive it.
-  LabelingService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, TaskWaiters& waiters, ReplySender& replies)
-      : campaigns_(campaigns), gatekeeper_(gatekeeper), replies_(replies), acquirer_(waiters, replies) {}
+  LabelingService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, TaskWaiters& waiters, ReplySender& replies);
 
   grpc::ServerUnaryReactor* AcquireTasks(grpc::CallbackServerContext* context, const v1::AcquireTasksRequest* request,
                                          v1::AcquireTasksResponse* response) override;
@@ -50,6 +50,8 @@ class LabelingService final : public v1::LabelingService::CallbackService {
   absl::Status AdmitStream(const grpc::ServerContextBase& context) const;
   /// Sends what the store's writing thread has found out.
   ReplySender& replies() const { return replies_; }
+  /// Where the messages of streams are made.
+  ArenaPool& arenas() const { return arenas_; }
   /// Counts a message of a stream as a call.
   absl::Status CountMessage(const LabelingCall& call) const { return gatekeeper_.CountMessage(call.annotator); }
 
@@ -58,6 +60,9 @@ class LabelingService final : public v1::LabelingService::CallbackService {
   const Gatekeeper& gatekeeper_;
   ReplySender& replies_;
   TaskAcquirer acquirer_;
+  mutable ArenaPool arenas_;
+  ArenaAllocator<v1::AcquireTasksRequest, v1::AcquireTasksResponse> acquire_messages_{arenas_};
+  ArenaAllocator<v1::SubmitLabelsRequest, v1::SubmitLabelsResponse> submit_messages_{arenas_};
 };
 
 }  // namespace fulcrum::pipeline

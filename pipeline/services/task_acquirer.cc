@@ -5,12 +5,12 @@
 #include <utility>
 
 namespace fulcrum::pipeline {
-namespace {
 
-v1::AcquireTasksResponse ToResponse(const Campaign& campaign, const storage::AcquireAnswer& answer) {
+void DescribeTasks(const Campaign& campaign, const TakenTasks& taken, v1::AcquireTasksResponse& response) {
   const CampaignPlan& plan = campaign.plan();
-  v1::AcquireTasksResponse response;
-  for (const storage::GrantedLease& lease : answer.leases) {
+  if (taken.campaign_over) response.set_campaign_over(true);
+  response.mutable_tasks()->Reserve(static_cast<int>(taken.leases.size()));
+  for (const storage::GrantedLease& lease : taken.leases) {
     v1::Task& task = *response.add_tasks();
     task.set_lease_id(lease.lease);
     task.set_epoch(lease.epoch);
@@ -18,14 +18,13 @@ v1::AcquireTasksResponse ToResponse(const Campaign& campaign, const storage::Acq
     task.set_round(lease.round);
     *task.mutable_expires_at() =
         google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(lease.expires_at));
+    task.mutable_classes()->Reserve(static_cast<int>(plan.classes.size()));
     for (const std::string& name : plan.classes) task.add_classes(name);
-    task.set_question(plan.question);
-    task.set_payload(campaign.PayloadOf(lease.item));
+    // Even an empty one would be a string more for every task.
+    if (!plan.question.empty()) task.set_question(plan.question);
+    if (std::string payload = campaign.PayloadOf(lease.item); !payload.empty()) task.set_payload(std::move(payload));
   }
-  return response;
 }
-
-}  // namespace
 
 void TaskAcquirer::Try(const std::shared_ptr<Attempt>& attempt, bool again) {
   const AcquireCall& call = attempt->call;
@@ -46,16 +45,13 @@ void TaskAcquirer::Receive(const std::shared_ptr<Attempt>& attempt, bool again,
   const bool spent = answer.status().code() == absl::StatusCode::kResourceExhausted;
   if (!answer.ok() && !spent) return attempt->done(answer.status());
   if (spent || answer->leases.empty()) return WaitOrGiveUp(attempt, again);
-  replies_.Post(
-      [attempt, granted = *std::move(answer)] { attempt->done(ToResponse(*attempt->call.campaign, granted)); });
+  replies_.Post([attempt, taken = TakenTasks{.leases = std::move(answer->leases)}] { attempt->done(taken); });
 }
 
 void TaskAcquirer::WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool again) {
   const AcquireCall& call = attempt->call;
   if (call.campaign->over() || TaskWaiters::Clock::now() >= call.until) {
-    v1::AcquireTasksResponse response;
-    response.set_campaign_over(call.campaign->over());
-    return attempt->done(std::move(response));
+    return attempt->done(TakenTasks{.campaign_over = call.campaign->over()});
   }
   waiters_.Wait(call.campaign->plan().name, call.until, again, [this, attempt](Wake why) { Resume(attempt, why); });
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/labeling_service.pb.h"
@@ -28,9 +29,21 @@ struct AcquireCall {
   std::function<bool()> gone = {};
 };
 
+/// What came of it; no tasks where there were none for as long as the worker waited.
+struct TakenTasks {
+  std::vector<storage::GrantedLease> leases = {};
+  bool campaign_over = false;
+
+  /// Whether a worker gains by being told.
+  bool worth_telling() const { return campaign_over || !leases.empty(); }
+};
+
+/// What a worker is told of the tasks it has taken.
+void DescribeTasks(const Campaign& campaign, const TakenTasks& taken, v1::AcquireTasksResponse& response);
+
 class TaskAcquirer {
  public:
-  using Done = std::function<void(absl::StatusOr<v1::AcquireTasksResponse>)>;
+  using Done = std::function<void(const absl::StatusOr<TakenTasks>&)>;
 
   /// Both must outlive it.
   TaskAcquirer(TaskWaiters& waiters, ReplySender& replies) : waiters_(waiters), replies_(replies) {}

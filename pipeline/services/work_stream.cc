@@ -20,8 +20,12 @@ std::string NewStreamId() {
   return absl::StrCat("stream-", absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
 }
 
+std::int64_t SecondsOf(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+}
+
 std::int64_t NowSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return SecondsOf(std::chrono::system_clock::now());
 }
 
 std::int64_t LeaseOf(const v1::LeaseRef& lease) {
@@ -63,19 +67,19 @@ void WorkStream::ReadMore() {
     if (reading_ || ended_ || outgoing_.size() >= kMostUnread) return;
     reading_ = true;
   }
-  StartRead(&incoming_);
+  StartRead(incoming_);
 }
 
 void WorkStream::OnReadDone(bool ok) {
   // The worker has said all it had to say.
   if (!ok) return End(absl::OkStatus());
-  const v1::WorkRequest request = std::move(incoming_);
-  incoming_.Clear();
   if (call_.campaign == nullptr) {
-    Greet(request);
+    Greet(*incoming_);
   } else {
-    Serve(request);
+    Serve(*incoming_);
   }
+  arena_.Reset();
+  incoming_ = arena_.New<v1::WorkRequest>();
   {
     // Not earlier: a write that ends on another thread would read the next message over this one.
     const std::scoped_lock lock(mutex_);
@@ -102,15 +106,11 @@ template <typename Request, typename Act, typename Answer>
 void WorkStream::Carry(const Request& request, int parts, std::vector<std::int64_t> ended_leases, Act act,
                        Answer answer_of) {
   if (const auto status = CheckRequest(request.request_id(), parts); !status.ok()) return End(status);
-  const auto self = shared_from_this();
-  act(*call_.campaign, call_.annotator, request,
-      [self, answer_of, ended_leases = std::move(ended_leases)](auto answer) {
-        v1::WorkResponse response;
-        *(response.*answer_of)() = std::move(answer);
-        self->service_.replies().Post([self, ended_leases, response = std::move(response)]() mutable {
-          for (const std::int64_t lease : ended_leases) self->Return(lease);
-          self->Send(std::move(response));
-        });
+  const Outgoing response = NewResponse();
+  act({.campaign = *call_.campaign, .annotator = call_.annotator, .replies = service_.replies()}, request,
+      *(response.message->*answer_of)(), [self = shared_from_this(), response, ended_leases = std::move(ended_leases)] {
+        self->Send(response);
+        self->Return(ended_leases);
       });
 }
 
@@ -139,18 +139,18 @@ void WorkStream::Serve(const v1::WorkRequest& request) {
   }
 }
 
-void WorkStream::Return(std::int64_t lease) {
+void WorkStream::Return(const std::vector<std::int64_t>& leases) {
   {
     const std::scoped_lock lock(mutex_);
-    out_.erase(lease);
+    for (const std::int64_t lease : leases) out_.erase(lease);
   }
+  // Once for all of them: asked for one by one, every task would come in a message of its own.
   FillCredit();
 }
 
-std::size_t WorkStream::OutNow() {
+void WorkStream::ForgetExpired() {
   const std::int64_t now = NowSeconds();
   std::erase_if(out_, [now](const auto& entry) { return entry.second < now; });
-  return out_.size();
 }
 
 void WorkStream::FillCredit() {
@@ -158,10 +158,10 @@ void WorkStream::FillCredit() {
   {
     const std::scoped_lock lock(mutex_);
     if (ended_ || asking_ || credit_ == 0 || outgoing_.size() >= kMostUnread) return;
-    const std::size_t out = OutNow();
-    if (out >= credit_) return;
+    if (out_.size() >= credit_) ForgetExpired();
+    if (out_.size() >= credit_) return;
     asking_ = true;
-    question.most = static_cast<std::int64_t>(credit_ - out);
+    question.most = static_cast<std::int64_t>(credit_ - out_.size());
     question.request_id = absl::StrCat(id_, "-", ++questions_);
   }
   question.campaign = call_.campaign;
@@ -172,40 +172,43 @@ void WorkStream::FillCredit() {
     const std::scoped_lock lock(self->mutex_);
     return self->ended_;
   };
-  acquirer_.Acquire(std::move(question),
-                    [self](absl::StatusOr<v1::AcquireTasksResponse> answer) { self->TakeTasks(std::move(answer)); });
+  acquirer_.Acquire(std::move(question), [self](const absl::StatusOr<TakenTasks>& taken) { self->TakeTasks(taken); });
 }
 
-void WorkStream::TakeTasks(absl::StatusOr<v1::AcquireTasksResponse> answer) {
-  bool over = false;
+void WorkStream::TakeTasks(const absl::StatusOr<TakenTasks>& taken) {
   {
     const std::scoped_lock lock(mutex_);
     asking_ = false;
-    over = answer.ok() && answer->campaign_over();
-    if (over) credit_ = 0;
-    if (answer.ok()) {
-      for (const v1::Task& task : answer->tasks()) out_.emplace(task.lease_id(), task.expires_at().seconds());
+    if (taken.ok() && taken->campaign_over) credit_ = 0;
+    if (taken.ok()) {
+      for (const auto& lease : taken->leases) out_.emplace(lease.lease, SecondsOf(lease.expires_at));
     }
   }
-  if (!answer.ok()) {
-    if (answer.status().code() != absl::StatusCode::kCancelled) End(answer.status());
+  if (!taken.ok()) {
+    if (taken.status().code() != absl::StatusCode::kCancelled) End(taken.status());
     return;
   }
-  if (over || answer->tasks_size() > 0) {
-    v1::WorkResponse response;
-    *response.mutable_tasks() = *std::move(answer);
-    Send(std::move(response));
+  if (taken->worth_telling()) {
+    const Outgoing response = NewResponse();
+    DescribeTasks(*call_.campaign, *taken, *response.message->mutable_tasks());
+    Send(response);
   }
   FillCredit();
 }
 
-void WorkStream::Send(v1::WorkResponse response) {
+WorkStream::Outgoing WorkStream::NewResponse() const {
+  Outgoing response{.arena = service_.arenas().Take()};
+  response.message = response.arena->New<v1::WorkResponse>();
+  return response;
+}
+
+void WorkStream::Send(Outgoing response) {
   {
     const std::scoped_lock lock(mutex_);
     if (ended_) return;
     outgoing_.push_back(std::move(response));
     if (outgoing_.size() > 1) return;
-    StartWrite(&outgoing_.front());
+    StartWrite(outgoing_.front().message);
   }
 }
 
@@ -214,7 +217,7 @@ void WorkStream::OnWriteDone(bool ok) {
     const std::scoped_lock lock(mutex_);
     if (ended_) return;
     outgoing_.pop_front();
-    if (ok && !outgoing_.empty()) StartWrite(&outgoing_.front());
+    if (ok && !outgoing_.empty()) StartWrite(outgoing_.front().message);
   }
   if (!ok) return End(absl::CancelledError("the worker has gone"));
   ReadMore();

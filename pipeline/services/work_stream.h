@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
 #include "pipeline/services/labeling_service.h"
+#include "pipeline/services/message_arena.h"
 
 namespace fulcrum::pipeline {
 
@@ -34,31 +35,40 @@ class WorkStream final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::Wor
   WorkStream(const LabelingService& service, TaskAcquirer& acquirer, grpc::CallbackServerContext& context)
       : service_(service), acquirer_(acquirer), context_(context) {}
 
+  /// A message on an arena of its own.
+  struct Outgoing {
+    std::shared_ptr<MessageArena> arena = {};
+    v1::WorkResponse* message = nullptr;
+  };
+
   void Greet(const v1::WorkRequest& request);
   void Serve(const v1::WorkRequest& request);
   /// Carries a request out; `answer_of` says where in a WorkResponse its answer goes.
   template <typename Request, typename Act, typename Answer>
   void Carry(const Request& request, int parts, std::vector<std::int64_t> ended_leases, Act act, Answer answer_of);
   void End(const absl::Status& status);
-  void Send(v1::WorkResponse response);
+  Outgoing NewResponse() const;
+  void Send(Outgoing response);
   void ReadMore();
   /// Asks for tasks where there is credit and no question is out.
   void FillCredit();
-  void TakeTasks(absl::StatusOr<v1::AcquireTasksResponse> answer);
-  /// A task that is answered or given up is no longer out.
-  void Return(std::int64_t lease);
-  std::size_t OutNow();
+  void TakeTasks(const absl::StatusOr<TakenTasks>& taken);
+  /// Tasks that are answered or given up are no longer out.
+  void Return(const std::vector<std::int64_t>& leases);
+  /// Those whose time is up are no longer out either.
+  void ForgetExpired();
 
   const LabelingService& service_;
   TaskAcquirer& acquirer_;
   grpc::CallbackServerContext& context_;
   std::shared_ptr<WorkStream> self_;  // until OnDone
-  v1::WorkRequest incoming_;          // where gRPC reads into
+  MessageArena arena_;                // of what is being read
+  v1::WorkRequest* incoming_ = arena_.New<v1::WorkRequest>();
   LabelingCall call_;
   std::string id_;  // begins the ids of this stream's own requests
 
   std::mutex mutex_;
-  std::deque<v1::WorkResponse> outgoing_;     // the first is being written
+  std::deque<Outgoing> outgoing_;             // the first is being written
   std::map<std::int64_t, std::int64_t> out_;  // lease -> when it ends, in seconds
   std::size_t credit_ = 0;
   std::int64_t questions_ = 0;

@@ -86,7 +86,9 @@ absl::StatusOr<SpanSolution> LandmarkSpace::Solve(Matrix<double> gram, double tr
   options.name = "landmark";
   FULCRUM_ASSIGN_OR_RETURN(solution.eigen, linalg::SolveTopEigenKrylov(span, request, options));
   Matrix<double> rows = Matrix<double>::CopyOf(solution.eigen.vectors.view().Rows(0, solution.eigen.rank));
-  linalg::SolveLowerTransposedForRows(lower_.view(), rows.view());
+  ParallelForBlocks(rows.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    linalg::SolveLowerTransposedForRows(lower_.view(), rows.view().Rows(first, count));
+  });
   solution.projection = Matrix<float>(rows.rows(), rows.cols());
   for (std::size_t j = 0; j < rows.rows(); ++j) {
     const double length = std::sqrt(solution.eigen.values[j]);

@@ -1,6 +1,7 @@
 // Cholesky factorisation and the triangular solves that go with it, on row-major matrices.
 //
-// Every call runs on the calling thread; the solves are thread-safe on disjoint rows, so callers tile.
+// The solves run on the calling thread and are thread-safe on disjoint rows, so callers tile. The factorisation can be
+// abandoned inside a StopScope (abandonable.h).
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -1,9 +1,15 @@
-// How long a round goes on after it was asked to stop, at moments all over it. The round is a bad one: a full
-// decomposition of a kernel matrix over the whole pool, whose parts in LAPACK take seconds each and know of no stop.
+// How long a round goes on after it was asked to stop, at moments all over it. The round is a bad one: leverage on the
+// whole pool, by default from a full decomposition, whose parts in LAPACK take seconds each and know of no stop.
+//
+//   bench_cancel [ROWS [ENGINE [SECONDS...]]]
+//
+// With SECONDS the stops come so long after the beginning of a round, which need not be run to its end before: one of
+// 10,000 dense rows takes minutes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -35,16 +41,19 @@ double SecondsSince(Clock::time_point begun) {
 
 class LongRound {
  public:
-  explicit LongRound(std::size_t rows) : features_(RandomPoints(rows)), labels_(rows, kUnlabeled) {
+  LongRound(std::size_t rows, const std::string& engine) : features_(RandomPoints(rows)), labels_(rows, kUnlabeled) {
     spec_.strategy = "top-lev";
-    spec_.engine = "dense";
+    spec_.engine = engine;
     spec_.leverage_kernel.sigma = 3;
   }
 
   /// Seconds of the whole round.
   double Run() {
     const auto begun = Clock::now();
-    if (!RunUntil({}).ok()) std::exit(1);
+    if (const absl::Status status = RunUntil({}); !status.ok()) {
+      std::fprintf(stderr, "%s\n", status.ToString().c_str());
+      std::exit(1);
+    }
     return SecondsSince(begun);
   }
 
@@ -74,21 +83,41 @@ class LongRound {
   pipeline::RoundSpec spec_;
 };
 
-void MeasureStops(std::size_t rows) {
-  LongRound round(rows);
+/// Moments spread over a round, which is run once for that.
+std::vector<double> MomentsOf(LongRound& round) {
   const double whole = round.Run();
-  double longest = 0;
-  for (int i = 0; i < kStops; ++i) longest = std::max(longest, round.StopAfter(whole * (i + 0.5) / kStops));
-  PrintHeading("a round that is asked to stop at 20 moments of a full decomposition");
-  PrintFigure("rows", static_cast<double>(rows), "");
   PrintFigure("the whole round", whole, "s");
+  std::vector<double> moments;
+  for (int i = 0; i < kStops; ++i) moments.push_back(whole * (i + 0.5) / kStops);
+  return moments;
+}
+
+void MeasureStops(std::size_t rows, const std::string& engine, std::vector<double> moments) {
+  PrintHeading("a round that is asked to stop");
+  std::printf("  %-62s %9s\n", "engine", engine.c_str());
+  PrintFigure("rows", static_cast<double>(rows), "");
+  LongRound round(rows, engine);
+  if (moments.empty()) moments = MomentsOf(round);
+  double longest = 0, latest = 0;
+  for (const double moment : moments) {
+    const double seconds = round.StopAfter(moment);
+    if (seconds > longest) latest = moment;
+    longest = std::max(longest, seconds);
+  }
+  PrintFigure("moments", static_cast<double>(moments.size()), "");
   PrintAtMost("the longest time from the stop to the end", longest, 1, "s");
+  PrintFigure("after a stop so long after the beginning", latest, "s");
 }
 
 }  // namespace
 }  // namespace fulcrum::benchmarks
 
 int main(int count, char** arguments) {
-  const std::size_t rows = count == 2 ? std::strtoull(arguments[1], nullptr, 10) : 0;
-  fulcrum::benchmarks::MeasureStops(rows > 0 ? rows : 2500);
+  const std::size_t rows = count > 1 ? std::strtoull(arguments[1], nullptr, 10) : 2500;
+  std::vector<double> moments;
+  for (int i = 3; i < count; ++i) moments.push_back(std::atof(arguments[i]));
+  fulcrum::benchmarks::MeasureStops(rows, count > 2 ? arguments[2] : "dense", std::move(moments));
+  // What was left running, as the daemon ends too: LAPACK has no way to be told.
+  std::fflush(stdout);
+  std::_Exit(0);
 }

@@ -12,7 +12,7 @@ namespace fulcrum::benchmarks {
 namespace {
 
 constexpr char kCrowd[] = "--crowd";
-constexpr int kArguments = 9;
+constexpr int kArguments = 10;
 
 void Print(const std::vector<double>& values) {
   std::printf("%zu", values.size());
@@ -34,12 +34,12 @@ CrowdResult RunCrowdProcess(const CrowdOptions& options) {
   const testing::ProcessResult process = testing::RunProcess(
       {"/proc/self/exe", kCrowd, absl::StrCat(options.port), options.campaign, absl::StrCat(options.workers),
        absl::StrCat(options.tasks_a_call), absl::StrCat(options.labels_each), absl::StrCat(options.wait.count()),
-       options.request_prefix});
+       options.request_prefix, options.streams ? "streams" : "calls"});
   std::istringstream text(process.standard_output);
   CrowdResult result;
   text >> result.seconds >> result.processor_seconds >> result.labels;
-  result.first_acquire_milliseconds = Read(text);
-  result.acquire_milliseconds = Read(text);
+  result.first_waits_in_milliseconds = Read(text);
+  result.waits_in_milliseconds = Read(text);
   if (process.exit_code == 0 && text) return result;
   std::fprintf(stderr, "the workers failed: %s\n", process.standard_error.c_str());
   std::exit(1);
@@ -48,6 +48,7 @@ CrowdResult RunCrowdProcess(const CrowdOptions& options) {
 bool ServeAsCrowd(int count, char** arguments) {
   if (count != kArguments || std::strcmp(arguments[1], kCrowd) != 0) return false;
   const CrowdResult result = RunCrowd({.port = std::atoi(arguments[2]),
+                                       .streams = std::strcmp(arguments[9], "streams") == 0,
                                        .campaign = arguments[3],
                                        .workers = std::atoi(arguments[4]),
                                        .tasks_a_call = std::atoi(arguments[5]),
@@ -55,8 +56,8 @@ bool ServeAsCrowd(int count, char** arguments) {
                                        .wait = std::chrono::seconds(std::atoi(arguments[7])),
                                        .request_prefix = arguments[8]});
   std::printf("%.6f %.6f %lld\n", result.seconds, result.processor_seconds, static_cast<long long>(result.labels));
-  Print(result.first_acquire_milliseconds);
-  Print(result.acquire_milliseconds);
+  Print(result.first_waits_in_milliseconds);
+  Print(result.waits_in_milliseconds);
   return true;
 }
 

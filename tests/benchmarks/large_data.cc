@@ -1,6 +1,5 @@
 #include <cmath>
 #include <cstdio>
-#include <ctime>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -69,10 +68,6 @@ double DoubleGemmRate() {
 }
 double FloatGemmRate() {
   return GemmRate<float>();
-}
-
-double ProcessorSeconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
 double PeakMebibytes() {

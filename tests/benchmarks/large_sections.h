@@ -20,8 +20,6 @@ double FloatGemmRate();
 
 /// The most memory this process ever had, in MiB.
 double PeakMebibytes();
-/// What this process has had of all cores so far: the fairer figure where others use them too.
-double ProcessorSeconds();
 
 void MeasureTiledPass();
 void MeasureTiledSolve();

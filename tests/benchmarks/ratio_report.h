@@ -20,19 +20,21 @@ inline double FastestSeconds(int repeats, const std::function<void()>& body) {
   return fastest;
 }
 
+/// Processor seconds that this process has taken so far, all threads together.
+inline double ProcessorSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 /// Processor seconds of the fastest of `repeats` runs. For comparisons on one thread: other programs on the machine
 /// disturb them far less than they disturb the clock on the wall.
 inline double FastestCpuSeconds(int repeats, const std::function<void()>& body) {
-  const auto now = [] {
-    timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  };
   double fastest = 1e300;
   for (int repeat = 0; repeat < repeats; ++repeat) {
-    const double start = now();
+    const double start = ProcessorSeconds();
     body();
-    fastest = std::min(fastest, now() - start);
+    fastest = std::min(fastest, ProcessorSeconds() - start);
   }
   return fastest;
 }

@@ -1,24 +1,19 @@
-// Hundreds of labeling workers against a daemon, each with one call under way at a time, without a thread each.
+// Hundreds of labeling workers against a daemon, without a thread each.
 //
-// A worker takes tasks, answers them all in one call, and begins again without a pause, until it has given its labels
-// or there are no tasks. Calls go over a few connections, since the server bounds the streams of one. Used by one
-// thread.
+// A worker takes tasks, answers them all at once, and begins again without a pause, until it has given its labels or
+// there are no tasks. They share a few connections, since the server bounds the streams of one. Used by one thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <latch>
-#include <memory>
 #include <string>
 #include <vector>
-
-#include "fulcrum/v1/labeling_service.grpc.pb.h"
 
 namespace fulcrum::benchmarks {
 
 struct CrowdOptions {
   int port = 0;
+  bool streams = false;  ///< a Work stream each; otherwise calls
   std::string campaign = {};
   int workers = 500;
   int tasks_a_call = 10;
@@ -29,12 +24,12 @@ struct CrowdOptions {
 
 struct CrowdResult {
   double seconds = 0;
-  double processor_seconds = 0;  ///< that the workers themselves took
+  double processor_seconds = 0;  ///< that the workers themselves took, their connections included
   std::int64_t labels = 0;       ///< acknowledged
-  /// How long AcquireTasks took where it got tasks, sorted: the first call of each worker, which come all at once and
-  /// before there are connections, and those that followed.
-  std::vector<double> first_acquire_milliseconds = {};
-  std::vector<double> acquire_milliseconds = {};
+  /// How long a worker waited for tasks, sorted: the first time of each, which is all at once and before there are
+  /// connections, and the times that followed.
+  std::vector<double> first_waits_in_milliseconds = {};
+  std::vector<double> waits_in_milliseconds = {};
 };
 
 /// Runs the whole crowd. Ends the program where a call fails.

@@ -181,5 +181,34 @@ TEST_F(LabelingCallsTest, AStreamDoesItAll) {
   EXPECT_GE(accepted, 23u) << "the last answer may come after the news that the campaign is over";
 }
 
+TEST_F(LabelingCallsTest, WhatIsAnsweredTogetherOnAStreamIsReplacedTogether) {
+  grpc::ClientContext context;
+  client_->Prepare(context);
+  const auto stream = client_->labeling().Work(&context);
+  v1::WorkRequest hello;
+  hello.mutable_hello()->set_campaign("clouds");
+  hello.mutable_hello()->set_annotator("ada");
+  hello.mutable_hello()->set_credit(2);
+  ASSERT_TRUE(stream->Write(hello));
+  v1::WorkResponse tasks;
+  ASSERT_TRUE(stream->Read(&tasks));
+  ASSERT_EQ(tasks.tasks().tasks_size(), 2);
+  v1::WorkRequest answer;
+  *answer.mutable_submit() = Answer(tasks.tasks().tasks(0), "ada", "s1", "pos");
+  *answer.mutable_submit()->add_labels() = Answer(tasks.tasks().tasks(1), "ada", "s1", "purple").labels(0);
+  ASSERT_TRUE(stream->Write(answer));
+  v1::WorkResponse submitted;
+  ASSERT_TRUE(stream->Read(&submitted));
+  ASSERT_EQ(submitted.submitted().results_size(), 2);
+  EXPECT_EQ(submitted.submitted().results(0).status().code(), 0);
+  EXPECT_GT(submitted.submitted().results(0).sequence(), 0);
+  EXPECT_EQ(submitted.submitted().results(1).status().code(), static_cast<int>(grpc::StatusCode::INVALID_ARGUMENT));
+  EXPECT_THAT(submitted.submitted().results(1).status().message(), HasSubstr("'purple' is not one of the classes"));
+  ASSERT_TRUE(stream->Read(&tasks));
+  EXPECT_EQ(tasks.tasks().tasks_size(), 2) << "one by one they would be messages of their own";
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 }  // namespace
 }  // namespace fulcrum::testing

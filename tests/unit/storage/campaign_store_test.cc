@@ -137,6 +137,39 @@ TEST_F(CampaignStoreTest, AValueThatTheDatabaseRefusesHarmsNobodyElse) {
   EXPECT_THAT(ItemNow("a").votes, IsEmpty());
 }
 
+TEST_F(CampaignStoreTest, RequestsThatComeTogetherAreTakenOrRefusedOneByOneAndAnsweredInOrder) {
+  Create();
+  Batch({"a", "b", "c"});
+  const auto leases = Acquire("ada", 3);
+  ASSERT_EQ(leases->leases.size(), 3U);
+  std::vector<SubmitRequest> labels;
+  for (const GrantedLease& lease : leases->leases) {
+    labels.push_back({.annotator = "ada",
+                      .request_id = absl::StrCat("s/", lease.item),
+                      .lease = lease.lease,
+                      .epoch = lease.epoch,
+                      .item = lease.item,
+                      .value = lease.item == "b" ? "" : "cat"});
+  }
+  std::promise<std::vector<absl::StatusOr<LabelAnswer>>> promise;
+  store_->StartAll(SubmitLabel, labels, [&](auto answers) { promise.set_value(std::move(answers)); });
+  const auto answers = promise.get_future().get();
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_EQ(answers[1].status().code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(answers[0].ok() && answers[2].ok());
+  EXPECT_LT(answers[0]->sequence, answers[2]->sequence);
+  EXPECT_EQ(ItemNow("a").value, "cat");
+  EXPECT_THAT(ItemNow("b").votes, IsEmpty());
+  EXPECT_EQ(ItemNow("c").value, "cat");
+}
+
+TEST_F(CampaignStoreTest, NoRequestsAtAllAreAnsweredToo) {
+  Create();
+  std::promise<std::size_t> count;
+  store_->StartAll(SubmitLabel, {}, [&](const auto& answers) { count.set_value(answers.size()); });
+  EXPECT_EQ(count.get_future().get(), 0U);
+}
+
 TEST_F(CampaignStoreTest, TheStoresOwnConnectionKeepsTheTriggersForEverybodyElse) {
   Create();
   Batch({"a"});

@@ -15,14 +15,17 @@ using ::testing::Le;
 
 class Counted final : public Operation {
  public:
-  explicit Counted(std::latch* answered, char name = '-') : answered_(answered), name_(name) {}
+  explicit Counted(std::latch* answered, char name = '-', std::size_t parts = 1)
+      : answered_(answered), name_(name), parts_(parts) {}
   char name() const { return name_; }
+  std::size_t parts() const override { return parts_; }
   absl::Status Run(Ledger&) override { return absl::OkStatus(); }
   void Answer(const absl::Status&) override { answered_->count_down(); }
 
  private:
   std::latch* answered_;
   const char name_;
+  const std::size_t parts_;
 };
 
 /// Holds the first group at a gate, so that a test decides what has come in when the thread looks again.
@@ -44,8 +47,8 @@ class CommitQueueTest : public ::testing::Test {
         [this] { ++idle_; });
   }
 
-  absl::Status Push(std::latch& answered, char name = '-', Turn turn = Turn::kInOrder) {
-    std::unique_ptr<Operation> operation = std::make_unique<Counted>(&answered, name);
+  absl::Status Push(std::latch& answered, char name = '-', Turn turn = Turn::kInOrder, std::size_t parts = 1) {
+    std::unique_ptr<Operation> operation = std::make_unique<Counted>(&answered, name, parts);
     return queue_->Push(operation, turn);
   }
 
@@ -79,6 +82,21 @@ TEST_F(CommitQueueTest, WhoIsToComeSoonGoesBeforeTheOthersAndLeavesThemHalfOfAGr
   answered.wait();
   queue_.reset();
   EXPECT_THAT(names_, ElementsAre("-", "UVab", "WXYc", "Z"));
+}
+
+TEST_F(CommitQueueTest, AnOperationCountsAsManyTimesAsItHasParts) {
+  Start({.most_operations = 4});
+  std::latch answered(6);
+  ASSERT_TRUE(Push(answered).ok());
+  entered_.get_future().wait();
+  for (const auto& [name, parts] : {std::pair('a', 3), {'b', 2}, {'c', 2}, {'d', 9}, {'e', 1}}) {
+    ASSERT_TRUE(Push(answered, name, Turn::kInOrder, static_cast<std::size_t>(parts)).ok());
+  }
+  EXPECT_EQ(queue_->size(), 17u);
+  gate_.set_value();
+  answered.wait();
+  queue_.reset();
+  EXPECT_THAT(names_, ElementsAre("-", "a", "bc", "d", "e")) << "what is larger than a group is one of its own";
 }
 
 TEST_F(CommitQueueTest, AFullQueueSaysSoAndKeepsNothing) {
