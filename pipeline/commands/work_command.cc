@@ -105,7 +105,8 @@ absl::Status RunSession(const WorkCommandOptions& options, std::shared_ptr<const
                       *calls, annotator, timing);
   const absl::Status status = session.Run();
   if (!options.quiet) {
-    std::printf("%s: %s\n", options.annotator.c_str(), DescribeWork(session.summary()).c_str());
+    const std::string who = options.annotator.empty() ? "" : options.annotator + ": ";
+    std::printf("%s%s\n", who.c_str(), DescribeWork(session.summary()).c_str());
     std::fflush(stdout);
   }
   return status;
@@ -154,7 +155,8 @@ void AddImitationOptions(CLI::App& app, WorkCommandOptions& options) {
 CommandRun AddWork(CLI::App& app) {
   auto options = std::make_shared<WorkCommandOptions>();
   app.add_option("--campaign", options->campaign, "Campaign to work for")->type_name("NAME")->required();
-  app.add_option("--annotator", options->annotator, "Who works")->type_name("NAME")->required();
+  app.add_option("--annotator", options->annotator, "Who works; may be left out where the token says it")
+      ->type_name("NAME");
   app.add_option("--batch", options->batch, "Tasks to hold at a time, 1 to 1000")
       ->type_name("N")
       ->capture_default_str()

@@ -23,6 +23,9 @@ constexpr std::size_t kRowsPerTask = 512;
 // Given back once so much may have been touched.
 constexpr std::size_t kMostTouchedBytes = std::size_t{64} << 20;
 constexpr std::size_t kPageBytes = 4096;
+// What a page fault may bring in with the page asked for (the kernel's fault_around_bytes): of rows that lie far apart
+// each costs so much.
+constexpr std::size_t kFaultBytes = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -69,21 +72,32 @@ absl::Status MappedFeatures::Add(const MappedPool& pool) {
   return absl::OkStatus();
 }
 
-const float* MappedFeatures::RowAt(RowIndex row) const {
+template <typename Value>
+void MappedFeatures::CopyAsTheyAre(std::span<const RowIndex> rows, MatrixView<Value> out) const {
+  std::size_t block = 0, windows = 0;
+  std::uintptr_t last_window = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < first_rows_[block] || rows[i] >= first_rows_[block + 1]) block = BlockOf(rows[i]);
+    const float* const values = blocks_[block].values.row(rows[i] - first_rows_[block]).data();
+    std::copy_n(values, dims_, out.row(i).data());
+    const std::uintptr_t window = reinterpret_cast<std::uintptr_t>(values) / kFaultBytes;
+    windows += window == last_window ? 0 : 1;
+    last_window = window;
+  }
+  NoteTouched(windows * std::max(kFaultBytes, dims_ * sizeof(float)));
+}
+
+std::size_t MappedFeatures::BlockOf(RowIndex row) const {
   const auto after = std::upper_bound(first_rows_.begin(), first_rows_.end(), std::size_t{row});
-  const auto block = static_cast<std::size_t>(after - first_rows_.begin()) - 1;
-  return blocks_[block].values.row(row - first_rows_[block]).data();
+  return static_cast<std::size_t>(after - first_rows_.begin()) - 1;
 }
 
 void MappedFeatures::CopyNormalized(std::span<const RowIndex> rows, MutableMatrixView out) const {
-  for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(RowAt(rows[i]), dims_, out.row(i).data());
+  CopyAsTheyAre(rows, out);
   normalizer_.Apply(out);
-  NoteTouched(rows.size());
 }
 
-void MappedFeatures::NoteTouched(std::size_t rows) const {
-  // Rows may lie far apart, each on a page of its own.
-  const std::size_t bytes = rows * std::max(dims_ * sizeof(float), std::size_t{256});
+void MappedFeatures::NoteTouched(std::size_t bytes) const {
   if (touched_bytes_.fetch_add(bytes) + bytes < kMostTouchedBytes) return;
   touched_bytes_ = 0;
   GiveBackPages();
@@ -100,8 +114,7 @@ void MappedFeatures::GiveBackPages() const {
 
 bool MappedFeatures::CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const {
   if (normalizer_.changes_nothing()) {
-    for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(RowAt(rows[i]), dims_, out.row(i).data());
-    NoteTouched(rows.size());
+    CopyAsTheyAre(rows, out);
     return true;
   }
   Matrix<double> values(rows.size(), dims_);

@@ -50,8 +50,10 @@ class MappedFeatures final : public kernel::Features {
   absl::Status Add(const MappedPool& pool);
   /// The named rows, normalised, in double precision.
   void CopyNormalized(std::span<const RowIndex> rows, MutableMatrixView out) const;
-  const float* RowAt(RowIndex row) const;
-  void NoteTouched(std::size_t rows) const;
+  template <typename Value>
+  void CopyAsTheyAre(std::span<const RowIndex> rows, MatrixView<Value> out) const;
+  std::size_t BlockOf(RowIndex row) const;
+  void NoteTouched(std::size_t bytes) const;
   void GiveBackPages() const;
 
   ingest::Normalizer normalizer_;

@@ -20,6 +20,8 @@ double FloatGemmRate();
 
 /// The most memory this process ever had, in MiB.
 double PeakMebibytes();
+/// Counts it from now on only.
+void ForgetPeak();
 
 void MeasureTiledPass();
 void MeasureTiledSolve();

@@ -5,10 +5,12 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "pipeline/services/token_book.h"
 #include "tests/daemon/daemon_fixture.h"
+#include "tests/support/process.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -66,6 +68,20 @@ TEST_F(AccessTest, RolesEndWhereTheyEnd) {
 TEST_F(AccessTest, AnAnnotatorActsOnlyAsItself) {
   EXPECT_EQ(AcquireAs(ada_, "bob"), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(AcquireAs(ada_, ""), grpc::StatusCode::OK);
+}
+
+TEST_F(AccessTest, AWorkerWithATokenNeedNotSayWhoItIs) {
+  std::string answers = "id,label\n";
+  for (int item = 0; item < 400; ++item) absl::StrAppend(&answers, item, item % 2 == 0 ? ",neg\n" : ",pos\n");
+  const ProcessResult worked = RunProcess(
+      {FULCRUM_PROGRAM, "work", "--campaign", "clouds", "--oracle", folder_.Write("answers.csv", answers),
+       "--token-file", folder_.Write("token", ada_), "--server", absl::StrCat("127.0.0.1:", daemon_->port())});
+  EXPECT_EQ(worked.exit_code, 0) << worked.standard_error;
+  EXPECT_THAT(worked.standard_output, HasSubstr("labels accepted"));
+  DaemonClient admin = Client(admin_);
+  const std::vector<v1::ExportedLabel> labels = admin.Export("clouds");
+  EXPECT_FALSE(labels.empty());
+  for (const v1::ExportedLabel& label : labels) EXPECT_EQ(label.annotator(), "ada");
 }
 
 TEST_F(AccessTest, ARevokedTokenOpensNothingAnyMore) {
