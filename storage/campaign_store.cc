@@ -36,8 +36,10 @@ class FlushOperation final : public Operation {
 CampaignStore::CampaignStore(std::unique_ptr<CampaignWriter> writer, const CommitQueueOptions& options)
     : writer_(std::move(writer)) {
   const auto commit = [this](OperationGroup& group) {
-    writer_->Commit(group);
-    bell_.Ring();
+    {
+      const WakeInChains chains;
+      writer_->Commit(group);
+    }
     // A failure is told by health(), or passes and is tried again.
     if (writer_->ledger().state().changes().items.size() > kMostChangedItems) writer_->Flush().IgnoreError();
   };

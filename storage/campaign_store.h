@@ -18,7 +18,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -83,12 +85,12 @@ class CampaignStore {
   template <typename Request, typename Answer>
   absl::StatusOr<Answer> Run(Rule<Request, Answer> rule, std::type_identity_t<Request> request) {
     absl::StatusOr<Answer> answer;
-    std::atomic<bool> answered = false;
-    Start(rule, std::move(request), [&answer, &answered](absl::StatusOr<Answer> given) {
+    AnswerWaiter waiter(bells_[next_bell_.fetch_add(1, std::memory_order_relaxed) % bells_.size()]);
+    Start(rule, std::move(request), [&answer, &waiter](absl::StatusOr<Answer> given) {
       answer = std::move(given);
-      answered.store(true, std::memory_order_release);
+      waiter.Answered();
     });
-    bell_.WaitFor(answered);
+    waiter.Wait();
     return answer;
   }
 
@@ -157,7 +159,9 @@ class CampaignStore {
   void Enqueue(std::unique_ptr<Operation> operation, Turn turn = Turn::kInOrder);
 
   const std::unique_ptr<CampaignWriter> writer_;
-  AnswerBell bell_;                     // for those who wait in Run
+  // For those who wait in Run: so many that few of them share one, since waking in vain costs as much as waking.
+  std::array<AnswerBell, 256> bells_;
+  std::atomic<std::uint32_t> next_bell_ = 0;
   std::unique_ptr<CommitQueue> queue_;  // last: its thread uses the writer
 };
 

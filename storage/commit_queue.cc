@@ -71,7 +71,8 @@ OperationGroup CommitQueue::NextGroup() {
   const auto enough = [this] { return stopping_ || Waiting() >= wake_at_; };
   wake_at_ = 1;
   if (!filled_.wait_for(lock, options_.idle_time, enough)) return {};
-  wake_at_ = std::min(last_group_, options_.most_operations);
+  // Half of them: the others come back while these are being written.
+  wake_at_ = std::min((last_group_ + 1) / 2, options_.most_operations);
   filled_.wait_for(lock, options_.most_wait, enough);
   wake_at_ = SIZE_MAX;  // the thread is awake
   const std::size_t before = Waiting();

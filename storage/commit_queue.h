@@ -1,10 +1,9 @@
 // Operations from many threads, run by one, in groups.
 //
 // A group is what has come in when the thread is ready for it, at most `most_operations`; an operation counts as many
-// times as it has parts. A thread that has just
-// answered a large group waits a moment for those who will come back, at most `most_wait`: a lone caller never waits.
-// Who cannot begin to work without an answer may go before who has done with it: up to half of a group is theirs, so
-// that nobody waits for ever.
+// times as it has parts. A thread that has just answered a large group waits a moment until half of those have come
+// back, at most `most_wait`, and the others come while it writes: a lone caller never waits. Who cannot begin to work
+// without an answer may go before who has done with it: up to half of a group is theirs, so that nobody waits for ever.
 // Pushing is thread-safe and never blocks; a full queue says so. The destructor runs what is queued, then ends.
 #pragma once
 

@@ -11,7 +11,7 @@ namespace fulcrum::storage {
 namespace {
 
 TEST(AnswerBellTest, WhatIsAnsweredNeedsNoRing) {
-  const AnswerBell bell;
+  AnswerBell bell;
   bell.WaitFor(true);
 }
 
@@ -43,6 +43,42 @@ TEST(AnswerBellTest, EveryWaiterWakesForItsOwnAnswer) {
     std::this_thread::yield();
   }
   for (std::thread& waiter : waiters) waiter.join();
+}
+
+// Groups that end inside a chain, bells that are shared, waiters who ask at any moment: whoever is left out would hang
+// the test.
+TEST(AnswerWaiterTest, ThoseWhoAreAnsweredTogetherWakeEachOther) {
+  constexpr std::size_t kWaiters = 20;
+  constexpr int kRounds = 1000;
+  std::array<AnswerBell, kWaiters / 2> bells;
+  std::array<std::atomic<AnswerWaiter*>, kWaiters> asking = {};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kWaiters; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < kRounds; ++round) {
+        AnswerWaiter waiter(bells[(i + static_cast<std::size_t>(round)) % bells.size()]);
+        asking[i] = &waiter;
+        waiter.Wait();
+      }
+    });
+  }
+  for (std::size_t given = 0; given < kWaiters * kRounds;) {
+    const WakeInChains chains;
+    for (auto& waiter : asking) {
+      AnswerWaiter* const asked = waiter.exchange(nullptr);
+      if (asked == nullptr) continue;
+      asked->Answered();
+      ++given;
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(AnswerWaiterTest, WhoAnswersItselfNeedsNobody) {
+  AnswerBell bell;
+  AnswerWaiter waiter(bell);
+  waiter.Answered();
+  waiter.Wait();
 }
 
 }  // namespace
