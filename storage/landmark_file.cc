@@ -32,7 +32,8 @@ absl::StatusOr<std::string> WriteLandmarkFile(const CampaignFolder& folder, std:
   return NameOf(round);
 }
 
-absl::StatusOr<LandmarksByClass> ReadLandmarkFile(const CampaignFolder& folder, std::int64_t round) {
+absl::StatusOr<LandmarksByClass> ReadLandmarkFile(const CampaignFolder& folder, std::int64_t round,
+                                                  std::size_t pool_rows) {
   const std::string path = folder.File(NameOf(round));
   std::ifstream file(path);
   LandmarksByClass landmarks;
@@ -44,8 +45,12 @@ absl::StatusOr<LandmarksByClass> ReadLandmarkFile(const CampaignFolder& folder, 
     const std::vector<std::string> cells = absl::StrSplit(line, ',');
     ClassIndex class_index = 0;
     RowIndex row = 0;
-    good = cells.size() == 2 && absl::SimpleAtoi(cells[0], &class_index) && absl::SimpleAtoi(cells[1], &row);
-    if (good) landmarks[class_index].push_back(row);
+    good = cells.size() == 2 && absl::SimpleAtoi(cells[0], &class_index) && absl::SimpleAtoi(cells[1], &row) &&
+           row < pool_rows;
+    if (!good) break;
+    RowList& rows = landmarks[class_index];
+    good = rows.empty() || rows.back() < row;
+    rows.push_back(row);
   }
   if (good) return landmarks;
   return absl::DataLossError(

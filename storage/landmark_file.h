@@ -4,6 +4,7 @@
 // A small text file, "class,row" a line. Stateless; one file is handled by one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -21,7 +22,9 @@ using LandmarksByClass = std::map<ClassIndex, RowList>;
 absl::StatusOr<std::string> WriteLandmarkFile(const CampaignFolder& folder, std::int64_t round,
                                               const LandmarksByClass& landmarks);
 
-/// Of a committed round; nothing where it had none. DataLoss where the file is damaged.
-absl::StatusOr<LandmarksByClass> ReadLandmarkFile(const CampaignFolder& folder, std::int64_t round);
+/// Of a committed round; nothing where it had none. DataLoss where the file is damaged: rows of a class must ascend,
+/// and be of a pool of `pool_rows`.
+absl::StatusOr<LandmarksByClass> ReadLandmarkFile(const CampaignFolder& folder, std::int64_t round,
+                                                  std::size_t pool_rows);
 
 }  // namespace fulcrum::storage

@@ -104,7 +104,8 @@ absl::StatusOr<RoundRunner*> CampaignRound::RunnerFor(std::int64_t number, bool 
     runner_trains_ = trainable;
     // As a process would that was never stopped; from nothing means other landmarks too.
     if (!from_nothing) {
-      FULCRUM_ASSIGN_OR_RETURN(const auto landmarks, storage::ReadLandmarkFile(store_.folder(), number - 1));
+      FULCRUM_ASSIGN_OR_RETURN(const auto landmarks,
+                               storage::ReadLandmarkFile(store_.folder(), number - 1, pool_->rows()));
       runner_->RecallLandmarks(landmarks);
     }
   }
