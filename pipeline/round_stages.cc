@@ -151,7 +151,7 @@ void CollectReports(RoundWork& work) {
     if (group->slack > 0) {
       absl::StrAppendFormat(&group->report.reason, "; %d that could matter scored again", group->refined);
     }
-    if (const std::size_t carried = group->memory->similarities.carried(); carried > 0) {
+    if (const std::size_t carried = group->memory->similarities.TakeCarried(); carried > 0) {
       absl::StrAppendFormat(&group->report.reason, "; similarities to %d labeled known before", carried);
     }
     work.result.classes.push_back(group->report);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,8 +33,8 @@ class SimilarityMemory {
   /// to be of other classes; the next round takes what leaves it less to do.
   void Remember(std::span<const RowIndex> rows, GivenSums labeled, GivenSums with_picks);
 
-  /// To how many of the given of the last Recall similarities were known.
-  std::size_t carried() const { return carried_; }
+  /// To how many of the given of the last Recall similarities were known; nothing a second time.
+  std::size_t TakeCarried() { return std::exchange(carried_, 0); }
 
  private:
   RowList rows_;

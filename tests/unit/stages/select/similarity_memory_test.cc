@@ -41,7 +41,7 @@ class SimilarityMemoryTest : public ::testing::Test {
 
 TEST_F(SimilarityMemoryTest, KnowsNothingAtFirst) {
   ExpectRecalls(Every(2), Every(50));
-  EXPECT_EQ(memory_.carried(), 0u);
+  EXPECT_EQ(memory_.TakeCarried(), 0u);
 }
 
 TEST_F(SimilarityMemoryTest, AddsWhatIsNewAndTakesAwayWhatIsGone) {
@@ -53,7 +53,7 @@ TEST_F(SimilarityMemoryTest, AddsWhatIsNewAndTakesAwayWhatIsGone) {
   given_now.erase(given_now.begin() + 3);
   given_now.push_back(873);
   ExpectRecalls(rows_now, given_now);
-  EXPECT_EQ(memory_.carried(), given.size() - 1);
+  EXPECT_EQ(memory_.TakeCarried(), given.size() - 1);
 }
 
 TEST_F(SimilarityMemoryTest, WhatWasRememberedIsWhatIsUsed) {
@@ -67,18 +67,18 @@ TEST_F(SimilarityMemoryTest, TakesWhatLeavesLessToDo) {
   const GivenSums known{labeled, Afresh(rows, labeled)}, picked{with_picks, Afresh(rows, with_picks)};
   memory_.Remember(rows, known, picked);
   ExpectRecalls(rows, labeled);
-  EXPECT_EQ(memory_.carried(), labeled.size()) << "no pick stayed";
+  EXPECT_EQ(memory_.TakeCarried(), labeled.size()) << "no pick stayed";
   ExpectRecalls(rows, with_picks);
-  EXPECT_EQ(memory_.carried(), with_picks.size()) << "all stayed";
+  EXPECT_EQ(memory_.TakeCarried(), with_picks.size()) << "all stayed";
 }
 
 TEST_F(SimilarityMemoryTest, BeginsAfreshWhereThatIsLessWork) {
   const RowList rows = Every(2), given = Every(50);
   memory_.Remember(rows, {}, {given, Afresh(rows, given)});
   ExpectRecalls(Every(2, 1), given);
-  EXPECT_EQ(memory_.carried(), 0u) << "nobody stayed";
+  EXPECT_EQ(memory_.TakeCarried(), 0u) << "nobody stayed";
   ExpectRecalls(rows, Every(50, 1));
-  EXPECT_EQ(memory_.carried(), 0u) << "nobody of the given stayed";
+  EXPECT_EQ(memory_.TakeCarried(), 0u) << "nobody of the given stayed";
 }
 
 }  // namespace
