@@ -21,9 +21,6 @@ using google::protobuf::util::TimeUtil;
 
 constexpr std::size_t kLongestName = 63;
 constexpr std::int64_t kLargestBatch = 1'000'000;
-// A model trained warm and one trained from nothing, after a restart, must give millions of rows the same classes, or
-// the batches that follow are not the same. It costs some three times the steps of LIBSVM's 1e-3.
-constexpr double kSvmTolerance = 1e-8;
 constexpr std::int64_t kLeastMemoryMib = MemoryAllowance::kLeastRoundBytes >> 20;
 constexpr std::int64_t kMostMemoryMib = std::int64_t{1} << 30;
 
@@ -99,7 +96,7 @@ void PlanNormalization(const v1::CampaignSpec& spec, CampaignPlan& plan, Problem
 
 void PlanClassifier(const v1::ClassifierSpec& spec, CampaignPlan& plan, Problems& problems) {
   plan.round.svm.kernel = KernelOf(spec.kernel());
-  plan.round.svm.tolerance = kSvmTolerance;
+  plan.round.svm.tolerance = kCampaignSvmTolerance;
   problems.Add("classifier.kernel", kernel::ValidateKernel(plan.round.svm.kernel));
   if (spec.has_c()) plan.round.svm.c = spec.c();
   if (!(plan.round.svm.c > 0))

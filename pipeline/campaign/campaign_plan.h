@@ -20,6 +20,10 @@ class CampaignSpec;
 
 namespace fulcrum::pipeline {
 
+/// A model trained warm and one trained from nothing, after a restart, must give millions of rows the same classes, or
+/// the batches that follow are not the same. It costs some three times the steps of LIBSVM's 1e-3.
+inline constexpr double kCampaignSvmTolerance = 1e-8;
+
 struct CampaignPlan {
   std::string name = {};
   std::vector<std::string> sources = {};

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "arrow/api.h"
+#include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/memory_budget.h"
 #include "pipeline/round.h"
 #include "stages/linalg/blas.h"
@@ -110,7 +111,8 @@ void CompareWithRestart(const pipeline::RoundSpec& spec, const kernel::Features&
   for (const select::Pick& pick : expected.selection.picks) picks.insert(pick.row);
   std::size_t same = 0;
   for (const select::Pick& pick : result.selection.picks) same += picks.count(pick.row);
-  PrintAtLeast("picks that a process started again makes too, of 1,000", static_cast<double>(same), 1000);
+  PrintAtLeast("share of these picks that a process started again makes",
+               static_cast<double>(same) / static_cast<double>(picks.size()), 1);
 }
 
 void MeasureRounds(std::size_t rows, const std::string& engine) {
@@ -130,7 +132,7 @@ void MeasureRounds(std::size_t rows, const std::string& engine) {
   spec.batch = kBatch;
   spec.engine = engine;
   spec.tau = 0.55;
-  spec.svm.tolerance = 1e-8;  // as campaigns have it
+  spec.svm.tolerance = pipeline::kCampaignSvmTolerance;
   spec.memory_bytes = Must(pipeline::MemoryForEngines(kMemory, *features, kLabelsAtStart));
   pipeline::RoundRunner runner(spec, *features);
   const auto input = [&] { return pipeline::RoundInput{.class_count = 2, .labels = labels, .predictions = {}}; };
