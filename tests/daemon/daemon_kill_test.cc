@@ -29,41 +29,50 @@ constexpr int kWorkers = 50;
 constexpr int kDaemonKills = 20;
 constexpr std::chrono::seconds kBetweenWorkerKills{1};
 
+/// What happens to a campaign, as long as the daemon lives.
+class CampaignWatch {
+ public:
+  CampaignWatch(int port, const std::string& campaign) : client_(port, "") {
+    client_.Prepare(context_);
+    v1::CampaignRequest request;
+    request.set_name(campaign);
+    stream_ = client_.campaigns().WatchCampaign(&context_, request);
+  }
+  bool Next(v1::CampaignEvent* event) { return stream_->Read(event); }
+  void Leave() { context_.TryCancel(); }
+  grpc::Status Finish() { return stream_->Finish(); }
+
+ private:
+  DaemonClient client_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::CampaignEvent>> stream_;
+};
+
 class DaemonKillTest : public DaemonTest {
  protected:
   /// Waits until the daemon, there again, has taken labels, so that every kill hits it at work. False where the
   /// campaign is over.
   bool WaitForLabels(const std::string& campaign) const {
-    DaemonClient client(process_.port(), "");
-    grpc::ClientContext context;
-    client.Prepare(context);
-    v1::CampaignRequest request;
-    request.set_name(campaign);
-    const auto stream = client.campaigns().WatchCampaign(&context, request);
+    CampaignWatch watch(process_.port(), campaign);
     v1::CampaignEvent event;
-    while (stream->Read(&event)) {
+    while (watch.Next(&event)) {
       if (event.campaign().state() == v1::CAMPAIGN_STATE_DONE) return false;
       if (event.has_labels()) {
-        context.TryCancel();
+        watch.Leave();
         return true;
       }
     }
-    return stream->Finish().error_code() == grpc::StatusCode::UNAVAILABLE;
+    return watch.Finish().error_code() == grpc::StatusCode::UNAVAILABLE;
   }
 
   /// Kills the daemon once this round of the campaign has come to the stage, and starts it again. False where it never
   /// did. Counts `watching` down once nothing that happens can be missed.
   bool KillInStage(const std::string& campaign, std::int64_t round, const std::string& stage, std::latch& watching) {
-    DaemonClient client(process_.port(), "");
-    grpc::ClientContext context;
-    client.Prepare(context);
-    v1::CampaignRequest request;
-    request.set_name(campaign);
-    const auto stream = client.campaigns().WatchCampaign(&context, request);
+    CampaignWatch watch(process_.port(), campaign);
     v1::CampaignEvent event;
-    const bool told_of_the_state = stream->Read(&event);
+    const bool told_of_the_state = watch.Next(&event);
     watching.count_down();
-    while (told_of_the_state && stream->Read(&event)) {
+    while (told_of_the_state && watch.Next(&event)) {
       if (event.stage().round() != round || event.stage().stage() != stage) continue;
       process_.Kill();
       // Here, not in the test: its worker may still wait for an answer, and asks until it gets one.

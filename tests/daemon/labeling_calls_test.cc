@@ -33,6 +33,13 @@ class LabelingCallsTest : public DaemonTest {
     EXPECT_EQ(tasks.tasks_size(), 1);
     return tasks.tasks_size() == 1 ? tasks.tasks(0) : v1::Task();
   }
+  static v1::WorkRequest Hello(const std::string& annotator, int credit) {
+    v1::WorkRequest request;
+    request.mutable_hello()->set_campaign("clouds");
+    request.mutable_hello()->set_annotator(annotator);
+    request.mutable_hello()->set_credit(credit);
+    return request;
+  }
   static v1::SubmitLabelsRequest Answer(const v1::Task& task, const std::string& annotator,
                                         const std::string& request_id, const std::string& value) {
     v1::SubmitLabelsRequest request = AnswerOf("clouds", annotator, task, value);
@@ -152,11 +159,7 @@ TEST_F(LabelingCallsTest, AStreamDoesItAll) {
   grpc::ClientContext context;
   client_->Prepare(context);
   const auto stream = client_->labeling().Work(&context);
-  v1::WorkRequest hello;
-  hello.mutable_hello()->set_campaign("clouds");
-  hello.mutable_hello()->set_annotator("ada");
-  hello.mutable_hello()->set_credit(3);
-  ASSERT_TRUE(stream->Write(hello));
+  ASSERT_TRUE(stream->Write(Hello("ada", 3)));
   std::size_t out = 0, most_out = 0, accepted = 0;
   int requests = 0;
   v1::WorkResponse response;
@@ -185,11 +188,7 @@ TEST_F(LabelingCallsTest, WhatIsAnsweredTogetherOnAStreamIsReplacedTogether) {
   grpc::ClientContext context;
   client_->Prepare(context);
   const auto stream = client_->labeling().Work(&context);
-  v1::WorkRequest hello;
-  hello.mutable_hello()->set_campaign("clouds");
-  hello.mutable_hello()->set_annotator("ada");
-  hello.mutable_hello()->set_credit(2);
-  ASSERT_TRUE(stream->Write(hello));
+  ASSERT_TRUE(stream->Write(Hello("ada", 2)));
   v1::WorkResponse tasks;
   ASSERT_TRUE(stream->Read(&tasks));
   ASSERT_EQ(tasks.tasks().tasks_size(), 2);

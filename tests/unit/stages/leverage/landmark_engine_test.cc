@@ -23,6 +23,12 @@ class LandmarkEngineTest : public ::testing::Test {
     for (std::size_t i = 0; i < count; ++i) rows[i] = static_cast<RowIndex>(first + 2 * i);
     return rows;
   }
+  static RowList RowsAfterAHundredLeftAndAHundredEntered() {
+    RowList rows = Rows(kRows - 100, 200);
+    for (const RowIndex row : Rows(100, 1)) rows.push_back(row);
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  }
   LeverageScores Exact(std::span<const RowIndex> rows) const {
     Matrix<double> own(rows.size(), points_.cols());
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -75,10 +81,7 @@ TEST_F(LandmarkEngineTest, FewLandmarksSayThatTheyAreNotGood) {
 TEST_F(LandmarkEngineTest, AnUpdateEqualsASumOverAllRows) {
   LandmarkEngine updated(kRbf, features_);
   Score(updated, Rows(kRows), 400);
-  // A hundred rows leave, a hundred others enter.
-  RowList rows = Rows(kRows - 100, 200);
-  for (const RowIndex row : Rows(100, 1)) rows.push_back(row);
-  std::sort(rows.begin(), rows.end());
+  const RowList rows = RowsAfterAHundredLeftAndAHundredEntered();
   const LandmarkScores second = Score(updated, rows, 400);
   EXPECT_TRUE(second.warm);
   EXPECT_EQ(second.rows_summed, 200u);
@@ -106,9 +109,7 @@ TEST_F(LandmarkEngineTest, ScoresOnlyWhoEnteredWhereTheOthersCannotHaveMoved) {
 TEST_F(LandmarkEngineTest, WhereBoundsSufficeTheyHoldForEveryRow) {
   LandmarkEngine engine(kRbf, features_);
   Score(engine, Rows(kRows), 300);
-  RowList rows = Rows(kRows - 100, 200);
-  for (const RowIndex row : Rows(100, 1)) rows.push_back(row);
-  std::sort(rows.begin(), rows.end());
+  const RowList rows = RowsAfterAHundredLeftAndAHundredEntered();
   const auto bounded = engine.Score(rows, {.tau = 0.6, .landmarks = 300, .bounds_suffice = true});
   ASSERT_TRUE(bounded.ok()) << bounded.status();
   EXPECT_EQ(bounded->rows_scored, 100u) << "those who entered";
