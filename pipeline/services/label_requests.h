@@ -1,6 +1,6 @@
 // The requests of workers about tasks they hold, carried out against the store, a status an item.
 //
-// Never blocks: `done` is called on the store's writing thread when all parts of a request are on disk and the
+// Never blocks: `done` is called on the thread that sends replies when all parts of a request are on disk and the
 // response, which must live until then, is complete. The request is needed during the call only. Stateless and
 // thread-safe.
 #pragma once
