@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <future>
 #include <latch>
+#include <thread>
 
 namespace fulcrum::storage {
 namespace {
@@ -123,6 +126,28 @@ TEST_F(CommitQueueTest, TheEndRunsWhatIsQueuedAndTheIdleWork) {
   queue_.reset();
   EXPECT_TRUE(answered.try_wait());
   EXPECT_GE(idle_.load(), 1);
+}
+
+int NicenessOfThisThread() {
+  return getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
+}
+
+TEST(CommitQueue, ItsThreadGoesBeforeOthersWhereThatIsAllowed) {
+  bool allowed = false;
+  std::thread([&] {
+    allowed = setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), NicenessOfThisThread() - 5) == 0;
+  }).join();
+  if (!allowed) GTEST_SKIP() << "this process may not raise the priority of its threads";
+  const int others = NicenessOfThisThread();
+  int niceness = others;
+  std::latch answered(1);
+  {
+    CommitQueue queue(
+        {}, [&](OperationGroup&) { niceness = NicenessOfThisThread(); }, [] {});
+    std::unique_ptr<Operation> operation = std::make_unique<Counted>(&answered);
+    ASSERT_TRUE(queue.Push(operation).ok());
+  }
+  EXPECT_LT(niceness, others);
 }
 
 }  // namespace
