@@ -12,31 +12,34 @@ ReplySender::~ReplySender() {
   posted_.notify_one();
 }
 
-void ReplySender::Post(std::function<void()> reply) {
+void ReplySender::Post(Reply reply, storage::Turn turn) {
   bool first = false;
   {
     const std::scoped_lock lock(mutex_);
-    first = replies_.empty();
-    replies_.push_back(std::move(reply));
+    first = idle();
+    (turn == storage::Turn::kSoon ? soon_ : in_order_).push_back(std::move(reply));
   }
   // Otherwise it has been woken, or looks again before it sleeps.
   if (first) posted_.notify_one();
 }
 
+ReplySender::Reply ReplySender::TakeNext() {
+  std::deque<Reply>& line = soon_.empty() ? in_order_ : soon_;
+  Reply next = std::move(line.front());
+  line.pop_front();
+  return next;
+}
+
 void ReplySender::Loop() {
-  std::vector<std::function<void()>> sending;
   for (;;) {
+    Reply next;
     {
       std::unique_lock lock(mutex_);
-      posted_.wait(lock, [this] { return ending_ || !replies_.empty(); });
-      if (replies_.empty()) return;
-      sending.swap(replies_);
+      posted_.wait(lock, [this] { return ending_ || !idle(); });
+      if (idle()) return;
+      next = TakeNext();
     }
-    for (auto& reply : sending) {
-      reply();
-      reply = nullptr;  // what it holds may be waited for
-    }
-    sending.clear();
+    next();
   }
 }
 

@@ -2,14 +2,16 @@
 //
 // What gRPC does to send a reply (serialising it, the system call, waking whoever waits for the end of the call) costs
 // several times what a store needs to commit a label; on the store's writing thread it would hold up everybody. The
-// sender takes all that has come in at a time, and is woken once for it. Thread-safe.
+// sender is woken once for all that comes in while it is at work. Thread-safe.
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
-#include <vector>
+
+#include "storage/commit_queue.h"
 
 namespace fulcrum::pipeline {
 
@@ -21,15 +23,19 @@ class ReplySender {
   ReplySender(const ReplySender&) = delete;
   ReplySender& operator=(const ReplySender&) = delete;
 
-  /// Has the reply sent soon, after those before it. It must not throw or wait.
-  void Post(std::function<void()> reply);
+  using Reply = std::function<void()>;
+
+  /// Has the reply sent, in the turn that its request had. It must not throw or wait.
+  void Post(Reply reply, storage::Turn turn = storage::Turn::kInOrder);
 
  private:
   void Loop();
+  bool idle() const { return soon_.empty() && in_order_.empty(); }
+  Reply TakeNext();
 
   std::mutex mutex_;
   std::condition_variable posted_;
-  std::vector<std::function<void()>> replies_;
+  std::deque<Reply> soon_, in_order_;
   bool ending_ = false;
   std::jthread thread_;  // last: it uses all of the above
 };

@@ -35,8 +35,7 @@ void TaskAcquirer::Try(const std::shared_ptr<Attempt>& attempt, bool again) {
       [this, attempt, again](absl::StatusOr<storage::AcquireAnswer> answer) {
         Receive(attempt, again, std::move(answer));
       },
-      // A person sits in front of an empty screen.
-      storage::Turn::kSoon);
+      call.turn);
 }
 
 void TaskAcquirer::Receive(const std::shared_ptr<Attempt>& attempt, bool again,
@@ -45,7 +44,8 @@ void TaskAcquirer::Receive(const std::shared_ptr<Attempt>& attempt, bool again,
   const bool spent = answer.status().code() == absl::StatusCode::kResourceExhausted;
   if (!answer.ok() && !spent) return attempt->done(answer.status());
   if (spent || answer->leases.empty()) return WaitOrGiveUp(attempt, again);
-  replies_.Post([attempt, taken = TakenTasks{.leases = std::move(answer->leases)}] { attempt->done(taken); });
+  replies_.Post([attempt, taken = TakenTasks{.leases = std::move(answer->leases)}] { attempt->done(taken); },
+                attempt->call.turn);
 }
 
 void TaskAcquirer::WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool again) {

@@ -25,6 +25,8 @@ struct AcquireCall {
   std::string request_id = {};
   std::int64_t most = 1;
   TaskWaiters::Clock::time_point until = {};
+  /// A person may sit in front of an empty screen.
+  storage::Turn turn = storage::Turn::kSoon;
   /// Whether the worker has gone meanwhile: it then gets nothing.
   std::function<bool()> gone = {};
 };

@@ -103,15 +103,13 @@ void WorkStream::Greet(const v1::WorkRequest& request) {
 }
 
 template <typename Request, typename Act, typename Answer>
-void WorkStream::Carry(const Request& request, int parts, std::vector<std::int64_t> ended_leases, Act act,
+void WorkStream::Carry(const Request& request, int parts, const std::vector<std::int64_t>& ended_leases, Act act,
                        Answer answer_of) {
   if (const auto status = CheckRequest(request.request_id(), parts); !status.ok()) return End(status);
   const Outgoing response = NewResponse();
   act({.campaign = *call_.campaign, .annotator = call_.annotator, .replies = service_.replies()}, request,
-      *(response.message->*answer_of)(), [self = shared_from_this(), response, ended_leases = std::move(ended_leases)] {
-        self->Send(response);
-        self->Return(ended_leases);
-      });
+      *(response.message->*answer_of)(), [self = shared_from_this(), response] { self->Send(response); });
+  Return(ended_leases);
 }
 
 void WorkStream::Serve(const v1::WorkRequest& request) {
@@ -140,12 +138,8 @@ void WorkStream::Serve(const v1::WorkRequest& request) {
 }
 
 void WorkStream::Return(const std::vector<std::int64_t>& leases) {
-  {
-    const std::scoped_lock lock(mutex_);
-    for (const std::int64_t lease : leases) out_.erase(lease);
-  }
-  // Once for all of them: asked for one by one, every task would come in a message of its own.
-  FillCredit();
+  const std::scoped_lock lock(mutex_);
+  for (const std::int64_t lease : leases) out_.erase(lease);
 }
 
 void WorkStream::ForgetExpired() {
@@ -166,6 +160,8 @@ void WorkStream::FillCredit() {
   }
   question.campaign = call_.campaign;
   question.annotator = call_.annotator;
+  // Right behind what was answered, so that both are in one commit.
+  question.turn = storage::Turn::kInOrder;
   question.until = TaskWaiters::Clock::now() + kWait;
   const auto self = shared_from_this();
   question.gone = [self] {

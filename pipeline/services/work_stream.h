@@ -45,7 +45,8 @@ class WorkStream final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::Wor
   void Serve(const v1::WorkRequest& request);
   /// Carries a request out; `answer_of` says where in a WorkResponse its answer goes.
   template <typename Request, typename Act, typename Answer>
-  void Carry(const Request& request, int parts, std::vector<std::int64_t> ended_leases, Act act, Answer answer_of);
+  void Carry(const Request& request, int parts, const std::vector<std::int64_t>& ended_leases, Act act,
+             Answer answer_of);
   void End(const absl::Status& status);
   Outgoing NewResponse() const;
   void Send(Outgoing response);

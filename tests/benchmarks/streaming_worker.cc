@@ -8,8 +8,8 @@
 namespace fulcrum::benchmarks {
 namespace {
 
-/// Tasks come without being asked for, up to the credit; the wait for them begins when the answer to the labels is
-/// there, since the worker has nothing to do from then on.
+/// Tasks come without being asked for, up to the credit; the wait for them begins when labels are sent, since the
+/// worker has nothing to do from then on.
 class StreamingWorker final : public CrowdWorker, public grpc::ClientBidiReactor<v1::WorkRequest, v1::WorkResponse> {
  public:
   using CrowdWorker::CrowdWorker;
@@ -31,7 +31,6 @@ class StreamingWorker final : public CrowdWorker, public grpc::ClientBidiReactor
     if (incoming_->has_submitted()) {
       Count(incoming_->submitted());
       if (has_given_all()) return context_.TryCancel();
-      BeginWait();
       return ReadNext();
     }
     if (incoming_->tasks().campaign_over()) return context_.TryCancel();
@@ -54,6 +53,7 @@ class StreamingWorker final : public CrowdWorker, public grpc::ClientBidiReactor
     if (happened_.fetch_add(1) == 0) return;
     happened_ = 0;
     Answer(incoming_->tasks(), *outgoing_.mutable_submit());
+    BeginWait();
     StartWrite(&outgoing_);
     ReadNext();
   }

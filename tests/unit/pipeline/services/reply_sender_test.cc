@@ -31,6 +31,23 @@ TEST(ReplySender, SendsInOrderOnAnotherThreadWhileOneIsBeingSent) {
   EXPECT_NE(sender, std::this_thread::get_id());
 }
 
+TEST(ReplySender, WhoseTurnComesSoonIsAnsweredBeforeOthers) {
+  std::promise<void> entered, gate;
+  std::string sent;
+  {
+    ReplySender replies;
+    replies.Post([&] {
+      entered.set_value();
+      gate.get_future().wait();
+    });
+    entered.get_future().wait();
+    for (const char name : {'a', 'b'}) replies.Post([&sent, name] { sent.push_back(name); });
+    for (const char name : {'A', 'B'}) replies.Post([&sent, name] { sent.push_back(name); }, storage::Turn::kSoon);
+    gate.set_value();
+  }
+  EXPECT_EQ(sent, "ABab");
+}
+
 TEST(ReplySender, AReplyLetsGoOfWhatItHoldsBeforeTheNextIsSent) {
   auto held = std::make_shared<int>(1);
   const std::weak_ptr<int> watched = held;
