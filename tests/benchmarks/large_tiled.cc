@@ -16,7 +16,7 @@ constexpr std::size_t kRows = 100000;
 constexpr std::size_t kDims = 64;
 constexpr std::size_t kLatent = 12;
 constexpr std::size_t kWidth = 32;  // of the tiled engine's blocks
-constexpr double kTau = 0.55;
+constexpr double kTau = 0.67;       // k = 50
 
 RowList AllRows(std::size_t count) {
   RowList rows(count);
