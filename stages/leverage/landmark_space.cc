@@ -42,6 +42,12 @@ void TransposeInPlace(MutableMatrixView matrix) {
   }
 }
 
+void MirrorLower(MutableMatrixView matrix) {
+  for (std::size_t i = 0; i < matrix.rows(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) matrix(j, i) = matrix(i, j);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<LandmarkSpace> LandmarkSpace::Make(const kernel::KernelFunction& kernel,
@@ -67,7 +73,12 @@ void LandmarkSpace::Whiten(MutableMatrixView rows) const {
 Matrix<double> LandmarkSpace::Project(Matrix<double> gram) const {
   Whiten(gram.view());
   TransposeInPlace(gram.view());
-  Whiten(gram.view());
+  // The result is symmetric: of each row only what is below the diagonal, which needs that much of the factor.
+  ParallelForBlocks(gram.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    const std::size_t end = first + count;
+    linalg::SolveLowerForRows(lower_.view().Block(0, 0, end, end), gram.view().Block(first, 0, count, end));
+  });
+  MirrorLower(gram.view());
   return gram;
 }
 

@@ -42,50 +42,82 @@ void NoteOffender(std::span<const RowIndex> picks, std::span<const RowIndex> row
 
 /// A rival's gain l + 1 - factor sum is above a pick's where its sum is below its ceiling (l + 1) / factor less the
 /// pick's gain / factor.
-std::vector<double> CeilingsOf(const Rivals& rivals, std::size_t first, std::size_t count) {
-  std::vector<double> ceilings(count, kNoRival);
-  for (std::size_t i = 0; i < count; ++i) {
+void WriteCeilings(const Rivals& rivals, std::size_t first, std::span<double> ceilings) {
+  for (std::size_t i = 0; i < ceilings.size(); ++i) {
     if (rivals.present[first + i]) ceilings[i] = (rivals.scores[first + i] + 1) / rivals.factor;
   }
-  return ceilings;
 }
 
-/// So many candidates' sums and ceilings stay in registers while they see all picks.
+/// So many candidates' sums stay in registers while they see some picks. Blocks have a multiple of it, so that nobody
+/// has to look for an end.
 constexpr std::size_t kLanes = 16;
-using Lanes = std::array<double, kLanes>;
+using Lanes = std::span<double, kLanes>;
+using Ceilings = std::span<const double, kLanes>;
+/// Some rows of a tile, which stay in the nearest cache while all candidates of the block see them. Their float32 sum
+/// is as good as its terms.
+constexpr std::size_t kRowsAtOnce = 8;
 
 /// Adds the lanes of the tile's rows one by one, as long as no sum is below its ceiling less the level of the row;
 /// returns how many.
-std::size_t AddLanes(MatrixView<const float> tile, std::size_t first, std::span<const double> levels,
-                     const Lanes& ceilings, Lanes& sums) {
+std::size_t AddOneByOne(MatrixView<const float> tile, std::size_t first, std::span<const double> levels,
+                        Ceilings ceilings, Lanes sums) {
   for (std::size_t t = 0; t < tile.rows(); ++t) {
-    const float* const values = tile.row(t).data() + first;
-    std::int64_t below = 0;  // as wide as what it counts, which makes vector code of the loop
-// Unrolled by itself the loop would be scalar code.
-#pragma GCC unroll 1
     for (std::size_t i = 0; i < kLanes; ++i) {
-      below |= static_cast<std::int64_t>(sums[i] < ceilings[i] - levels[t]);
-      sums[i] += static_cast<double>(std::max(values[i], 0.0F));
+      if (sums[i] < ceilings[i] - levels[t]) return t;
     }
-    if (below != 0) return t;
+    const float* const values = tile.row(t).data() + first;
+    for (std::size_t i = 0; i < kLanes; ++i) sums[i] += static_cast<double>(std::max(values[i], 0.0F));
   }
   return tile.rows();
 }
 
-/// The same for the whole tile, whose columns are a multiple of kLanes; sums may be fewer.
-std::size_t AddRows(MatrixView<const float> tile, std::span<const double> levels, std::span<const double> ceilings,
-                    std::span<double> sums) {
+/// The same without a look at ceilings.
+void AddTogether(MatrixView<const float> tile, std::size_t first, Lanes sums) {
+  std::array<float, kLanes> sum{};
+  for (std::size_t t = 0; t < tile.rows(); ++t) {
+    const float* const values = tile.row(t).data() + first;
+    for (std::size_t i = 0; i < kLanes; ++i) sum[i] += values[i] > 0 ? values[i] : 0;
+  }
+  for (std::size_t i = 0; i < kLanes; ++i) sums[i] += static_cast<double>(sum[i]);
+}
+
+/// Whether no sum comes below its ceiling less any of the levels. Sums only grow, so a look at the start is enough.
+bool NoneCanBeBelow(Lanes sums, Ceilings ceilings, double lowest_level) {
+  std::int64_t below = 0;  // as wide as what it counts, which makes vector code of the loop
+// Unrolled by itself the loop would be scalar code.
+#pragma GCC unroll 1
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    below |= static_cast<std::int64_t>(sums[i] < ceilings[i] - lowest_level);
+  }
+  return below == 0;
+}
+
+/// Adds a few rows of a tile; returns how many no rival would have beaten.
+std::size_t AddSomeRows(MatrixView<const float> tile, std::span<const double> levels, std::span<const double> ceilings,
+                        std::span<double> sums) {
+  const double lowest_level = *std::ranges::min_element(levels);
   std::size_t unbeaten = tile.rows();
   for (std::size_t first = 0; first < sums.size(); first += kLanes) {
-    const std::size_t count = std::min(kLanes, sums.size() - first);
-    Lanes some{}, limits;
-    limits.fill(kNoRival);
-    std::copy_n(sums.data() + first, count, some.begin());
-    if (!ceilings.empty()) std::copy_n(ceilings.data() + first, count, limits.begin());
-    unbeaten = std::min(unbeaten, AddLanes(tile, first, levels, limits, some));
-    std::copy_n(some.begin(), count, sums.data() + first);
+    const Lanes some = sums.subspan(first).first<kLanes>();
+    const Ceilings limits = ceilings.subspan(first).first<kLanes>();
+    if (NoneCanBeBelow(some, limits, lowest_level)) {
+      AddTogether(tile, first, some);
+    } else {
+      unbeaten = std::min(unbeaten, AddOneByOne(tile, first, levels, limits, some));
+    }
   }
   return unbeaten;
+}
+
+/// The same for a whole tile; what comes after a beaten row is not added.
+std::size_t AddRows(MatrixView<const float> tile, std::span<const double> levels, std::span<const double> ceilings,
+                    std::span<double> sums) {
+  for (std::size_t first = 0; first < tile.rows(); first += kRowsAtOnce) {
+    const std::size_t count = std::min(kRowsAtOnce, tile.rows() - first);
+    const std::size_t unbeaten = AddSomeRows(tile.Rows(first, count), levels.subspan(first, count), ceilings, sums);
+    if (unbeaten < count) return first + unbeaten;
+  }
+  return tile.rows();
 }
 
 /// By pick; nobody beats the very first.
@@ -121,9 +153,10 @@ absl::StatusOr<std::size_t> SimilaritySums::Sum(std::span<const RowIndex> picks,
   ParallelForBlocks(rows_.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     const auto rows = rows_.subspan(first, count);
     const kernel::FloatBlock block = columns.CopyBlock(rows);
-    const std::span<double> sums = std::span(after_).subspan(first, count);
+    std::array<double, kRowsPerBlock> sums{}, ceilings;
     std::copy_n(sums_.data() + first, count, sums.data());
-    const std::vector<double> ceilings = rivals ? CeilingsOf(*rivals, first, count) : std::vector<double>();
+    ceilings.fill(kNoRival);
+    if (rivals) WriteCeilings(*rivals, first, std::span(ceilings).first(count));
     Matrix<float> whole = Matrix<float>::Zero(std::min(kPicksAtOnce, picks.size()), kRowsPerBlock);
     // What comes after a beaten pick will not be added; the least over all blocks does not depend on their order.
     std::size_t done = 0;
@@ -137,6 +170,7 @@ absl::StatusOr<std::size_t> SimilaritySums::Sum(std::span<const RowIndex> picks,
       if (stood < next) LowerTo(done + stood, unbeaten);
       done += next;
     }
+    std::copy_n(sums.data(), count, after_.data() + first);
   });
   for (const auto& offender : offenders) {
     if (offender) return OutsideUnitInterval(offender->row, offender->pick, offender->value);

@@ -260,7 +260,7 @@ class StreamedRun {
   std::size_t batch_ = 0;
   double factor_ = 0;  // alpha / M
   double value_ = 0;
-  std::size_t turn_ = kMostAtATurn / 8;  // how many picks a shortlist may propose
+  std::size_t turn_ = kMostAtATurn;  // how many picks a shortlist may propose
   GreedyBatch result_;
 };
 
