@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "pipeline/memory_budget.h"
 #include "stages/core/status_macros.h"
 #include "storage/pool/feature_statistics.h"
 #include "storage/pool/mapped_pool.h"
@@ -36,7 +37,8 @@ absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path
   FULCRUM_RETURN_IF_ERROR(normalizer.status());
   MappedSource source;
   FULCRUM_ASSIGN_OR_RETURN(source.ids, pool.Ids());
-  FULCRUM_ASSIGN_OR_RETURN(source.features, storage::MappedFeatures::Open(pool, *std::move(normalizer)));
+  FULCRUM_ASSIGN_OR_RETURN(
+      source.features, storage::MappedFeatures::Open(pool, *std::move(normalizer), MappedBytesToKeep(memory_bytes)));
   source.feature_names = statistics.names();
   source.pool = std::move(pool);
   return source;

@@ -32,13 +32,13 @@ std::size_t UsableMemoryBytes() {
   return std::min(pages * page, ControlGroupBytes()) / 4 * 3;
 }
 
+std::size_t MappedBytesToKeep(std::size_t total) {
+  return total / 8;
+}
+
 absl::StatusOr<std::size_t> MemoryForEngines(std::size_t total, const kernel::Features& features, std::size_t labeled) {
-  // Sparse rows are counted as if they were dense up to a length that few have.
-  constexpr std::size_t kMostCountedDims = 1000;
-  const std::size_t of_row =
-      features.prefers_float() ? 0 : sizeof(double) * std::min(features.dims(), kMostCountedDims);
   const std::size_t taken =
-      kProgramBytes + features.rows() * (kBytesPerRow + of_row) + sizeof(double) * labeled * labeled;
+      kProgramBytes + features.rows() * kBytesPerRow + features.bytes() + sizeof(double) * labeled * labeled;
   if (total >= taken + kLeastForEngines) return total - taken;
   return absl::ResourceExhaustedError(
       absl::StrCat("--memory is ", total >> 20, " MiB, and ", features.rows(), " rows need at least ",

@@ -40,12 +40,6 @@ ConstMatrixView DenseOf(const kernel::Features& features) {
   return static_cast<const kernel::DenseFeatures&>(features).values();
 }
 
-std::size_t BytesOf(const kernel::Features& features, bool sparse) {
-  if (!sparse) return features.rows() * features.dims() * sizeof(double);
-  return SparseOf(features).nonzeros() * (sizeof(double) + sizeof(std::int32_t)) +
-         features.rows() * sizeof(std::size_t);
-}
-
 SparseMatrix Joined(const SparseMatrix& first, const SparseMatrix& second) {
   SparseMatrix joined = first;
   joined.columns.insert(joined.columns.end(), second.columns.begin(), second.columns.end());
@@ -191,9 +185,9 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const storag
 }
 
 std::size_t CampaignPool::bytes() const {
-  std::size_t bytes = (mapped_.empty() ? BytesOf(*features_, sparse_) : 0) + payloads_.size() * sizeof(std::string);
+  std::size_t bytes = features_->bytes() + payloads_.size() * sizeof(std::string);
   for (const std::string& payload : payloads_) bytes += payload.size();
-  if (validation_ != nullptr) bytes += BytesOf(*validation_->features, sparse_);
+  if (validation_ != nullptr) bytes += validation_->features->bytes();
   return bytes;
 }
 

@@ -32,6 +32,8 @@ class Features {
   virtual bool CopyRows(std::span<const RowIndex>, MatrixView<float>) const { return false; }
   /// Whether predictions should be made of float32 kernel values: a pool that is not in memory is too large for better.
   virtual bool prefers_float() const { return false; }
+  /// What the rows take of memory.
+  virtual std::size_t bytes() const { return sizeof(double) * rows() * dims(); }
 
  protected:
   std::vector<double> squared_norms_;

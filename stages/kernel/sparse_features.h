@@ -3,6 +3,7 @@
 // Immutable and thread-safe after construction. Owns the matrix.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -20,6 +21,9 @@ class SparseFeatures final : public Features {
   void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
                 MutableMatrixView out) const override;
   std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override;
+  std::size_t bytes() const override {
+    return values_.values.size() * (sizeof(double) + sizeof(std::int32_t)) + rows() * sizeof(std::size_t);
+  }
   const SparseMatrix& values() const { return values_; }
 
  private:

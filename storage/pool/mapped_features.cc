@@ -29,19 +29,20 @@ constexpr std::size_t kFaultBytes = std::size_t{64} << 10;
 
 }  // namespace
 
-MappedFeatures::MappedFeatures(ingest::Normalizer normalizer, std::size_t dims)
-    : normalizer_(std::move(normalizer)), dims_(dims) {}
+MappedFeatures::MappedFeatures(ingest::Normalizer normalizer, std::size_t dims, std::size_t keep_bytes)
+    : normalizer_(std::move(normalizer)), dims_(dims), keep_bytes_(keep_bytes) {}
 
 absl::StatusOr<std::unique_ptr<MappedFeatures>> MappedFeatures::Open(const MappedPool& pool,
-                                                                     ingest::Normalizer normalizer) {
+                                                                     ingest::Normalizer normalizer,
+                                                                     std::size_t keep_bytes) {
   std::unique_ptr<MappedFeatures> features(
-      new MappedFeatures(std::move(normalizer), static_cast<std::size_t>(pool.shape().features)));
+      new MappedFeatures(std::move(normalizer), static_cast<std::size_t>(pool.shape().features), keep_bytes));
   FULCRUM_RETURN_IF_ERROR(features->Add(pool));
   return features;
 }
 
 absl::StatusOr<std::unique_ptr<MappedFeatures>> MappedFeatures::With(const MappedPool& more) const {
-  std::unique_ptr<MappedFeatures> features(new MappedFeatures(normalizer_, dims_));
+  std::unique_ptr<MappedFeatures> features(new MappedFeatures(normalizer_, dims_, keep_bytes_));
   features->blocks_ = blocks_;
   features->first_rows_ = first_rows_;
   features->squared_norms_ = squared_norms_;
@@ -98,6 +99,7 @@ void MappedFeatures::CopyNormalized(std::span<const RowIndex> rows, MutableMatri
 }
 
 void MappedFeatures::NoteTouched(std::size_t bytes) const {
+  if (StaysInMemory()) return;
   if (touched_bytes_.fetch_add(bytes) + bytes < kMostTouchedBytes) return;
   touched_bytes_ = 0;
   GiveBackPages();

@@ -3,6 +3,7 @@
 // Rows are float32 in the mapping; they are normalised each time they are copied out, a few hundred at a time, so that
 // a pool larger than memory costs eight bytes a row (its squared norms). Pages of the mapping count as this process's
 // memory once they are touched, so they are given back every so often: the disk's cache keeps them where there is room.
+// A mapping that may stay in memory as a whole is left alone, which saves the page faults of every pass.
 //
 // Immutable and thread-safe after Open. Dense pools only.
 #pragma once
@@ -25,8 +26,9 @@ namespace fulcrum::storage {
 class MappedFeatures final : public kernel::Features {
  public:
   /// Reads every row once, for the norms; compares no checksums (MappedPool::Verify does). InvalidArgument for a sparse
-  /// pool. The mapping stays alive as long as this does.
-  static absl::StatusOr<std::unique_ptr<MappedFeatures>> Open(const MappedPool& pool, ingest::Normalizer normalizer);
+  /// pool. The mapping stays alive as long as this does; up to `keep_bytes` it stays in memory.
+  static absl::StatusOr<std::unique_ptr<MappedFeatures>> Open(const MappedPool& pool, ingest::Normalizer normalizer,
+                                                              std::size_t keep_bytes = 0);
   /// These rows, and those of another pool behind them; only the latter are read. InvalidArgument where they have
   /// another number of features.
   absl::StatusOr<std::unique_ptr<MappedFeatures>> With(const MappedPool& more) const;
@@ -37,6 +39,7 @@ class MappedFeatures final : public kernel::Features {
   std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override;
   bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;
   bool prefers_float() const override { return true; }
+  std::size_t bytes() const override { return StaysInMemory() ? MappingBytes() : 0; }
 
   const ingest::Normalizer& normalizer() const { return normalizer_; }
 
@@ -46,18 +49,21 @@ class MappedFeatures final : public kernel::Features {
     MatrixView<const float> values;
   };
 
-  MappedFeatures(ingest::Normalizer normalizer, std::size_t dims);
+  MappedFeatures(ingest::Normalizer normalizer, std::size_t dims, std::size_t keep_bytes);
   absl::Status Add(const MappedPool& pool);
   /// The named rows, normalised, in double precision.
   void CopyNormalized(std::span<const RowIndex> rows, MutableMatrixView out) const;
   template <typename Value>
   void CopyAsTheyAre(std::span<const RowIndex> rows, MatrixView<Value> out) const;
   std::size_t BlockOf(RowIndex row) const;
+  std::size_t MappingBytes() const { return first_rows_.back() * dims_ * sizeof(float); }
+  bool StaysInMemory() const { return MappingBytes() <= keep_bytes_; }
   void NoteTouched(std::size_t bytes) const;
   void GiveBackPages() const;
 
   ingest::Normalizer normalizer_;
   std::size_t dims_;
+  std::size_t keep_bytes_;
   std::vector<Block> blocks_;
   std::vector<std::size_t> first_rows_ = {0};  // by block, and one more
   mutable std::atomic<std::size_t> touched_bytes_ = 0;

@@ -123,7 +123,8 @@ void MeasureRounds(std::size_t rows, const std::string& engine) {
   ForgetPeak();
   const Watch first_watch;
   const auto features = Must(storage::MappedFeatures::Open(Must(storage::MappedPool::Open(folder.File("pool"))),
-                                                           Must(ingest::Normalizer::FromStatistics({}, {}, {}))));
+                                                           Must(ingest::Normalizer::FromStatistics({}, {}, {})),
+                                                           pipeline::MappedBytesToKeep(kMemory)));
   std::vector<ClassIndex> labels(rows, kUnlabeled);
   for (std::size_t i = 0; i < kLabelsAtStart; ++i)
     labels[i * (rows / kLabelsAtStart)] = truth[i * (rows / kLabelsAtStart)];

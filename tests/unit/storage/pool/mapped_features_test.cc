@@ -43,14 +43,15 @@ class MappedFeaturesTest : public ::testing::Test {
     EXPECT_TRUE(ingest::Normalizer::FitInPlace(steps, pool.features).ok());
     return std::move(pool.features.dense());
   }
-  std::unique_ptr<MappedFeatures> Mapped(const std::vector<ingest::NormalizeStep>& steps) const {
+  std::unique_ptr<MappedFeatures> Mapped(const std::vector<ingest::NormalizeStep>& steps,
+                                         std::size_t keep_bytes = 0) const {
     const auto pool = MappedPool::Open(folder_.File("pool")).value();
     const FeatureStatistics statistics = pool.Statistics().value();
     std::vector<double> deviations;
     for (std::size_t i = 0; i < kDims; ++i) deviations.push_back(statistics.DeviationOf(i));
     auto normalizer = ingest::Normalizer::FromStatistics(steps, statistics.means(), deviations);
     EXPECT_TRUE(normalizer.ok()) << normalizer.status();
-    return MappedFeatures::Open(pool, *std::move(normalizer)).value();
+    return MappedFeatures::Open(pool, *std::move(normalizer), keep_bytes).value();
   }
 
   testing::TemporaryDirectory folder_;
@@ -94,6 +95,13 @@ TEST_F(MappedFeaturesTest, StaysReadableAfterItsPagesWereGivenBack) {
   for (std::size_t row = 0; row < all.size(); ++row) {
     for (std::size_t j = 0; j < kDims; ++j) ASSERT_EQ(before(row, j), after(row, j));
   }
+}
+
+TEST_F(MappedFeaturesTest, CountsAsMemoryWhereTheWholeMappingMayStay) {
+  constexpr std::size_t kMappingBytes = 1001 * kDims * sizeof(float);
+  EXPECT_EQ(Mapped(kBoth)->bytes(), 0u);
+  EXPECT_EQ(Mapped(kBoth, kMappingBytes - 1)->bytes(), 0u) << "all or nothing";
+  EXPECT_EQ(Mapped(kBoth, kMappingBytes)->bytes(), kMappingBytes);
 }
 
 TEST_F(MappedFeaturesTest, AZscoreThatIsNotFirstNeedsTheRows) {
