@@ -27,6 +27,8 @@ constexpr std::size_t kResidualRows = 64;
 constexpr std::size_t kComparedRows = 1000;
 // Streams of the seed, so that landmarks and samples have nothing to do with each other.
 constexpr std::uint64_t kLandmarkStream = 11, kResidualStream = 12, kComparedStream = 13;
+// Of the landmarks that a class should have; below it they are drawn anew.
+constexpr double kLeastShareOfClass = 0.8;
 // An update costs as much a row as the first sum; beyond this share of changes the sum is taken afresh.
 constexpr double kLargestChangedShare = 0.4;
 // Rounding errors of updates add up; so often they are done away with.
@@ -64,12 +66,18 @@ RowList SummedPart(std::span<const RowIndex> rows, std::size_t most) {
   return part;
 }
 
+std::size_t WantedLandmarks(std::size_t rows, const LandmarkRequest& request) {
+  return request.landmarks > 0 ? std::min(request.landmarks, rows) : DefaultLandmarks(rows);
+}
+
 /// Landmarks from all over a class reach nearly to its last row. Where half of the rows lie behind them, the class has
-/// grown to twice what they were drawn from. Nothing but the two sets decides it, so that a process that was started
-/// again decides as one that never ended.
-bool SeeTooLittleOf(std::span<const RowIndex> rows, std::span<const RowIndex> landmarks) {
+/// grown to twice what they were drawn from. Where many have left it, they see what is no longer of interest. Nothing
+/// but the two sets decides it, so that a process that was started again decides as one that never ended.
+bool SeeTooLittleOf(std::span<const RowIndex> rows, std::span<const RowIndex> landmarks, std::size_t wanted) {
   const auto behind = std::ranges::upper_bound(rows, landmarks.back());
-  return static_cast<std::size_t>(behind - rows.begin()) < rows.size() / 2;
+  if (static_cast<std::size_t>(behind - rows.begin()) < rows.size() / 2) return true;
+  const std::size_t of_class = landmarks.size() - RowsOnlyIn(landmarks, rows).size();
+  return static_cast<double>(of_class) < kLeastShareOfClass * static_cast<double>(wanted);
 }
 
 /// Scores as the last pass over all rows would give them. Rows that entered since were scored with its solution too, so
@@ -116,10 +124,10 @@ LandmarkEngine::LandmarkEngine(const kernel::KernelFunction& kernel, const kerne
 LandmarkEngine::~LandmarkEngine() = default;
 
 absl::Status LandmarkEngine::Begin(std::span<const RowIndex> rows, const LandmarkRequest& request) {
-  const std::size_t count = request.landmarks > 0 ? request.landmarks : DefaultLandmarks(rows.size());
+  const std::size_t wanted = WantedLandmarks(rows.size(), request);
   RowList landmarks(request.chosen.begin(), request.chosen.end());
-  if (landmarks.empty() || SeeTooLittleOf(rows, landmarks)) {
-    landmarks = SampleRows(rows, count, request.seed, kLandmarkStream);
+  if (landmarks.empty() || SeeTooLittleOf(rows, landmarks, wanted)) {
+    landmarks = SampleRows(rows, wanted, request.seed, kLandmarkStream);
   }
   FULCRUM_ASSIGN_OR_RETURN(LandmarkSpace space, LandmarkSpace::Make(kernel_, features_, landmarks));
   model_ = std::make_unique<Model>(kernel_, features_, std::move(landmarks), std::move(space));
@@ -222,7 +230,7 @@ std::vector<double> LandmarkEngine::Rescore(std::span<const RowIndex> rows) {
 absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> rows, const LandmarkRequest& request) {
   const double trace = TraceOf(rows);
   FULCRUM_RETURN_IF_ERROR(CheckScorable(request.tau, rows.size(), trace));
-  const bool first = model_ == nullptr || SeeTooLittleOf(rows, landmarks());
+  const bool first = model_ == nullptr || SeeTooLittleOf(rows, landmarks(), WantedLandmarks(rows.size(), request));
   if (first) FULCRUM_RETURN_IF_ERROR(Begin(rows, request));
   LandmarkScores result;
   UpdateGram(rows, request, result);

@@ -1,5 +1,6 @@
 #include "stages/leverage/landmark_engine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -100,10 +101,22 @@ TEST_F(LandmarkEngineTest, ScoresOnlyWhoEnteredWhereTheOthersCannotHaveMoved) {
   EXPECT_EQ(same.scores, first.scores);
   EXPECT_EQ(same.quality.residual, first.quality.residual);
   EXPECT_NE(same.reason.find("cannot have moved"), std::string::npos) << same.reason;
-  // A third of the class leaves: bounds prove nothing any more.
-  const LandmarkScores other = Score(engine, Rows(kRows - 400), 300);
+  // A seventh of the class leaves: bounds prove nothing any more.
+  const LandmarkScores other = Score(engine, Rows(kRows - 200), 300);
   EXPECT_TRUE(other.warm);
-  EXPECT_EQ(other.rows_scored, kRows - 400);
+  EXPECT_EQ(other.rows_scored, kRows - 200);
+}
+
+TEST_F(LandmarkEngineTest, LandmarksAreDrawnAnewWhereManyHaveLeftTheClass) {
+  LandmarkEngine engine(kRbf, features_);
+  Score(engine, Rows(kRows), 300);
+  const RowList rows = Rows(kRows - 500);
+  const LandmarkScores second = Score(engine, rows, 300);
+  EXPECT_FALSE(second.warm);
+  EXPECT_EQ(engine.landmarks().size(), 300u);
+  for (const RowIndex landmark : engine.landmarks()) EXPECT_TRUE(std::ranges::binary_search(rows, landmark));
+  LandmarkEngine afresh(kRbf, features_);
+  EXPECT_EQ(Score(afresh, rows, 300).scores, second.scores) << "nothing of the first round counts any more";
 }
 
 TEST_F(LandmarkEngineTest, WhereBoundsSufficeTheyHoldForEveryRow) {
