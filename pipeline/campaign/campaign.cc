@@ -136,6 +136,11 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   models_ = std::make_unique<ModelShelf>(*store_);
   round_ = std::make_unique<CampaignRound>(plan_, *pool_, *store_, *reader_, events_, std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
+  if (!plan_.watch.empty()) {
+    watch_ = std::make_unique<FolderWatch>(WatchedFolder{plan_.name, plan_.watch, surroundings_.pool_root},
+                                           [this](const AppendRequest& request) { return TakeFile(request); });
+    watch_->Start();
+  }
   return absl::OkStatus();
 }
 
@@ -215,13 +220,20 @@ absl::Status Campaign::Retrain() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::AppendItemsResponse> Campaign::AppendItems(const AppendRequest& request) {
-  FULCRUM_ASSIGN_OR_RETURN(v1::AppendItemsResponse response, appender_->Append(request));
+absl::StatusOr<Appended> Campaign::AppendItems(const AppendRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(Appended appended, appender_->Append(request));
   v1::CampaignEvent event;
-  event.mutable_items()->set_added(response.added());
-  event.mutable_items()->set_pool_rows(response.pool_rows());
-  if (response.added() > 0) events_.Publish(std::move(event));
-  return response;
+  event.mutable_items()->set_added(appended.response.added());
+  event.mutable_items()->set_pool_rows(appended.response.pool_rows());
+  if (appended.response.added() > 0 && !appended.repeated) events_.Publish(std::move(event));
+  return appended;
+}
+
+absl::StatusOr<Appended> Campaign::TakeFile(const AppendRequest& request) {
+  if (over()) return absl::CancelledError("the campaign is over");
+  // Whoever has the upload is the only one who appends.
+  FULCRUM_ASSIGN_OR_RETURN(const auto upload, BeginUpload());
+  return AppendItems(request);
 }
 
 absl::StatusOr<v1::PredictResponse> Campaign::Predict(const v1::PredictRequest& request) {

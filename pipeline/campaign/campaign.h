@@ -19,6 +19,7 @@
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_round.h"
 #include "pipeline/campaign/event_hub.h"
+#include "pipeline/campaign/folder_watch.h"
 #include "pipeline/campaign/growing_pool.h"
 #include "pipeline/campaign/memory_allowance.h"
 #include "pipeline/campaign/model_shelf.h"
@@ -66,7 +67,7 @@ class Campaign {
 
   /// Gathers rows, and adds them to the pool; see PoolAppender.
   absl::StatusOr<std::unique_ptr<RowUpload>> BeginUpload() { return appender_->BeginUpload(); }
-  absl::StatusOr<v1::AppendItemsResponse> AppendItems(const AppendRequest& request);
+  absl::StatusOr<Appended> AppendItems(const AppendRequest& request);
   /// What a model says of examples; see prediction.h.
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   ModelShelf& models() { return *models_; }
@@ -90,6 +91,8 @@ class Campaign {
  private:
   Campaign(CampaignPlan plan, CampaignSurroundings surroundings);
   absl::Status LoadPool(const storage::CampaignFolder& folder);
+  /// Appends a file of the watched folder, unless somebody else is appending.
+  absl::StatusOr<Appended> TakeFile(const AppendRequest& request);
   storage::StoreOptions StoreOptionsHere();
   absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
   /// Takes up what the log says of the models so far.
@@ -129,6 +132,7 @@ class Campaign {
   std::optional<double> accuracy_;
   std::int64_t published_labels_ = 0;  // used on the writing thread only
   std::jthread thread_;
+  std::unique_ptr<FolderWatch> watch_;  // last: it appends
 };
 
 }  // namespace fulcrum::pipeline

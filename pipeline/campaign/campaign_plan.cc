@@ -72,6 +72,7 @@ void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& proble
   problems.Add("name", CheckCampaignName(spec.name()));
   plan.sources.assign(spec.pool().sources().begin(), spec.pool().sources().end());
   if (plan.sources.empty()) problems.Add("pool.sources", "there is none; name a file, a folder or a glob");
+  plan.watch = spec.pool().watch();
   plan.id_column = spec.pool().id_column();
   plan.label_column = spec.pool().label_column();
   plan.payload_column = spec.pool().payload_column();

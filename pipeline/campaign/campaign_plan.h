@@ -27,6 +27,7 @@ inline constexpr double kCampaignSvmTolerance = 1e-8;
 struct CampaignPlan {
   std::string name = {};
   std::vector<std::string> sources = {};
+  std::string watch = {};  ///< folder whose files are appended; empty: none
   std::string id_column = {};
   std::string label_column = {};
   std::string payload_column = {};

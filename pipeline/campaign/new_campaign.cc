@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/folder_watch.h"
 #include "pipeline/campaign/own_pool.h"
 #include "stages/core/atomic_file.h"
 #include "stages/core/status_macros.h"
@@ -25,6 +26,7 @@ absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& p
   if (fs::exists(folder, error)) {
     return absl::AlreadyExistsError(absl::StrCat("'", folder, "' exists already; choose another name"));
   }
+  if (!plan.watch.empty()) FULCRUM_RETURN_IF_ERROR(ResolveWatchedFolder({plan.name, plan.watch, root}).status());
   const storage::CampaignFolder unfinished(absl::StrCat(folder, kUnfinished));
   fs::remove_all(unfinished.path(), error);
   const absl::Cleanup remove_unfinished = [&] { fs::remove_all(unfinished.path(), error); };

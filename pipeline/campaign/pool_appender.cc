@@ -50,21 +50,21 @@ absl::Status CheckShape(const CampaignPool& pool, const storage::PoolShape& shap
   return absl::OkStatus();
 }
 
-/// What is wrong with the file is wrong with what was sent; where it lies here is nobody's business.
-absl::Status Blamed(const absl::Status& status, const std::string& file) {
+/// What is wrong with the file is wrong with what was sent.
+absl::Status Blamed(const absl::Status& status, const AppendRequest& request) {
   const bool theirs = absl::IsDataLoss(status) || absl::IsNotFound(status);
   return absl::Status(theirs ? absl::StatusCode::kInvalidArgument : status.code(),
-                      absl::StrReplaceAll(std::string(status.message()), {{file, "the stream"}}));
+                      absl::StrReplaceAll(std::string(status.message()), {{request.file, request.called}}));
 }
 
-v1::AppendItemsResponse ToResponse(const ImportResult& result, const std::string& file, std::size_t pool_rows) {
+v1::AppendItemsResponse ToResponse(const ImportResult& result, const AppendRequest& request, std::size_t pool_rows) {
   v1::AppendItemsResponse response;
   response.set_read(result.counts.read);
   response.set_added(result.counts.added);
   response.set_there_already(result.counts.there_already);
   response.set_rejected(result.counts.rejected);
   for (const std::string& example : result.rejected_examples) {
-    response.add_rejected_examples(absl::StrReplaceAll(example, {{file, "the stream"}}));
+    response.add_rejected_examples(absl::StrReplaceAll(example, {{request.file, request.called}}));
   }
   response.set_pool_rows(static_cast<std::int64_t>(pool_rows));
   return response;
@@ -72,21 +72,22 @@ v1::AppendItemsResponse ToResponse(const ImportResult& result, const std::string
 
 }  // namespace
 
-absl::StatusOr<v1::AppendItemsResponse> PoolAppender::Append(const AppendRequest& request) {
+absl::StatusOr<Appended> PoolAppender::Append(const AppendRequest& request) {
   FULCRUM_ASSIGN_OR_RETURN(const auto answered, store_.Run(storage::FindAppendAnswer, {.by = request.by,
                                                                                        .request_id = request.request_id,
                                                                                        .content = request.checksum}));
   if (answered) {
-    v1::AppendItemsResponse response;
-    FULCRUM_RETURN_IF_ERROR(ParseStoredText(*answered, response));
-    return response;
+    Appended appended{.repeated = true};
+    FULCRUM_RETURN_IF_ERROR(ParseStoredText(*answered, appended.response));
+    return appended;
   }
   if (store_.status()->life == "done") {
     return absl::FailedPreconditionError("the campaign is over; no round will come that could use more examples");
   }
   FULCRUM_ASSIGN_OR_RETURN(const auto appended, store_.Run(storage::AppendedSoFar, {}));
   FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_.Follow(appended, store_.folder()));
-  return AppendNew(request, *pool, appended.size() + 1);
+  FULCRUM_ASSIGN_OR_RETURN(v1::AppendItemsResponse response, AppendNew(request, *pool, appended.size() + 1));
+  return Appended{.response = std::move(response)};
 }
 
 absl::StatusOr<v1::AppendItemsResponse> PoolAppender::AppendNew(const AppendRequest& request, const CampaignPool& pool,
@@ -106,15 +107,14 @@ absl::StatusOr<v1::AppendItemsResponse> PoolAppender::AppendNew(const AppendRequ
   std::filesystem::remove_all(options.folder, ignored);
   FULCRUM_ASSIGN_OR_RETURN(storage::KnownRows known, RowsOf(pool));
   absl::StatusOr<ImportResult> imported = ImportPool(options, std::move(known));
-  if (!imported.ok()) return Blamed(imported.status(), request.file);
+  if (!imported.ok()) return Blamed(imported.status(), request);
   std::shared_ptr<const CampaignPool> grown;
   if (imported->counts.added > 0) {
     // Before the log tells of them: rows that cannot be read back must not become part of the campaign.
     FULCRUM_ASSIGN_OR_RETURN(grown, pool.With(options.folder));
     FULCRUM_RETURN_IF_ERROR(admit_(grown->bytes()));
   }
-  v1::AppendItemsResponse response =
-      ToResponse(*imported, request.file, grown == nullptr ? pool.rows() : grown->rows());
+  v1::AppendItemsResponse response = ToResponse(*imported, request, grown == nullptr ? pool.rows() : grown->rows());
   FULCRUM_RETURN_IF_ERROR(store_
                               .Run(storage::AppendRows, {.by = request.by,
                                                          .request_id = request.request_id,

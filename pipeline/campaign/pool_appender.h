@@ -24,6 +24,13 @@ struct AppendRequest {
   std::string request_id = {};
   std::string file = {};      ///< of the upload
   std::string checksum = {};  ///< of that file
+  /// What messages call it; where it lies is nobody's business.
+  std::string called = "the stream";
+};
+
+struct Appended {
+  v1::AppendItemsResponse response = {};
+  bool repeated = false;  ///< it was answered before, and nothing was done now
 };
 
 class PoolAppender {
@@ -41,7 +48,7 @@ class PoolAppender {
   /// OK: the rows are in the pool, on disk. FailedPrecondition where the pool has no ids or the campaign is over,
   /// InvalidArgument where the file is not what it should be, ResourceExhausted where there is no memory for more; the
   /// pool is as before then.
-  absl::StatusOr<v1::AppendItemsResponse> Append(const AppendRequest& request);
+  absl::StatusOr<Appended> Append(const AppendRequest& request);
 
  private:
   absl::StatusOr<v1::AppendItemsResponse> AppendNew(const AppendRequest& request, const CampaignPool& pool,

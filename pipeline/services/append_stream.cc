@@ -62,9 +62,10 @@ absl::Status AppendStream::TakeIn() {
   if (!complete_) return absl::InvalidArgumentError("the stream ended before 'end'; nothing was appended");
   FULCRUM_RETURN_IF_ERROR(upload_->Finish());
   FULCRUM_ASSIGN_OR_RETURN(
-      *response_,
+      Appended appended,
       campaign_->AppendItems(
           {.by = by_, .request_id = request_id_, .file = upload_->file(), .checksum = upload_->checksum()}));
+  *response_ = std::move(appended.response);
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,21 @@ class AppendTest : public DaemonTest {
     const grpc::Status status = client.Append(name, request_id, bytes, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
+  }
+  /// Waits until rows were appended after `action`; returns how many the pool has then.
+  static std::int64_t RowsAfter(DaemonClient& client, const std::string& name, const std::function<void()>& action) {
+    grpc::ClientContext context;
+    client.Prepare(context);
+    v1::CampaignRequest request;
+    request.set_name(name);
+    const auto stream = client.campaigns().WatchCampaign(&context, request);
+    v1::CampaignEvent event;
+    stream->Read(&event);  // the state: nothing that happens from now on can be missed
+    action();
+    while (stream->Read(&event)) {
+      if (event.has_items()) return event.items().pool_rows();
+    }
+    return -1;
   }
   grpc::Status TryAppend(DaemonClient& client, const std::string& name, const std::string& bytes) {
     v1::AppendItemsResponse response;
@@ -104,6 +120,46 @@ TEST_F(AppendTest, RowsThatCannotBeTakenAreSetAsideWithTheReason) {
               ::testing::Contains(AllOf(HasSubstr("row 1"), HasSubstr("f1"), ::testing::Not(HasSubstr("/")))));
   EXPECT_THAT(response.rejected_examples(), ::testing::Contains(HasSubstr("other content is in the pool already")));
   EXPECT_EQ(client.Get("few").pool_rows(), 13);
+}
+
+TEST_F(AppendTest, FilesOfAWatchedFolderAreAppendedOnceAlsoAfterARestart) {
+  std::filesystem::create_directories(folder_.File("pools/incoming"));
+  StartDaemon();
+  v1::CampaignSpec spec = FewSpec("few");
+  spec.mutable_pool()->set_watch("incoming");
+  {
+    DaemonClient client = Client();
+    ASSERT_TRUE(client.Create(spec).ok());
+    const auto put_there = [&] {
+      const std::string written = folder_.Write("pools/incoming/.more.csv", NamedCloudsText(60));
+      std::filesystem::rename(written, folder_.File("pools/incoming/more.csv"));
+    };
+    EXPECT_EQ(RowsAfter(client, "few", put_there), 60);
+    EXPECT_EQ(client.Get("few").pool_rows(), 60);
+  }
+  StopDaemon();
+  StartDaemon();
+  DaemonClient client = Client();
+  // In the order of names: once the later one is there, the first has been looked at again.
+  const auto put_there = [&] { folder_.Write("pools/incoming/yet_more.csv", NamedCloudsText(70)); };
+  EXPECT_EQ(RowsAfter(client, "few", put_there), 70);
+  std::size_t appended = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.File("data/campaigns/few/pool"))) {
+    appended += entry.path().filename().string().starts_with("appended-") ? 1 : 0;
+  }
+  EXPECT_EQ(appended, 2u) << "each file once";
+}
+
+TEST_F(AppendTest, AWatchedFolderThatIsNotThereIsToldAtOnce) {
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::CampaignSpec spec = FewSpec("few");
+  for (const char* folder : {"nowhere", "../..", "few.csv"}) {
+    spec.mutable_pool()->set_watch(folder);
+    const grpc::Status status = client.Create(spec);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << folder;
+    EXPECT_THAT(status.error_message(), HasSubstr(folder));
+  }
 }
 
 TEST_F(AppendTest, ARequestTakesEffectOnce) {
