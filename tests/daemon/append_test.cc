@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "stages/ingest/table_conversion.h"
+#include "tests/daemon/campaign_watch.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 
@@ -52,16 +53,12 @@ class AppendTest : public DaemonTest {
     return response;
   }
   /// Waits until rows were appended after `action`; returns how many the pool has then.
-  static std::int64_t RowsAfter(DaemonClient& client, const std::string& name, const std::function<void()>& action) {
-    grpc::ClientContext context;
-    client.Prepare(context);
-    v1::CampaignRequest request;
-    request.set_name(name);
-    const auto stream = client.campaigns().WatchCampaign(&context, request);
+  std::int64_t RowsAfter(const std::string& name, const std::function<void()>& action) const {
+    CampaignWatch watch(daemon_->port(), name);
     v1::CampaignEvent event;
-    stream->Read(&event);  // the state: nothing that happens from now on can be missed
+    watch.Next(&event);  // the state: nothing that happens from now on can be missed
     action();
-    while (stream->Read(&event)) {
+    while (watch.Next(&event)) {
       if (event.has_items()) return event.items().pool_rows();
     }
     return -1;
@@ -134,15 +131,14 @@ TEST_F(AppendTest, FilesOfAWatchedFolderAreAppendedOnceAlsoAfterARestart) {
       const std::string written = folder_.Write("pools/incoming/.more.csv", NamedCloudsText(60));
       std::filesystem::rename(written, folder_.File("pools/incoming/more.csv"));
     };
-    EXPECT_EQ(RowsAfter(client, "few", put_there), 60);
+    EXPECT_EQ(RowsAfter("few", put_there), 60);
     EXPECT_EQ(client.Get("few").pool_rows(), 60);
   }
   StopDaemon();
   StartDaemon();
-  DaemonClient client = Client();
   // In the order of names: once the later one is there, the first has been looked at again.
   const auto put_there = [&] { folder_.Write("pools/incoming/yet_more.csv", NamedCloudsText(70)); };
-  EXPECT_EQ(RowsAfter(client, "few", put_there), 70);
+  EXPECT_EQ(RowsAfter("few", put_there), 70);
   std::size_t appended = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.File("data/campaigns/few/pool"))) {
     appended += entry.path().filename().string().starts_with("appended-") ? 1 : 0;

@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
+#include "tests/daemon/campaign_watch.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 
@@ -28,25 +29,6 @@ constexpr int kRounds = 60;  // so many that it is not over before the last kill
 constexpr int kWorkers = 50;
 constexpr int kDaemonKills = 20;
 constexpr std::chrono::seconds kBetweenWorkerKills{1};
-
-/// What happens to a campaign, as long as the daemon lives.
-class CampaignWatch {
- public:
-  CampaignWatch(int port, const std::string& campaign) : client_(port, "") {
-    client_.Prepare(context_);
-    v1::CampaignRequest request;
-    request.set_name(campaign);
-    stream_ = client_.campaigns().WatchCampaign(&context_, request);
-  }
-  bool Next(v1::CampaignEvent* event) { return stream_->Read(event); }
-  void Leave() { context_.TryCancel(); }
-  grpc::Status Finish() { return stream_->Finish(); }
-
- private:
-  DaemonClient client_;
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReader<v1::CampaignEvent>> stream_;
-};
 
 class DaemonKillTest : public DaemonTest {
  protected:
