@@ -51,6 +51,8 @@ Campaign::Campaign(CampaignPlan plan, CampaignSurroundings surroundings)
     : plan_(std::move(plan)), surroundings_(std::move(surroundings)) {}
 
 Campaign::~Campaign() {
+  // It appends, for which it needs the store.
+  watch_.reset();
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
   // The store's last commits still come to OnCommit.

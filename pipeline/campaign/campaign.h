@@ -132,7 +132,7 @@ class Campaign {
   std::optional<double> accuracy_;
   std::int64_t published_labels_ = 0;  // used on the writing thread only
   std::jthread thread_;
-  std::unique_ptr<FolderWatch> watch_;  // last: it appends
+  std::unique_ptr<FolderWatch> watch_;  // none without a folder to watch
 };
 
 }  // namespace fulcrum::pipeline

@@ -30,11 +30,12 @@ bool IsForTheNextLook(const absl::Status& status) {
 
 /// Regular files, whose names say that they are whole, by name.
 absl::StatusOr<std::set<fs::directory_entry>> FilesIn(const std::string& folder) {
-  std::error_code error;
+  std::error_code error, ignored;
   std::set<fs::directory_entry> files;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    std::error_code ignored;
-    if (entry.is_regular_file(ignored) && !IsBeingWritten(entry.path().filename().string())) files.insert(entry);
+  // Not as a range: going on to the next entry would throw where the disk fails.
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (entry->is_regular_file(ignored) && !IsBeingWritten(entry->path().filename().string())) files.insert(*entry);
   }
   if (error) return absl::UnavailableError(absl::StrCat("'", folder, "' cannot be read: ", error.message()));
   return files;
@@ -85,30 +86,30 @@ void FolderWatch::LookAt(const fs::directory_entry& file, const Seen* before, Se
   now.settled = before->settled || TakeIn(file.path().string(), file.path().filename().string());
 }
 
+absl::StatusOr<Appended> FolderWatch::Append(const std::string& path, const std::string& name) const {
+  // A link may lead out; then nothing of what it names is read.
+  FULCRUM_RETURN_IF_ERROR(ResolvePoolSources({path}, watched_.root).status());
+  FULCRUM_ASSIGN_OR_RETURN(const std::string checksum, storage::ChecksumOfFile(path));
+  return take_({.by = kBy,
+                .request_id = absl::StrCat(checksum, " ", name),
+                .file = path,
+                .checksum = checksum,
+                .called = absl::StrCat("'", name, "'")});
+}
+
 bool FolderWatch::TakeIn(const std::string& path, const std::string& name) {
-  absl::Status problem = ResolvePoolSources({path}, watched_.root).status();
-  const auto checksum = storage::ChecksumOfFile(path);
-  if (problem.ok()) problem = checksum.status();
-  if (problem.ok()) {
-    const auto appended = take_({.by = kBy,
-                                 .request_id = absl::StrCat(*checksum, " ", name),
-                                 .file = path,
-                                 .checksum = *checksum,
-                                 .called = absl::StrCat("'", name, "'")});
-    problem = appended.status();
-    if (problem.ok() && !appended->repeated) {
-      Log(LogLevel::kInfo, "file appended",
-          {{"campaign", watched_.campaign},
-           {"file", name},
-           {"added", appended->response.added()},
-           {"there_already", appended->response.there_already()},
-           {"rejected", appended->response.rejected()}});
-    }
-  }
-  if (IsForTheNextLook(problem)) return false;
-  if (!problem.ok()) {
+  const absl::StatusOr<Appended> appended = Append(path, name);
+  if (IsForTheNextLook(appended.status())) return false;
+  if (!appended.ok()) {
     Log(LogLevel::kWarning, "file cannot be appended; it is left alone until it changes",
-        {{"campaign", watched_.campaign}, {"file", name}, {"reason", std::string(problem.message())}});
+        {{"campaign", watched_.campaign}, {"file", name}, {"reason", std::string(appended.status().message())}});
+  } else if (!appended->repeated) {
+    Log(LogLevel::kInfo, "file appended",
+        {{"campaign", watched_.campaign},
+         {"file", name},
+         {"added", appended->response.added()},
+         {"there_already", appended->response.there_already()},
+         {"rejected", appended->response.rejected()}});
   }
   return true;
 }

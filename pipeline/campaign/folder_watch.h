@@ -52,6 +52,7 @@ class FolderWatch {
   };
 
   void LookAt(const std::filesystem::directory_entry& file, const Seen* before, Seen& now);
+  absl::StatusOr<Appended> Append(const std::string& path, const std::string& name) const;
   /// Whether nothing more is to be done about the file as it is.
   bool TakeIn(const std::string& path, const std::string& name);
   void Tell(const std::string& problem);
