@@ -149,39 +149,60 @@ DaemonRun RunDaemonCrowd(const BenchmarkDaemon& daemon, bool streams, int repeat
   return run;
 }
 
-double Median(std::vector<double> values) {
+/// The store, and right after it the daemon.
+struct RateTurn {
+  double store = 0;
+  DaemonRun run = {};
+};
+
+template <typename Figure>
+double MedianOf(const std::vector<RateTurn>& turns, Figure figure) {
+  std::vector<double> values;
+  for (const RateTurn& turn : turns) values.push_back(figure(turn));
   std::ranges::sort(values);
   return Percentile(values, 0.5);
 }
 
-/// Store and daemon take turns, and what is said is the median of the turns: a machine that others use as well changes
-/// its speed within seconds.
+/// The median of turns, since a machine that others use as well changes its speed within seconds.
+void PrintRates(const std::vector<RateTurn>& turns) {
+  const auto store = [](const RateTurn& turn) { return turn.store; };
+  const auto rate = [](const RateTurn& turn) { return turn.run.rate(); };
+  const auto ratio = [](const RateTurn& turn) { return turn.run.rate() / turn.store; };
+  const auto of_workers = [](const RateTurn& turn) {
+    return turn.run.crowd.processor_seconds / turn.run.crowd.seconds;
+  };
+  const auto of_daemon = [](const RateTurn& turn) {
+    return turn.run.daemon_processor_seconds / turn.run.crowd.seconds;
+  };
+  PrintFigure("labels a second, the store alone", MedianOf(turns, store), "/s");
+  PrintFigure("labels a second, over gRPC", MedianOf(turns, rate), "/s");
+  PrintAtLeast("daemon over store", MedianOf(turns, ratio), 0.6);
+  PrintFigure("processors that the workers themselves took", MedianOf(turns, of_workers), "");
+  PrintFigure("processors that the daemon took", MedianOf(turns, of_daemon), "");
+}
+
+void PrintWaits(const std::vector<RateTurn>& turns, bool streams) {
+  const auto first = [](const RateTurn& turn) { return Percentile(turn.run.crowd.first_waits_in_milliseconds, 0.99); };
+  const auto usual = [](const RateTurn& turn) { return Percentile(turn.run.crowd.waits_in_milliseconds, 0.5); };
+  const auto longest = [](const RateTurn& turn) { return Percentile(turn.run.crowd.waits_in_milliseconds, 0.99); };
+  PrintFigure("first tasks, all workers at once, p99", MedianOf(turns, first), "ms");
+  PrintFigure("tasks, median", MedianOf(turns, usual), "ms");
+  if (streams) {
+    PrintFigure("tasks, p99", MedianOf(turns, longest), "ms");
+  } else {
+    PrintAtMost("tasks, p99", MedianOf(turns, longest), 50, "ms");
+  }
+}
+
 void CompareRates(const BenchmarkDaemon& daemon, bool streams) {
   PrintHeading(streams ? "500 workers on streams, 10 tasks at a time" : "500 workers who call, 10 tasks at a time");
-  std::vector<double> store, rate, ratio, crowd_share, daemon_share, first_wait, median_wait, slowest_wait;
+  std::vector<RateTurn> turns;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    store.push_back(kLabels / StoreCrowd().Seconds());
-    const DaemonRun run = RunDaemonCrowd(daemon, streams, repeat);
-    rate.push_back(run.rate());
-    ratio.push_back(rate.back() / store.back());
-    crowd_share.push_back(run.crowd.processor_seconds / run.crowd.seconds);
-    daemon_share.push_back(run.daemon_processor_seconds / run.crowd.seconds);
-    first_wait.push_back(Percentile(run.crowd.first_waits_in_milliseconds, 0.99));
-    median_wait.push_back(Percentile(run.crowd.waits_in_milliseconds, 0.5));
-    slowest_wait.push_back(Percentile(run.crowd.waits_in_milliseconds, 0.99));
+    const double store = kLabels / StoreCrowd().Seconds();
+    turns.push_back({store, RunDaemonCrowd(daemon, streams, repeat)});
   }
-  PrintFigure("labels a second, the store alone", Median(store), "/s");
-  PrintFigure("labels a second, over gRPC", Median(rate), "/s");
-  PrintAtLeast("daemon over store", Median(ratio), 0.6);
-  PrintFigure("processors that the workers themselves took", Median(crowd_share), "");
-  PrintFigure("processors that the daemon took", Median(daemon_share), "");
-  PrintFigure("first tasks, all workers at once, p99", Median(first_wait), "ms");
-  PrintFigure("tasks, median", Median(median_wait), "ms");
-  if (streams) {
-    PrintFigure("tasks, p99", Median(slowest_wait), "ms");
-  } else {
-    PrintAtMost("tasks, p99", Median(slowest_wait), 50, "ms");
-  }
+  PrintRates(turns);
+  PrintWaits(turns, streams);
 }
 
 double ResidentMegabytes() {
