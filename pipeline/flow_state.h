@@ -25,7 +25,10 @@ class FlowState {
   explicit FlowState(std::stop_token stop) : stop_(std::move(stop)) {}
 
   /// True once there is no point in starting more work.
-  bool stopped() const { return failed_.load(std::memory_order_acquire) || stop_.stop_requested(); }
+  bool stopped() const { return failed() || stop_.stop_requested(); }
+  /// True once an error was recorded. Who asks this instead lets the call itself find out that it should stop, and so
+  /// has its stage's name in the result.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
 
   /// Records an error of a stage; only the first one counts.
   void Fail(const std::string& stage, const absl::Status& status);

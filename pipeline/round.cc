@@ -77,7 +77,7 @@ void RoundRunner::RecallLandmarks(const std::map<ClassIndex, RowList>& landmarks
 }
 
 absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const ProgressCallback& progress,
-                                             std::stop_token stop) {
+                                             std::stop_token stop, const CommitCallback& commit) {
   FULCRUM_RETURN_IF_ERROR(ValidateRoundSpec(spec_));
   FULCRUM_RETURN_IF_ERROR(CheckInput(input, *features_));
   RoundWork work{.spec = spec_,
@@ -85,6 +85,7 @@ absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const Prog
                  .input = input,
                  .progress = progress,
                  .memory = *memory_,
+                 .commit = commit,
                  .always_classify = input.always_classify};
   FULCRUM_ASSIGN_OR_RETURN(work.strategy, select::MakeStrategy(spec_.strategy));
   RoundGraph graph(work, std::move(stop));
@@ -95,7 +96,6 @@ absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const Prog
     RecallLandmarks(landmarks);
     return status;
   }
-  if (work.result.svm) work.result.model = std::make_shared<const classify::SvmModel>(std::move(work.model));
   return std::move(work.result);
 }
 

@@ -1,4 +1,4 @@
-// One round of active learning: train, predict, partition, kernel, eigen, leverage, select.
+// One round of active learning: train, predict, partition, kernel, eigen, leverage, select, commit.
 //
 // A RoundRunner keeps what makes the next round cheap (the labeled examples' kernel, the multipliers, the
 // pool's decision values, each class's kernel and subspace); the answer does not depend on it beyond the
@@ -99,6 +99,9 @@ struct RoundMemory;
 /// Called as stages begin and advance; must be thread-safe. `done` of `total` is in the stage's own unit.
 using ProgressCallback = std::function<void(std::string_view stage, std::size_t done, std::size_t total)>;
 
+/// The last step of a round: makes its result durable. A round whose result could not be committed has failed.
+using CommitCallback = std::function<absl::Status(const RoundResult& result)>;
+
 class RoundRunner {
  public:
   RoundRunner(RoundSpec spec, const kernel::Features& features);
@@ -111,7 +114,7 @@ class RoundRunner {
   /// OutOfRange where every row is labeled already; CANCELLED where `stop` ended it early. After an error the next
   /// round starts cold.
   absl::StatusOr<RoundResult> Run(const RoundInput& input, const ProgressCallback& progress = {},
-                                  std::stop_token stop = {});
+                                  std::stop_token stop = {}, const CommitCallback& commit = {});
 
   /// The landmarks that groups are seen from, where they are; to be recalled by a runner that goes on with the rounds.
   std::map<ClassIndex, RowList> Landmarks() const;

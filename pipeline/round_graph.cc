@@ -1,7 +1,9 @@
 #include "pipeline/round_graph.h"
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
+
+#include "oneapi/tbb/task_arena.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -10,18 +12,43 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+constexpr char kPredict[] = "predict";
+constexpr char kPartition[] = "partition";
+
+// Ports of the partition node.
+constexpr std::size_t kGroups = 0, kNoGroups = 1, kTokens = 2;
+
+/// Enough for no thread to wait while blocks are put in order.
+std::size_t MostBlocksAtOnce() {
+  return 4 * static_cast<std::size_t>(tbb::this_task_arena::max_concurrency());
+}
+
+/// A person who watches wants to see it move; a line for each of thousands of blocks is too many.
+std::size_t BlocksPerReport(std::size_t blocks) {
+  constexpr std::size_t kReports = 10;
+  return std::max<std::size_t>(1, blocks / kReports);
+}
+
 }  // namespace
 
 RoundGraph::RoundGraph(RoundWork& work, std::stop_token stop)
     : work_(work),
       state_(std::move(stop)),
       train_(MakeStage("train", TrainClassifier)),
-      predict_(MakeStage("predict", PredictPool)),
+      send_blocks_(graph_, tbb::flow::serial,
+                   [this](const Signal&, BlocksNode::output_ports_type& ports) { SendBlocks(ports); }),
+      queue_(graph_),
+      limiter_(graph_, MostBlocksAtOnce()),
+      predict_(graph_, tbb::flow::unlimited,
+               [this](const RowBlock& block) {
+                 PredictRows(block);
+                 return block;
+               }),
+      in_order_(graph_, [](const RowBlock& block) { return block.index; }),
       partition_(graph_, tbb::flow::serial,
-                 [this](const Signal& signal, PartitionNode::output_ports_type& ports) {
-                   RunStage("partition", PartitionPool);
-                   if (work_.groups.empty()) std::get<1>(ports).try_put(signal);
-                   for (const auto& group : work_.groups) std::get<0>(ports).try_put(group.get());
+                 [this](const RowBlock& block, PartitionNode::output_ports_type& ports) {
+                   TakePredicted(block, ports);
+                   std::get<kTokens>(ports).try_put(1);
                  }),
       kernel_(MakeGroupStage("kernel", BuildKernel)),
       eigen_(MakeGroupStage("eigen", SolveEigenproblem)),
@@ -30,18 +57,25 @@ RoundGraph::RoundGraph(RoundWork& work, std::stop_token stop)
             [this](GroupWork*, JoinNode::output_ports_type& ports) {
               if (++groups_joined_ == work_.groups.size()) std::get<0>(ports).try_put(Signal());
             }),
-      select_(graph_, tbb::flow::serial, [this](const Signal& signal) {
-        complete_ = RunStage("select", SelectBatch);
+      select_(MakeStage("select", SelectBatch)),
+      commit_(graph_, tbb::flow::serial, [this](const Signal& signal) {
+        complete_ = work_.commit ? RunStage("commit", CommitResult) : !state_.stopped();
         return signal;
       }) {
-  tbb::flow::make_edge(train_, predict_);
-  tbb::flow::make_edge(predict_, partition_);
-  tbb::flow::make_edge(tbb::flow::output_port<0>(partition_), kernel_);
+  tbb::flow::make_edge(train_, send_blocks_);
+  tbb::flow::make_edge(tbb::flow::output_port<0>(send_blocks_), queue_);
+  tbb::flow::make_edge(queue_, limiter_);
+  tbb::flow::make_edge(limiter_, predict_);
+  tbb::flow::make_edge(predict_, in_order_);
+  tbb::flow::make_edge(in_order_, partition_);
+  tbb::flow::make_edge(tbb::flow::output_port<kTokens>(partition_), limiter_.decrementer());
+  tbb::flow::make_edge(tbb::flow::output_port<kGroups>(partition_), kernel_);
   tbb::flow::make_edge(kernel_, eigen_);
   tbb::flow::make_edge(eigen_, leverage_);
   tbb::flow::make_edge(leverage_, join_);
   tbb::flow::make_edge(tbb::flow::output_port<0>(join_), select_);
-  tbb::flow::make_edge(tbb::flow::output_port<1>(partition_), select_);
+  tbb::flow::make_edge(tbb::flow::output_port<kNoGroups>(partition_), select_);
+  tbb::flow::make_edge(select_, commit_);
 }
 
 absl::Status RoundGraph::Run() {
@@ -74,6 +108,33 @@ bool RoundGraph::RunStage(const std::string& name, absl::Status (*stage)(RoundWo
   AddSeconds(name, SecondsSince(start));
   Report(name, 1, 1);
   return true;
+}
+
+void RoundGraph::SendBlocks(BlocksNode::output_ports_type& ports) {
+  if (state_.stopped()) return;
+  predict_begun_ = std::chrono::steady_clock::now();
+  const auto blocks = state_.Guard(kPredict, [this] { return PlanPrediction(work_); });
+  if (!blocks.ok()) return;
+  blocks_ = blocks->size();
+  Report(kPredict, 0, blocks_);
+  for (const RowBlock& block : *blocks) std::get<0>(ports).try_put(block);
+}
+
+void RoundGraph::PredictRows(const RowBlock& block) {
+  if (state_.failed()) return;
+  state_.Guard(kPredict, [&] { return PredictBlock(work_, block); }).IgnoreError();
+}
+
+void RoundGraph::TakePredicted(const RowBlock& block, PartitionNode::output_ports_type& ports) {
+  if (state_.stopped()) return;
+  state_.Guard(kPartition, [&] { return PartitionBlock(work_, block); }).IgnoreError();
+  if (++blocks_taken_ % BlocksPerReport(blocks_) == 0) Report(kPredict, blocks_taken_, blocks_);
+  if (blocks_taken_ < blocks_) return;
+  state_.Guard(kPredict, [&] { return FinishPrediction(work_); }).IgnoreError();
+  AddSeconds(kPredict, SecondsSince(predict_begun_));
+  RunStage(kPartition, PartitionPool);
+  if (work_.groups.empty()) std::get<kNoGroups>(ports).try_put(Signal());
+  for (const auto& group : work_.groups) std::get<kGroups>(ports).try_put(group.get());
 }
 
 void RoundGraph::RunGroupStage(const std::string& name, absl::Status (*stage)(const RoundWork&, GroupWork&),

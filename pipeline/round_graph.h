@@ -1,16 +1,23 @@
 // The graph of one round, as a oneTBB flow graph:
 //
-//   train -> predict -> partition -> kernel -> eigen -> leverage -> join -> select
-//                           |        (one chain a group, in parallel)  ^
-//                           +-------- no groups to score -------------+
+//   train -> blocks -> queue -> limiter -> predict -> in order -> partition -> kernel -> eigen -> leverage -> join ->
+//                                  ^   (many at once)                 | |    (one chain a group, in parallel)     ^
+//                                  +------------- tokens -------------+ +------------ no groups to score ---------+
 //
-// Built, run once and thrown away. A stage that fails lets the rest pass through empty, so the graph always runs dry.
+//   -> select -> commit
+//
+// The pool streams through prediction in blocks of rows; the limiter lets a few of them in at a time, and the next as
+// one arrives in its classes. Passes over the rows of a large class, inside eigen and select, stream in the same way
+// (block_flow.h). Built, run once and thrown away. A stage that fails lets the rest pass through empty, so the graph
+// always runs dry.
 #pragma once
 
+#include <chrono>
 #include <mutex>
 #include <stop_token>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "oneapi/tbb/flow_graph.h"
@@ -31,11 +38,17 @@ class RoundGraph {
   using Signal = tbb::flow::continue_msg;
   using RoundNode = tbb::flow::function_node<Signal, Signal>;
   using GroupNode = tbb::flow::function_node<GroupWork*, GroupWork*>;
-  using PartitionNode = tbb::flow::multifunction_node<Signal, std::tuple<GroupWork*, Signal>>;
+  using Token = int;
+  using BlocksNode = tbb::flow::multifunction_node<Signal, std::tuple<RowBlock>>;
+  using BlockNode = tbb::flow::function_node<RowBlock, RowBlock>;
+  using PartitionNode = tbb::flow::multifunction_node<RowBlock, std::tuple<GroupWork*, Signal, Token>>;
   using JoinNode = tbb::flow::multifunction_node<GroupWork*, std::tuple<Signal>>;
 
   /// Whether the stage was begun at all.
   bool RunStage(const std::string& name, absl::Status (*stage)(RoundWork&));
+  void SendBlocks(BlocksNode::output_ports_type& ports);
+  void PredictRows(const RowBlock& block);
+  void TakePredicted(const RowBlock& block, PartitionNode::output_ports_type& ports);
   void RunGroupStage(const std::string& name, absl::Status (*stage)(const RoundWork&, GroupWork&), GroupWork& group);
   RoundNode MakeStage(std::string name, absl::Status (*stage)(RoundWork&));
   GroupNode MakeGroupStage(std::string name, absl::Status (*stage)(const RoundWork&, GroupWork&));
@@ -45,18 +58,26 @@ class RoundGraph {
   RoundWork& work_;
   FlowState state_;
   std::mutex seconds_mutex_;  // guards work_.result.seconds
+  std::chrono::steady_clock::time_point predict_begun_;
+  std::size_t blocks_ = 0;        // to be predicted
+  std::size_t blocks_taken_ = 0;  // touched by the partition node only
   std::size_t groups_joined_ = 0;
   bool complete_ = false;
 
   tbb::flow::graph graph_;
   RoundNode train_;
-  RoundNode predict_;
+  BlocksNode send_blocks_;
+  tbb::flow::queue_node<RowBlock> queue_;
+  tbb::flow::limiter_node<RowBlock, Token> limiter_;
+  BlockNode predict_;
+  tbb::flow::sequencer_node<RowBlock> in_order_;
   PartitionNode partition_;
   GroupNode kernel_;
   GroupNode eigen_;
   GroupNode leverage_;
   JoinNode join_;
   RoundNode select_;
+  RoundNode commit_;
 };
 
 }  // namespace fulcrum::pipeline

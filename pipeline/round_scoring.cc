@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/block_flow.h"
 #include "pipeline/round_stages.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/tiled_kernel.h"
@@ -46,7 +47,9 @@ absl::StatusOr<linalg::TopEigen> SolveExactly(const RoundWork& work, GroupWork& 
 
 absl::Status ScoreFromLandmarks(const RoundWork& work, GroupWork& group) {
   auto& engine = group.memory->landmarks;
-  if (!engine) engine = std::make_unique<leverage::LandmarkEngine>(work.spec.leverage_kernel, work.features);
+  if (!engine) {
+    engine = std::make_unique<leverage::LandmarkEngine>(work.spec.leverage_kernel, work.features, BlocksInFlow());
+  }
   // What the largest score is scaled by must be the largest score.
   const bool bounds_suffice =
       work.strategy->requirements().bounds_suffice && work.spec.leverage_scale != select::LeverageScale::kMax;

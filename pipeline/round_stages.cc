@@ -6,26 +6,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "pipeline/memory_budget.h"
-#include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 #include "stages/leverage/engine_choice.h"
 #include "tbb/info.h"
 
 namespace fulcrum::pipeline {
 namespace {
-
-bool NeedsPredictions(const select::Requirements& needs) {
-  return needs.predictions || needs.confidence || needs.class_groups;
-}
-
-bool NeedsClassifier(const RoundWork& work) {
-  return (work.always_classify || NeedsPredictions(work.strategy->requirements())) && !work.input.predictions;
-}
-
-/// Those of the pool; there may be others behind them.
-ConstMatrixView DecisionsOfPool(const RoundWork& work) {
-  return work.memory.decisions.values().Rows(0, work.features.rows());
-}
 
 GroupMemory& MemoryOf(RoundWork& work, ClassIndex class_index) {
   return work.memory.groups[class_index];
@@ -59,29 +45,6 @@ absl::Status ChooseEngines(RoundWork& work) {
     if (work.spec.landmarks > 0) group->choice.landmarks = work.spec.landmarks;
   }
   return absl::OkStatus();
-}
-
-std::vector<RowList> RowsByClass(std::span<const ClassIndex> predicted, std::size_t class_count) {
-  std::vector<RowList> rows(class_count);
-  for (std::size_t row = 0; row < predicted.size(); ++row) {
-    rows[static_cast<std::size_t>(predicted[row])].push_back(static_cast<RowIndex>(row));
-  }
-  return rows;
-}
-
-absl::StatusOr<std::vector<double>> ConfidenceOf(const RoundWork& work) {
-  // Some at a time: the probabilities of all classes of a large pool would take more memory than all else.
-  constexpr std::size_t kRowsAtOnce = 65536;
-  const ConstMatrixView decisions = DecisionsOfPool(work);
-  std::vector<double> confidence;
-  confidence.reserve(decisions.rows());
-  for (std::size_t first = 0; first < decisions.rows(); first += kRowsAtOnce) {
-    const std::size_t count = std::min(kRowsAtOnce, decisions.rows() - first);
-    FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> probabilities,
-                             classify::Probabilities(work.model, decisions.Rows(first, count)));
-    for (std::size_t i = 0; i < count; ++i) confidence.push_back(*std::ranges::max_element(probabilities.row(i)));
-  }
-  return confidence;
 }
 
 /// The scores that rows of the group have now, where they were left as they were.
@@ -169,52 +132,12 @@ void DropBarred(RoundWork& work) {
 
 }  // namespace
 
-absl::Status TrainClassifier(RoundWork& work) {
-  if (!NeedsClassifier(work)) return absl::OkStatus();
-  FULCRUM_ASSIGN_OR_RETURN(work.model, work.memory.trainer.Train(work.input.labels, work.input.class_count));
-  if (work.strategy->requirements().confidence) {
-    FULCRUM_RETURN_IF_ERROR(work.memory.trainer.FitProbabilities(work.model));
-  }
-  const classify::TrainingReport& report = work.memory.trainer.report();
-  work.result.svm = SvmReport{.support_vectors = report.support_vectors,
-                              .dual_objective = report.objective,
-                              .iterations = report.iterations,
-                              .warm = report.warm};
-  return absl::OkStatus();
-}
-
-absl::Status PredictPool(RoundWork& work) {
-  const select::Requirements needs = work.strategy->requirements();
-  if (!NeedsPredictions(needs) && !work.always_classify) return absl::OkStatus();
-  std::vector<ClassIndex>& predicted = work.result.predicted;
-  if (work.input.predictions) {
-    if (needs.confidence) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "strategy '%s' needs probabilities, and given predictions have none. Leave --predictions out so that "
-          "Fulcrum trains its own classifier, or choose a strategy such as dbalevs.",
-          work.spec.strategy));
-    }
-    predicted.assign(work.input.predictions->begin(), work.input.predictions->end());
-  } else {
-    const auto update = work.memory.decisions.Update(work.model);
-    work.result.svm->decision_columns_computed = update.columns_updated;
-    predicted = classify::VoteClasses(work.model, DecisionsOfPool(work));
-    if (needs.confidence) {
-      FULCRUM_ASSIGN_OR_RETURN(work.confidence, ConfidenceOf(work));
-    }
-  }
-  for (std::size_t row = 0; row < predicted.size(); ++row) {
-    if (work.input.labels[row] != kUnlabeled) predicted[row] = work.input.labels[row];
-  }
-  return absl::OkStatus();
-}
-
 absl::Status PartitionPool(RoundWork& work) {
   const select::Requirements needs = work.strategy->requirements();
   if (needs.class_groups) {
-    std::vector<RowList> rows = RowsByClass(work.result.predicted, work.input.class_count);
-    for (std::size_t class_index = 0; class_index < rows.size(); ++class_index) {
-      work.groups.push_back(MakeGroup(work, static_cast<ClassIndex>(class_index), std::move(rows[class_index])));
+    for (std::size_t class_index = 0; class_index < work.rows_of_class.size(); ++class_index) {
+      RowList& rows = work.rows_of_class[class_index];
+      work.groups.push_back(MakeGroup(work, static_cast<ClassIndex>(class_index), std::move(rows)));
     }
   }
   if (needs.pool_leverage) {
@@ -233,7 +156,12 @@ absl::Status SelectBatch(RoundWork& work) {
   if (refined) CollectLeverage(work);
   CollectReports(work);
   DropBarred(work);
+  if (work.result.svm) work.result.model = std::make_shared<const classify::SvmModel>(std::move(work.model));
   return absl::OkStatus();
+}
+
+absl::Status CommitResult(RoundWork& work) {
+  return work.commit(work.result);
 }
 
 }  // namespace fulcrum::pipeline

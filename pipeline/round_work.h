@@ -70,17 +70,26 @@ struct GroupWork {
   ClassReport report;
 };
 
+/// Rows that travel together from prediction to their classes.
+struct RowBlock {
+  std::size_t index = 0;
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
 struct RoundWork {
   const RoundSpec& spec;
   const kernel::Features& features;
   const RoundInput& input;
   const ProgressCallback& progress;
   RoundMemory& memory;
+  CommitCallback commit = {};    // may be missing
   bool always_classify = false;  // train and predict whether the strategy asks for it or not
 
   std::unique_ptr<select::Strategy> strategy = {};
   classify::SvmModel model = {};
   std::vector<double> confidence = {};
+  std::vector<RowList> rows_of_class = {};  // where the strategy asks for classes
   std::vector<std::unique_ptr<GroupWork>> groups = {};
   RoundResult result = {};
 };

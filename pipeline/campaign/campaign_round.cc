@@ -112,7 +112,8 @@ absl::StatusOr<RoundRunner*> CampaignRound::RunnerFor(std::int64_t number, bool 
   return runner_.get();
 }
 
-absl::StatusOr<RoundResult> CampaignRound::Select(std::int64_t number, const Labels& labels, std::stop_token stop) {
+absl::StatusOr<RoundResult> CampaignRound::RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
+                                                    const CommitCallback& commit) {
   const bool trainable = labels.classes >= 2;
   const RoundInput input{.class_count = plan_.classes.size(),
                          .labels = labels.of_rows,
@@ -129,7 +130,7 @@ absl::StatusOr<RoundResult> CampaignRound::Select(std::int64_t number, const Lab
     events_.Publish(std::move(event));
   };
   FULCRUM_ASSIGN_OR_RETURN(RoundRunner* const runner, RunnerFor(number, trainable));
-  return runner->Run(input, progress, std::move(stop));
+  return runner->Run(input, progress, std::move(stop), commit);
 }
 
 absl::Status CampaignRound::RecallPredictions(std::int64_t number) {
@@ -211,6 +212,21 @@ v1::ModelTrained CampaignRound::Describe(std::int64_t number, const Labels& labe
   return model;
 }
 
+absl::Status CampaignRound::Conclude(std::int64_t number, std::int64_t sequence, const Labels& labels,
+                                     const RoundResult& result, double seconds, Outcome& outcome) {
+  if (result.model) {
+    const v1::ModelTrained trained = Describe(number, labels, result, seconds);
+    if (trained.has_accuracy()) outcome.accuracy = trained.accuracy();
+    FULCRUM_RETURN_IF_ERROR(StoreModel(sequence, result, trained));
+  }
+  const storage::Totals totals = store_.status()->totals;
+  const std::vector<ModelScore> scores = history_.ScoresThrough(number);
+  outcome.over = StoppingReason(plan_.stop,
+                                {.labels = totals.labels, .cost = totals.cost, .rounds = number - 1, .models = scores});
+  if (outcome.over) return absl::OkStatus();
+  return CommitBatch(number, sequence, labels, result, seconds);
+}
+
 absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, std::stop_token stop) {
   const auto begun = std::chrono::steady_clock::now();
   const std::int64_t sequence = store_.status()->last_sequence;
@@ -222,29 +238,20 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, s
   events_.Publish(std::move(started));
 
   Outcome outcome;
-  absl::StatusOr<RoundResult> result = Select(number, labels, std::move(stop));
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
+  absl::StatusOr<RoundResult> result = RunGraph(number, labels, std::move(stop), [&](const RoundResult& selected) {
+    return Conclude(number, sequence, labels, selected, seconds(), outcome);
+  });
   if (result.status().code() == absl::StatusCode::kOutOfRange) {
     outcome.over = std::string(result.status().message());
     return outcome;
   }
   FULCRUM_RETURN_IF_ERROR(result.status());
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  if (result->model) {
-    const v1::ModelTrained trained = Describe(number, labels, *result, seconds);
-    if (trained.has_accuracy()) outcome.accuracy = trained.accuracy();
-    FULCRUM_RETURN_IF_ERROR(StoreModel(sequence, *result, trained));
-  }
-  const storage::Totals totals = store_.status()->totals;
-  const std::vector<ModelScore> scores = history_.ScoresThrough(number);
-  outcome.over = StoppingReason(plan_.stop,
-                                {.labels = totals.labels, .cost = totals.cost, .rounds = number - 1, .models = scores});
   if (outcome.over) return outcome;
-  FULCRUM_RETURN_IF_ERROR(CommitBatch(number, sequence, labels, *result, seconds));
   last_predicted_ = std::move(result->predicted);
   predicted_round_ = number;
-  outcome.times = Times{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(),
-                        .warm = result->svm && result->svm->warm,
-                        .stages = std::move(result->seconds)};
+  outcome.times =
+      Times{.seconds = seconds(), .warm = result->svm && result->svm->warm, .stages = std::move(result->seconds)};
   return outcome;
 }
 

@@ -63,7 +63,12 @@ class CampaignRound {
   absl::Status RecallPredictions(std::int64_t number);
   /// The runner for this round. There is only ever one: each may hold kernel matrices as large as the pool squared.
   absl::StatusOr<RoundRunner*> RunnerFor(std::int64_t number, bool trainable);
-  absl::StatusOr<RoundResult> Select(std::int64_t number, const Labels& labels, std::stop_token stop);
+  /// The graph of the round, which ends with `commit`.
+  absl::StatusOr<RoundResult> RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
+                                       const CommitCallback& commit);
+  /// What the round ends with: its model, the verdict on going on, and the batch.
+  absl::Status Conclude(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,
+                        double seconds, Outcome& outcome);
   /// Makes the model durable with what is known of it, and tells of it.
   absl::Status StoreModel(std::int64_t sequence, const RoundResult& result, const v1::ModelTrained& trained);
   absl::Status CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stages/core/parallel.h"
+#include "stages/core/stop_scope.h"
 #include "stages/kernel/float_columns.h"
 #include "stages/linalg/blas.h"
 
@@ -14,7 +15,6 @@ namespace fulcrum::classify {
 namespace {
 
 // A tile of 512 x 1024 doubles is four megabytes: large enough for GEMM to run at its rate, small enough for the cache.
-constexpr std::size_t kTileRows = 512;
 constexpr std::size_t kPanel = 1024;
 constexpr std::size_t kGatherBlock = 256;
 // Half a megabyte of floats, which stays in a core's own cache until it is summed.
@@ -75,7 +75,7 @@ class TileDots {
   }
 
  private:
-  const WeightedRows& support_;
+  const WeightedRows support_;
   const kernel::Features& features_;
   const kernel::DenseFeatures* dense_;  // null: by DotBlock
   Matrix<double> packed_;
@@ -124,64 +124,116 @@ Matrix<float> TransposedInFloat(ConstMatrixView values) {
   return transposed;
 }
 
-/// The same product for a pool that is not in memory: rows are copied once a tile, kernel values are float32.
-void FloatKernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support,
-                        std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
-                        MutableMatrixView out) {
-  const kernel::FloatColumns columns(kernel, *support.features, support.rows);
-  const Matrix<float> weights = TransposedInFloat(support.coefficients);
-  ParallelForBlocks(rows.size(), kFloatTileRows, [&](std::size_t first, std::size_t count) {
-    const kernel::FloatBlock block = columns.CopyBlock(rows.subspan(first, count));
-    const MutableMatrixView out_tile = out.Rows(first, count);
-    Matrix<float> kernel_tile(count, kFloatPanel);
-    Matrix<double> sums = StartTile(offsets, accumulate, out_tile);
-    for (std::size_t s = 0; s < columns.size(); s += kFloatPanel) {
-      const std::size_t width = std::min(kFloatPanel, columns.size() - s);
-      const MatrixView<float> values = kernel_tile.view().Cols(0, width);
-      columns.WriteTile(block, s, values);
-      AddFloatTile(values, weights.view().Cols(s, width), sums.view());
-    }
-    CopyMatrix<double>(sums.view(), out_tile);
-  });
-}
-
 }  // namespace
 
-void KernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support, const kernel::Features& features,
-                   std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
-                   MutableMatrixView out) {
-  assert(support.features->dims() == features.dims() && support.coefficients.rows() == support.rows.size());
-  assert(out.rows() == rows.size() && out.cols() == offsets.size());
-  if (features.prefers_float() && support.features == &features) {
-    FloatKernelProduct(kernel, support, rows, offsets, accumulate, out);
-    return;
-  }
-  if (support.features->prefers_float()) {
-    // Other rows (a test set) are in memory; then the few support vectors may be, too.
-    const std::unique_ptr<kernel::Features> gathered = support.features->Gather(support.rows);
-    RowList all(support.rows.size());
-    std::iota(all.begin(), all.end(), RowIndex{0});
-    KernelProduct(kernel, {gathered.get(), all, support.coefficients}, features, rows, offsets, accumulate, out);
-    return;
-  }
-  const TileDots dots(support, features);
-  const std::vector<double> support_norms = GatherNorms(*support.features, support.rows);
-  const std::size_t panel = std::min(kPanel, support.rows.size());
-  ParallelForBlocks(rows.size(), kTileRows, [&](std::size_t first, std::size_t count) {
-    const auto tile = rows.subspan(first, count);
-    const std::vector<double> tile_norms = GatherNorms(features, tile);
-    const MutableMatrixView out_tile = out.Rows(first, count);
-    Matrix<double> gathered, kernel_tile(count, panel);
-    const ConstMatrixView tile_rows = dots.TileRows(tile, gathered);
-    Matrix<double> sums = StartTile(offsets, accumulate, out_tile);
-    for (std::size_t s = 0; s < support.rows.size(); s += panel) {
-      const std::size_t width = std::min(panel, support.rows.size() - s);
+/// How the kernel of a tile of rows is computed and summed.
+class KernelProduct::Tiles {
+ public:
+  virtual ~Tiles() = default;
+  virtual std::size_t rows_at_once() const = 0;
+  /// sums(i, p) += sum_s K(x_{tile[i]}, z_s) coefficients(s, p)
+  virtual void AddTo(std::span<const RowIndex> tile, MutableMatrixView sums) const = 0;
+};
+
+class KernelProduct::DoubleTiles final : public Tiles {
+ public:
+  DoubleTiles(const kernel::KernelFunction& kernel, const WeightedRows& support, const kernel::Features& features)
+      : kernel_(kernel),
+        support_(WithoutMapping(support)),
+        features_(features),
+        dots_(support_, features),
+        support_norms_(GatherNorms(*support_.features, support_.rows)) {}
+
+  std::size_t rows_at_once() const override { return kTileRows; }
+
+  void AddTo(std::span<const RowIndex> tile, MutableMatrixView sums) const override {
+    const std::vector<double> tile_norms = GatherNorms(features_, tile);
+    const std::size_t panel = std::min(kPanel, support_.rows.size());
+    Matrix<double> gathered, kernel_tile(tile.size(), panel);
+    const ConstMatrixView tile_rows = dots_.TileRows(tile, gathered);
+    for (std::size_t s = 0; s < support_.rows.size(); s += panel) {
+      const std::size_t width = std::min(panel, support_.rows.size() - s);
       const MutableMatrixView values = kernel_tile.view().Cols(0, width);
-      dots.Compute(tile, tile_rows, s, values);
-      kernel::ApplyKernelToDots(kernel, tile_norms, std::span(support_norms).subspan(s, width), values);
-      MultiplyTile(values, support.coefficients.Rows(s, width), sums.view());
+      dots_.Compute(tile, tile_rows, s, values);
+      kernel::ApplyKernelToDots(kernel_, tile_norms, std::span(support_norms_).subspan(s, width), values);
+      MultiplyTile(values, support_.coefficients.Rows(s, width), sums);
     }
+  }
+
+ private:
+  /// Other rows than those of a mapped pool (a test set) are in memory; then the few support vectors may be, too.
+  WeightedRows WithoutMapping(const WeightedRows& support) {
+    if (!support.features->prefers_float()) return support;
+    gathered_ = support.features->Gather(support.rows);
+    all_.resize(support.rows.size());
+    std::iota(all_.begin(), all_.end(), RowIndex{0});
+    return {gathered_.get(), all_, support.coefficients};
+  }
+
+  const kernel::KernelFunction kernel_;
+  std::unique_ptr<kernel::Features> gathered_;
+  RowList all_;
+  const WeightedRows support_;
+  const kernel::Features& features_;
+  const TileDots dots_;
+  const std::vector<double> support_norms_;
+};
+
+/// For a pool that is not in memory: rows are copied once a tile, kernel values are float32.
+class KernelProduct::FloatTiles final : public Tiles {
+ public:
+  FloatTiles(const kernel::KernelFunction& kernel, const WeightedRows& support)
+      : columns_(kernel, *support.features, support.rows), weights_(TransposedInFloat(support.coefficients)) {}
+
+  std::size_t rows_at_once() const override { return kFloatTileRows; }
+
+  void AddTo(std::span<const RowIndex> tile, MutableMatrixView sums) const override {
+    const kernel::FloatBlock block = columns_.CopyBlock(tile);
+    Matrix<float> kernel_tile(tile.size(), kFloatPanel);
+    for (std::size_t s = 0; s < columns_.size(); s += kFloatPanel) {
+      const std::size_t width = std::min(kFloatPanel, columns_.size() - s);
+      const MatrixView<float> values = kernel_tile.view().Cols(0, width);
+      columns_.WriteTile(block, s, values);
+      AddFloatTile(values, weights_.view().Cols(s, width), sums);
+    }
+  }
+
+ private:
+  const kernel::FloatColumns columns_;
+  const Matrix<float> weights_;
+};
+
+KernelProduct::KernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support,
+                             const kernel::Features& features) {
+  assert(support.features->dims() == features.dims() && support.coefficients.rows() == support.rows.size());
+  if (features.prefers_float() && support.features == &features) {
+    tiles_ = std::make_unique<FloatTiles>(kernel, support);
+  } else {
+    tiles_ = std::make_unique<DoubleTiles>(kernel, support, features);
+  }
+}
+
+KernelProduct::~KernelProduct() = default;
+
+void KernelProduct::Compute(std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
+                            MutableMatrixView out) const {
+  assert(out.rows() == rows.size() && out.cols() == offsets.size());
+  for (std::size_t first = 0; first < rows.size(); first += tiles_->rows_at_once()) {
+    ThrowIfStopRequested();
+    const auto tile = rows.subspan(first, std::min(tiles_->rows_at_once(), rows.size() - first));
+    const MutableMatrixView out_tile = out.Rows(first, tile.size());
+    Matrix<double> sums = StartTile(offsets, accumulate, out_tile);
+    tiles_->AddTo(tile, sums.view());
     CopyMatrix<double>(sums.view(), out_tile);
+  }
+}
+
+void ComputeKernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support,
+                          const kernel::Features& features, std::span<const RowIndex> rows,
+                          std::span<const double> offsets, bool accumulate, MutableMatrixView out) {
+  const KernelProduct product(kernel, support, features);
+  ParallelForBlocks(rows.size(), KernelProduct::kTileRows, [&](std::size_t first, std::size_t count) {
+    product.Compute(rows.subspan(first, count), offsets, accumulate, out.Rows(first, count));
   });
 }
 

@@ -3,6 +3,7 @@
 // the features prefer it (a pool that is not in memory), kernel values are float32 and only the sums are doubles.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "stages/core/matrix.h"
@@ -19,10 +20,33 @@ struct WeightedRows {
   ConstMatrixView coefficients;  ///< rows x columns
 };
 
-/// out(i, p) = offsets[p] + sum_s K(x_{rows[i]}, z_{support.rows[s]}) coefficients(s, p), or added to what `out` holds
-/// where `accumulate` is set. Thread-safe on disjoint outputs.
-void KernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support, const kernel::Features& features,
-                   std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
-                   MutableMatrixView out);
+/// The product prepared for any rows of `features`: what depends on the support side alone is computed once.
+/// Thread-safe after construction. Refers to everything it was made of.
+class KernelProduct {
+ public:
+  KernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support, const kernel::Features& features);
+  ~KernelProduct();
+
+  /// out(i, p) = offsets[p] + sum_s K(x_{rows[i]}, z_{support.rows[s]}) coefficients(s, p), or added to what `out`
+  /// holds where `accumulate` is set. One thread, tile by tile; the values of a row are the same in any block that
+  /// begins at a multiple of kTileRows.
+  void Compute(std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
+               MutableMatrixView out) const;
+
+  /// Rows of a tile; a block of many is what a thread should take at once.
+  static constexpr std::size_t kTileRows = 512;
+
+ private:
+  class Tiles;
+  class DoubleTiles;
+  class FloatTiles;
+
+  std::unique_ptr<Tiles> tiles_;
+};
+
+/// The same for all of `rows` under oneTBB.
+void ComputeKernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support,
+                          const kernel::Features& features, std::span<const RowIndex> rows,
+                          std::span<const double> offsets, bool accumulate, MutableMatrixView out);
 
 }  // namespace fulcrum::classify

@@ -5,9 +5,8 @@
 #include <limits>
 #include <numeric>
 
-#include "stages/classify/kernel_product.h"
 #include "stages/classify/kernel_rounding.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/core/parallel.h"
 
 namespace fulcrum::classify {
 namespace {
@@ -81,8 +80,8 @@ PoolDecisions::Change PoolDecisions::ChangeTo(const SvmModel& model) const {
 }
 
 /// A sum of `terms` kernel values times coefficients whose magnitudes sum to `mass`.
-double PoolDecisions::RoundingBound(double mass, std::size_t terms) const {
-  const KernelRounding rounding = BoundKernelRounding(model_.kernel, features_->dims(), largest_squared_norm_);
+double PoolDecisions::RoundingBound(const SvmModel& model, double mass, std::size_t terms) const {
+  const KernelRounding rounding = BoundKernelRounding(model.kernel, features_->dims(), largest_squared_norm_);
   const double epsilon = std::numeric_limits<double>::epsilon();
   return mass * (rounding.value_error + epsilon * (static_cast<double>(terms) + 2) * rounding.largest_value);
 }
@@ -94,54 +93,75 @@ double PoolDecisions::AdditionBound(const SvmModel& model) const {
   return 2 * std::numeric_limits<double>::epsilon() * (LargestRho(model) + mass * rounding.largest_value);
 }
 
-void PoolDecisions::Recompute(const SvmModel& model) {
-  columns_ = model.pairs.size();
-  values_.resize(all_rows_.size() * columns_);
-  DecisionValues(model, *features_, *features_, all_rows_, mutable_values());
+void PoolDecisions::Prepare(const SvmModel& model, bool full) {
+  const Change& change = running_.change;
+  WeightedRows support{features_, change.rows, change.coefficients.view()};
+  if (full) {
+    support = {features_, model.support_rows, model.coefficients.view()};
+    columns_ = model.pairs.size();
+    values_.resize(all_rows_.size() * columns_);
+  }
+  for (std::size_t p = 0; p < model.pairs.size(); ++p) {
+    running_.offsets.push_back((full ? 0 : model_.pairs[p].rho) - model.pairs[p].rho);
+  }
+  running_.product = std::make_unique<KernelProduct>(model.kernel, support, *features_);
 }
 
-void PoolDecisions::Add(const Change& change, const SvmModel& model) {
-  std::vector<double> offsets(model.pairs.size());
-  for (std::size_t p = 0; p < offsets.size(); ++p) offsets[p] = model_.pairs[p].rho - model.pairs[p].rho;
-  KernelProduct(model.kernel, {features_, change.rows, change.coefficients.view()}, *features_, all_rows_, offsets,
-                /*accumulate=*/true, mutable_values());
+double PoolDecisions::DriftOfFull(const SvmModel& model) const {
+  return RoundingBound(model, LargestColumnMass(model.coefficients.view()), model.support_rows.size()) +
+         AdditionBound(model);
 }
 
-PoolDecisions::UpdateReport PoolDecisions::Update(const SvmModel& model) {
+PoolDecisions::UpdateReport PoolDecisions::Begin(const SvmModel& model) {
+  running_ = {.model = &model};
   UpdateReport report;
   report.columns_total = model.support_rows.size();
-  Change change;
-  double added_drift = 0;
   if (!has_values_) {
     report.reason = "first model";
   } else if (!SamePairs(model)) {
     report.reason = "other classes or kernel than before";
   } else {
-    change = ChangeTo(model);
+    running_.change = ChangeTo(model);
+    const Change& change = running_.change;
     // An offset may change although no multiplier does.
     if (!change.rows.empty() || !SameOffsets(model, model_)) {
-      added_drift = RoundingBound(change.mass, change.rows.size()) + AdditionBound(model_) + AdditionBound(model);
+      running_.added_drift =
+          RoundingBound(model, change.mass, change.rows.size()) + AdditionBound(model_) + AdditionBound(model);
     }
     if (2 * change.rows.size() > report.columns_total) report.reason = "most support vectors changed";
-    if (drift_since_ + added_drift > tolerance_) report.reason = "rounding errors reached the tolerance";
+    if (drift_since_ + running_.added_drift > tolerance_) report.reason = "rounding errors reached the tolerance";
   }
-  report.full = !report.reason.empty();
-  if (report.full) {
-    Recompute(model);
-  } else {
-    report.reason = change.rows.empty() ? "no support vector changed" : "few support vectors changed";
-    if (added_drift > 0) Add(change, model);
+  report.full = running_.full = !report.reason.empty();
+  if (!report.full) {
+    report.reason = running_.change.rows.empty() ? "no support vector changed" : "few support vectors changed";
   }
-  model_ = model.Clone();
-  has_values_ = true;
-  const double full_drift =
-      RoundingBound(LargestColumnMass(model_.coefficients.view()), model_.support_rows.size()) + AdditionBound(model_);
-  if (report.full) drift_at_full_ = full_drift;
-  drift_since_ = report.full ? 0 : drift_since_ + added_drift;
-  report.columns_updated = report.full ? report.columns_total : change.rows.size();
-  report.drift_bound = report.full ? 0 : drift_at_full_ + drift_since_ + full_drift;
+  if (report.full || running_.added_drift > 0) Prepare(model, report.full);
+  has_values_ = false;
+  report.columns_updated = report.full ? report.columns_total : running_.change.rows.size();
+  if (!report.full) report.drift_bound = drift_at_full_ + drift_since_ + running_.added_drift + DriftOfFull(model);
   // The same sums of float32 kernel values are off by so much more.
   if (features_->prefers_float()) report.drift_bound *= kFloatRounding;
+  return report;
+}
+
+void PoolDecisions::UpdateRows(std::size_t first, std::size_t count) {
+  if (running_.product == nullptr) return;
+  running_.product->Compute(std::span(all_rows_).subspan(first, count), running_.offsets, /*accumulate=*/!running_.full,
+                            mutable_values().Rows(first, count));
+}
+
+void PoolDecisions::Finish() {
+  if (running_.full) drift_at_full_ = DriftOfFull(*running_.model);
+  drift_since_ = running_.full ? 0 : drift_since_ + running_.added_drift;
+  model_ = running_.model->Clone();
+  has_values_ = true;
+  running_ = {};
+}
+
+PoolDecisions::UpdateReport PoolDecisions::Update(const SvmModel& model) {
+  const UpdateReport report = Begin(model);
+  ParallelForBlocks(rows(), kRowsOfBlock, [&](std::size_t first, std::size_t count) { UpdateRows(first, count); });
+  Finish();
   return report;
 }
 

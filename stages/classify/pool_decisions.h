@@ -2,12 +2,17 @@
 //
 // After a warm training most multipliers are what they were. Only the kernel columns of those that changed are
 // computed and added; a bound on the rounding errors so collected decides when everything is computed afresh.
-// Not thread-safe for Update; concurrent reads are.
+//
+// Update does all of it. Who streams blocks of the pool calls Begin, UpdateRows for every block (several at once) and
+// Finish, which gives the same values where blocks begin at multiples of kRowsOfBlock. Values count from Finish on: an
+// update that is given up leaves the next one to compute everything. Otherwise not thread-safe; concurrent reads are.
 #pragma once
 
+#include <memory>
 #include <string_view>
 #include <vector>
 
+#include "stages/classify/kernel_product.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/matrix.h"
 #include "stages/kernel/features.h"
@@ -32,6 +37,14 @@ class PoolDecisions {
 
   UpdateReport Update(const SvmModel& model);
 
+  static constexpr std::size_t kRowsOfBlock = KernelProduct::kTileRows;
+  /// Decides what must be computed, and prepares it. `model` must outlive Finish.
+  UpdateReport Begin(const SvmModel& model);
+  /// Brings rows first to first + count of values() up to date. Thread-safe for rows that do not overlap.
+  void UpdateRows(std::size_t first, std::size_t count);
+  void Finish();
+
+  std::size_t rows() const { return all_rows_.size(); }
   /// Pool rows x pairs of the last model.
   ConstMatrixView values() const { return {values_.data(), all_rows_.size(), columns_}; }
   /// The next Update is a full one.
@@ -44,14 +57,24 @@ class PoolDecisions {
     Matrix<double> coefficients;
     double mass = 0;  // largest sum of |coefficients| over the pairs
   };
+  /// Between Begin and Finish.
+  struct Running {
+    const SvmModel* model = nullptr;
+    bool full = false;
+    Change change = {};
+    double added_drift = 0;
+    std::vector<double> offsets = {};
+    std::unique_ptr<KernelProduct> product = {};  // none: the values are right as they are
+  };
 
   bool SamePairs(const SvmModel& model) const;
   Change ChangeTo(const SvmModel& model) const;
-  double RoundingBound(double mass, std::size_t terms) const;
+  double RoundingBound(const SvmModel& model, double mass, std::size_t terms) const;
   double AdditionBound(const SvmModel& model) const;
+  double DriftOfFull(const SvmModel& model) const;
   MutableMatrixView mutable_values() { return {values_.data(), all_rows_.size(), columns_}; }
-  void Recompute(const SvmModel& model);
-  void Add(const Change& change, const SvmModel& model);
+  /// Everything afresh, or the change alone.
+  void Prepare(const SvmModel& model, bool full);
 
   const kernel::Features* features_;
   double tolerance_;
@@ -63,6 +86,7 @@ class PoolDecisions {
   bool has_values_ = false;
   double drift_at_full_ = 0;
   double drift_since_ = 0;
+  Running running_;
 };
 
 }  // namespace fulcrum::classify

@@ -54,9 +54,9 @@ void DecisionValues(const SvmModel& model, const kernel::Features& support_featu
                     std::span<const RowIndex> rows, MutableMatrixView out) {
   std::vector<double> offsets(model.pairs.size());
   for (std::size_t p = 0; p < offsets.size(); ++p) offsets[p] = -model.pairs[p].rho;
-  KernelProduct(model.kernel, {&support_features, model.support_rows, model.coefficients.view()}, features, rows,
-                offsets,
-                /*accumulate=*/false, out);
+  ComputeKernelProduct(model.kernel, {&support_features, model.support_rows, model.coefficients.view()}, features, rows,
+                       offsets,
+                       /*accumulate=*/false, out);
 }
 
 Matrix<double> DecisionValues(const SvmModel& model, const kernel::Features& support_features,
@@ -69,18 +69,27 @@ Matrix<double> DecisionValues(const SvmModel& model, const kernel::Features& sup
 }
 
 ClassIndex VoteClass(const SvmModel& model, std::span<const double> decisions) {
-  std::vector<std::size_t> votes(model.class_count, 0);
-  for (std::size_t p = 0; p < model.pairs.size(); ++p) {
-    const ClassIndex winner = decisions[p] > 0 ? model.pairs[p].first : model.pairs[p].second;
-    ++votes[static_cast<std::size_t>(winner)];
+  ClassIndex winner = 0;
+  VoteClasses(model, {decisions.data(), 1, decisions.size()}, {&winner, 1});
+  return winner;
+}
+
+void VoteClasses(const SvmModel& model, ConstMatrixView decisions, std::span<ClassIndex> classes) {
+  std::vector<std::size_t> votes(model.class_count);
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    std::ranges::fill(votes, 0);
+    for (std::size_t p = 0; p < model.pairs.size(); ++p) {
+      const ClassIndex winner = decisions(i, p) > 0 ? model.pairs[p].first : model.pairs[p].second;
+      ++votes[static_cast<std::size_t>(winner)];
+    }
+    classes[i] = static_cast<ClassIndex>(std::ranges::max_element(votes) - votes.begin());
   }
-  return static_cast<ClassIndex>(std::max_element(votes.begin(), votes.end()) - votes.begin());
 }
 
 std::vector<ClassIndex> VoteClasses(const SvmModel& model, ConstMatrixView decisions) {
   std::vector<ClassIndex> classes(decisions.rows());
   ParallelForBlocks(classes.size(), kRowsAtOnce, [&](std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count; ++i) classes[i] = VoteClass(model, decisions.row(i));
+    VoteClasses(model, decisions.Rows(first, count), std::span(classes).subspan(first, count));
   });
   return classes;
 }

@@ -26,7 +26,9 @@ Matrix<double> DecisionValues(const SvmModel& model, const kernel::Features& sup
 /// The class with the most votes of the pairs; ties go to the smaller class.
 ClassIndex VoteClass(const SvmModel& model, std::span<const double> decisions);
 
-/// VoteClass of every row of `decisions` (rows x pairs).
+/// VoteClass of every row of `decisions` (rows x pairs), on the calling thread.
+void VoteClasses(const SvmModel& model, ConstMatrixView decisions, std::span<ClassIndex> classes);
+/// The same under oneTBB.
 std::vector<ClassIndex> VoteClasses(const SvmModel& model, ConstMatrixView decisions);
 
 /// Probabilities of all classes of the campaign (a class without labels has 0), rows x class_count. Two classes:

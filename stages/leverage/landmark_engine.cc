@@ -118,8 +118,9 @@ std::size_t LandmarkBytes(std::size_t landmarks, std::size_t dims) {
          (std::size_t{16} << 20);
 }
 
-LandmarkEngine::LandmarkEngine(const kernel::KernelFunction& kernel, const kernel::Features& features)
-    : kernel_(kernel), features_(features) {}
+LandmarkEngine::LandmarkEngine(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                               const BlockStream& stream)
+    : kernel_(kernel), features_(features), stream_(stream) {}
 
 LandmarkEngine::~LandmarkEngine() = default;
 
@@ -142,11 +143,11 @@ void LandmarkEngine::UpdateGram(std::span<const RowIndex> rows, const LandmarkRe
   result.warm = static_cast<double>(changed) <= kLargestChangedShare * static_cast<double>(summed.size()) &&
                 !model_->rows.empty() && model_->updates < kUpdatesBetweenSums;
   if (result.warm) {
-    model_->gram.Subtract(left);
-    model_->gram.Add(entered);
+    model_->gram.Subtract(left, stream_);
+    model_->gram.Add(entered, stream_);
   } else {
     model_->gram.Clear();
-    model_->gram.Add(summed);
+    model_->gram.Add(summed, stream_);
   }
   model_->updates = result.warm ? model_->updates + 1 : 0;
   result.rows_summed = result.warm ? changed : summed.size();
@@ -185,7 +186,7 @@ absl::StatusOr<double> LandmarkEngine::ChangeSinceLastPass(std::span<const RowIn
 void LandmarkEngine::ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScores& result) {
   LastPass& last = model_->last_pass;
   const RowList entered = RowsOnlyIn(rows, last.rows);
-  const LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, last.solution, entered, {});
+  const LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, last.solution, entered, {}, stream_);
   result.scores = last.scores = CarryValues(rows, last.rows, last.scores, pass.scores);
   result.rows_scored = entered.size();
   last.rows.assign(rows.begin(), rows.end());
@@ -204,7 +205,7 @@ absl::Status LandmarkEngine::ScoreAll(std::span<const RowIndex> rows, const Land
     }
   }
   const RowList sample = SampleRows(rows, kResidualRows, request.seed, kResidualStream);
-  LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, model_->solution, rows, sample);
+  LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, model_->solution, rows, sample, stream_);
   result.slack = 0;
   result.scores = std::move(pass.scores);
   result.rows_scored = rows.size();
@@ -222,7 +223,7 @@ void LandmarkEngine::RememberPass(std::span<const RowIndex> rows, std::span<cons
 }
 
 std::vector<double> LandmarkEngine::Rescore(std::span<const RowIndex> rows) {
-  LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, model_->solution, rows, {});
+  LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, model_->solution, rows, {}, stream_);
   if (rows.size() == model_->last_pass.rows.size()) RememberPass(rows, pass.scores);
   return std::move(pass.scores);
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stages/core/block_stream.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
@@ -67,7 +68,9 @@ std::size_t LandmarkBytes(std::size_t landmarks, std::size_t dims);
 
 class LandmarkEngine {
  public:
-  LandmarkEngine(const kernel::KernelFunction& kernel, const kernel::Features& features);
+  /// `stream` moves the blocks of both passes; it must outlive the engine, as the features must.
+  LandmarkEngine(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                 const BlockStream& stream = BlocksInTurns());
   ~LandmarkEngine();
 
   /// Scores of `rows` (ascending). Remembers what makes the next call cheap.
@@ -98,6 +101,7 @@ class LandmarkEngine {
 
   kernel::KernelFunction kernel_;
   const kernel::Features& features_;
+  const BlockStream& stream_;
   std::unique_ptr<Model> model_;
 };
 

@@ -12,7 +12,9 @@ namespace {
 
 // Rows at a time: enough that adding a block's float32 sums to the doubles costs nothing beside making them, few enough
 // for float32 sums to stay exact to 1e-6.
-constexpr std::size_t kRowsAtOnce = 4096;
+constexpr std::size_t kRowsPerBlock = 2048;
+// One is written while the other is multiplied.
+constexpr std::size_t kBlocksAtOnce = 2;
 constexpr std::size_t kRowsPerTile = 256;
 constexpr std::size_t kPanel = 512;
 
@@ -47,23 +49,38 @@ void LandmarkGram::Clear() {
   std::fill_n(upper_.data(), upper_.rows() * upper_.stride(), 0.0);
 }
 
-void LandmarkGram::Accumulate(std::span<const RowIndex> rows, double sign) {
-  const std::vector<PanelPair> panels = UpperPanels(columns_.size());
-  Matrix<float> block(std::min(kRowsAtOnce, rows.size()), columns_.size());
-  for (std::size_t first = 0; first < rows.size(); first += kRowsAtOnce) {
-    const auto some = rows.subspan(first, std::min(kRowsAtOnce, rows.size() - first));
-    ParallelForBlocks(some.size(), kRowsPerTile, [&](std::size_t tile, std::size_t count) {
-      columns_.WriteTile(columns_.CopyBlock(some.subspan(tile, count)), 0, block.view().Rows(tile, count));
-    });
-    const MatrixView<const float> values = std::as_const(block).view().Rows(0, some.size());
-    ParallelForBlocks(panels.size(), 1, [&](std::size_t index, std::size_t) {
-      const PanelPair& panel = panels[index];
-      Matrix<float> product(panel.rows, panel.columns);
-      linalg::Gemm(linalg::Transpose::kYes, linalg::Transpose::kNo, 1.0F, values.Cols(panel.row, panel.rows),
-                   values.Cols(panel.column, panel.columns), 0.0F, product.view());
-      AddScaled(sign, product.view(), upper_.view().Block(panel.row, panel.column, panel.rows, panel.columns));
-    });
+void LandmarkGram::WriteKernel(std::span<const RowIndex> rows, MatrixView<float> out) const {
+  for (std::size_t first = 0; first < rows.size(); first += kRowsPerTile) {
+    const std::size_t count = std::min(kRowsPerTile, rows.size() - first);
+    columns_.WriteTile(columns_.CopyBlock(rows.subspan(first, count)), 0, out.Rows(first, count));
   }
+}
+
+void LandmarkGram::AddProducts(MatrixView<const float> values, double sign) {
+  const std::vector<PanelPair> panels = UpperPanels(columns_.size());
+  ParallelForBlocks(panels.size(), 1, [&](std::size_t index, std::size_t) {
+    const PanelPair& panel = panels[index];
+    Matrix<float> product(panel.rows, panel.columns);
+    linalg::Gemm(linalg::Transpose::kYes, linalg::Transpose::kNo, 1.0F, values.Cols(panel.row, panel.rows),
+                 values.Cols(panel.column, panel.columns), 0.0F, product.view());
+    AddScaled(sign, product.view(), upper_.view().Block(panel.row, panel.column, panel.rows, panel.columns));
+  });
+}
+
+void LandmarkGram::Accumulate(std::span<const RowIndex> rows, double sign, const BlockStream& stream) {
+  std::vector<Matrix<float>> blocks(kBlocksAtOnce);
+  const auto rows_of = [&](std::size_t index) {
+    return rows.subspan(index * kRowsPerBlock, std::min(kRowsPerBlock, rows.size() - index * kRowsPerBlock));
+  };
+  const auto write = [&](std::size_t index) {
+    Matrix<float>& block = blocks[index % kBlocksAtOnce];
+    if (block.empty()) block = Matrix<float>(std::min(kRowsPerBlock, rows.size()), columns_.size());
+    WriteKernel(rows_of(index), block.view().Rows(0, rows_of(index).size()));
+  };
+  const auto add = [&](std::size_t index) {
+    AddProducts(std::as_const(blocks[index % kBlocksAtOnce]).view().Rows(0, rows_of(index).size()), sign);
+  };
+  stream.Run((rows.size() + kRowsPerBlock - 1) / kRowsPerBlock, kBlocksAtOnce, write, add);
 }
 
 Matrix<double> LandmarkGram::Symmetric(double factor) const {

@@ -8,6 +8,7 @@
 
 #include <span>
 
+#include "stages/core/block_stream.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/float_columns.h"
@@ -19,15 +20,18 @@ class LandmarkGram {
   /// Of no rows. `columns` (the landmarks) must outlive it.
   explicit LandmarkGram(const kernel::FloatColumns& columns);
 
-  void Add(std::span<const RowIndex> rows) { Accumulate(rows, 1.0); }
-  void Subtract(std::span<const RowIndex> rows) { Accumulate(rows, -1.0); }
+  void Add(std::span<const RowIndex> rows, const BlockStream& stream) { Accumulate(rows, 1.0, stream); }
+  void Subtract(std::span<const RowIndex> rows, const BlockStream& stream) { Accumulate(rows, -1.0, stream); }
   void Clear();
 
   /// Both triangles, times a factor.
   Matrix<double> Symmetric(double factor = 1) const;
 
  private:
-  void Accumulate(std::span<const RowIndex> rows, double sign);
+  void Accumulate(std::span<const RowIndex> rows, double sign, const BlockStream& stream);
+  /// The kernel of some rows with the landmarks, a row a row.
+  void WriteKernel(std::span<const RowIndex> rows, MatrixView<float> out) const;
+  void AddProducts(MatrixView<const float> values, double sign);
 
   const kernel::FloatColumns& columns_;
   Matrix<double> upper_;  // tiles on and above the diagonal

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "stages/core/matrix.h"
-#include "stages/core/parallel.h"
 #include "stages/linalg/blas.h"
 
 namespace fulcrum::leverage {
@@ -17,7 +16,7 @@ using linalg::Transpose;
 constexpr std::size_t kRowsPerBlock = 256;
 constexpr std::size_t kPanel = 512;
 // Blocks whose sums are kept apart until they are added up in order.
-constexpr std::size_t kBlocksPerTurn = 64;
+constexpr std::size_t kBlocksAtOnce = 16;
 
 class Pass {
  public:
@@ -31,21 +30,24 @@ class Pass {
     WriteVectors(landmarks.CopyBlock(sample), at_sample_.view());
   }
 
-  /// Scores of the next rows of the class.
-  void Stream(std::span<const RowIndex> rows, std::span<double> scores) {
-    std::vector<Matrix<float>> partial((rows.size() + kRowsPerBlock - 1) / kRowsPerBlock);
-    ParallelForBlocks(rows.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
+  /// Scores of all rows of the class.
+  void Stream(const BlockStream& stream, std::span<const RowIndex> rows, std::span<double> scores) {
+    std::vector<Matrix<float>> sums(kBlocksAtOnce);
+    const auto score = [&](std::size_t index) {
+      const std::size_t first = index * kRowsPerBlock, count = std::min(kRowsPerBlock, rows.size() - first);
       const kernel::FloatBlock block = landmarks_.CopyBlock(rows.subspan(first, count));
       Matrix<float> u(count, rank());
       WriteVectors(block, u.view());
       WriteScores(u.view(), scores.subspan(first, count));
-      partial[first / kRowsPerBlock] = ProductsWith(block, u.view());
-    });
-    for (const Matrix<float>& part : partial) {
+      sums[index % kBlocksAtOnce] = ProductsWith(block, u.view());
+    };
+    const auto add = [&](std::size_t index) {
+      const Matrix<float>& part = sums[index % kBlocksAtOnce];
       for (std::size_t i = 0; i < part.rows(); ++i) {
         for (std::size_t j = 0; j < part.cols(); ++j) products_(i, j) += static_cast<double>(part(i, j));
       }
-    }
+    };
+    stream.Run((rows.size() + kRowsPerBlock - 1) / kRowsPerBlock, kBlocksAtOnce, score, add);
   }
 
   /// Over a class of so many rows, once all of them were streamed; 0 without a sample.
@@ -104,14 +106,10 @@ class Pass {
 
 LandmarkPass ScoreRows(const kernel::KernelFunction& kernel, const kernel::Features& features,
                        const kernel::FloatColumns& landmarks, const SpanSolution& solution,
-                       std::span<const RowIndex> rows, std::span<const RowIndex> sample) {
+                       std::span<const RowIndex> rows, std::span<const RowIndex> sample, const BlockStream& stream) {
   Pass pass(kernel, features, landmarks, solution, sample);
   LandmarkPass result{std::vector<double>(rows.size()), 0};
-  constexpr std::size_t kRowsPerTurn = kBlocksPerTurn * kRowsPerBlock;
-  for (std::size_t first = 0; first < rows.size(); first += kRowsPerTurn) {
-    const std::size_t count = std::min(kRowsPerTurn, rows.size() - first);
-    pass.Stream(rows.subspan(first, count), std::span(result.scores).subspan(first, count));
-  }
+  pass.Stream(stream, rows, result.scores);
   result.residual = pass.Residual(rows.size());
   return result;
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "stages/core/block_stream.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/float_columns.h"
@@ -25,6 +26,6 @@ struct LandmarkPass {
 /// residual is not asked for.
 LandmarkPass ScoreRows(const kernel::KernelFunction& kernel, const kernel::Features& features,
                        const kernel::FloatColumns& landmarks, const SpanSolution& solution,
-                       std::span<const RowIndex> rows, std::span<const RowIndex> sample);
+                       std::span<const RowIndex> rows, std::span<const RowIndex> sample, const BlockStream& stream);
 
 }  // namespace fulcrum::leverage

@@ -45,8 +45,8 @@ void MeasureAt(std::size_t dims) {
   Matrix<double> decisions(kRows, 1);
   const double rate = FloatGemmRate();
   const double seconds = FastestSeconds(3, [&] {
-    classify::KernelProduct({.sigma = 1}, {&features, support, coefficients.view()}, features, rows,
-                            std::span(&offset, 1), false, decisions.view());
+    classify::ComputeKernelProduct({.sigma = 1}, {&features, support, coefficients.view()}, features, rows,
+                                   std::span(&offset, 1), false, decisions.view());
   });
   const double flops = 2.0 * static_cast<double>(kRows) * static_cast<double>(kSupport) * static_cast<double>(dims + 1);
   std::printf("  %zu x %zu, %zu support vectors: %.2f s, sgemm %.1f Gflop/s\n", kRows, dims, kSupport, seconds,

@@ -159,8 +159,9 @@ double Objective(const Pool& pool, const kernel::KernelFunction& kernel, std::sp
   Matrix<double> coefficients(rows.size(), 1), products(rows.size(), 1);
   for (std::size_t s = 0; s < rows.size(); ++s) coefficients(s, 0) = beta[s];
   const double no_offset[] = {0};
-  classify::KernelProduct(kernel, {pool.features.get(), rows, coefficients.view()}, *pool.features, rows, no_offset,
-                          /*accumulate=*/false, products.view());
+  classify::ComputeKernelProduct(kernel, {pool.features.get(), rows, coefficients.view()}, *pool.features, rows,
+                                 no_offset,
+                                 /*accumulate=*/false, products.view());
   double objective = 0;
   for (std::size_t s = 0; s < rows.size(); ++s) objective += 0.5 * beta[s] * products(s, 0) - std::abs(beta[s]);
   return objective;

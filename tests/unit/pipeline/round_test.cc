@@ -5,6 +5,7 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "stages/classify/svm_predictor.h"
 #include "stages/core/random.h"
 #include "stages/linalg/dense_eigensolver.h"
 #include "tbb/global_control.h"
@@ -153,6 +154,51 @@ TEST_F(RoundTest, ARunnerThatRecallsLandmarksGoesOnAsIfItHadAlwaysBeenThere) {
     EXPECT_NE(report.reason.find("that could matter scored again"), std::string::npos) << report.reason;
     EXPECT_NE(report.reason.find("labeled known before"), std::string::npos) << report.reason;
   }
+}
+
+TEST_F(RoundTest, TheResultIsCommittedAtTheEndAndAFailureToDoSoIsTheRounds) {
+  RoundRunner runner(Spec("dbalevs", 10), features_);
+  RowList committed;
+  const auto commit = [&](const RoundResult& result) {
+    EXPECT_NE(result.model, nullptr);
+    EXPECT_EQ(result.seconds.back().stage, "select");
+    committed = PickedRows(result);
+    return absl::OkStatus();
+  };
+  const auto result = runner.Run(Input(), {}, {}, commit);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(committed, PickedRows(*result));
+  EXPECT_EQ(result->seconds.back().stage, "commit");
+
+  const auto full = [](const RoundResult&) { return absl::ResourceExhaustedError("no space left"); };
+  EXPECT_EQ(runner.Run(Input(), {}, {}, full).status(), absl::ResourceExhaustedError("commit: no space left"));
+  const auto after = runner.Run(Input());
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(PickedRows(*after), committed);
+}
+
+TEST_F(RoundTest, APoolOfManyBlocksGivesEveryRowTheClassOfItsDecisionValues) {
+  // More blocks than the limiter lets in at once, and a last one that is not full.
+  constexpr std::size_t kManyRows = 50 * 1024 + 77;
+  Matrix<double> points = testing::RandomMatrix(kManyRows, kDims, 3);
+  for (std::size_t row = 0; row < kManyRows; ++row) points(row, 0) += row % 2 == 0 ? -1.5 : 1.5;
+  const kernel::DenseFeatures features(std::move(points));
+  std::vector<ClassIndex> labels(kManyRows, kUnlabeled);
+  for (std::size_t row = 0; row < 60; ++row) labels[row] = static_cast<ClassIndex>(row % 2);
+  RoundRunner runner(Spec("uncertainty", 20), features);
+  std::size_t reports = 0;
+  const auto progress = [&](std::string_view stage, std::size_t done, std::size_t total) {
+    if (stage == "predict" && done <= total) ++reports;
+  };
+  const auto result = runner.Run({.class_count = 2, .labels = labels, .predictions = {}}, progress);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto expected =
+      classify::VoteClasses(*result->model, classify::DecisionValues(*result->model, features, features).view());
+  for (std::size_t row = 0; row < kManyRows; ++row) {
+    ASSERT_EQ(result->predicted[row], labels[row] == kUnlabeled ? expected[row] : labels[row]) << row;
+  }
+  EXPECT_GE(reports, 10u);
+  EXPECT_LE(reports, 15u);
 }
 
 TEST_F(RoundTest, GivenPredictionsTakeThePlaceOfTheClassifier) {

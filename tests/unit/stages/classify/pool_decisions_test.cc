@@ -47,6 +47,30 @@ TEST_F(PoolDecisionsTest, OnlyChangedColumnsAreComputed) {
   EXPECT_GE(partial, 15u);
 }
 
+TEST_F(PoolDecisionsTest, InBlocksOfAnyOrderTheValuesAreThoseOfAnUpdate) {
+  PoolDecisions whole(*clusters_.features), blocks(*clusters_.features);
+  for (const std::size_t count : {400, 405}) {
+    const SvmModel model = *trainer_.Train(clusters_.LabelsOfFirst(count), 3);
+    const auto expected = whole.Update(model), report = blocks.Begin(model);
+    EXPECT_EQ(report.full, count == 400);
+    EXPECT_EQ(report.columns_updated, expected.columns_updated);
+    const std::size_t cut = PoolDecisions::kRowsOfBlock;
+    blocks.UpdateRows(cut, blocks.rows() - cut);
+    blocks.UpdateRows(0, cut);
+    blocks.Finish();
+    EXPECT_EQ(LargestDifference(blocks.values(), whole.values()), 0);
+  }
+}
+
+TEST_F(PoolDecisionsTest, AnUpdateThatWasGivenUpIsFollowedByAFullOne) {
+  PoolDecisions decisions(*clusters_.features);
+  TrainAndUpdate(400, decisions);
+  const SvmModel model = *trainer_.Train(clusters_.LabelsOfFirst(405), 3);
+  EXPECT_FALSE(decisions.Begin(model).full);
+  decisions.UpdateRows(0, PoolDecisions::kRowsOfBlock);
+  EXPECT_TRUE(TrainAndUpdate(410, decisions).full);
+}
+
 TEST_F(PoolDecisionsTest, AnUnchangedModelCostsNothing) {
   PoolDecisions decisions(*clusters_.features);
   TrainAndUpdate(400, decisions);

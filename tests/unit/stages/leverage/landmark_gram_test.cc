@@ -40,7 +40,7 @@ TEST(LandmarkGram, IsTheSumOverTheRows) {
   const RowList landmarks = Range(10, 40), rows = Range(100, 700);
   const kernel::FloatColumns columns(kRbf, features, landmarks);
   LandmarkGram gram(columns);
-  gram.Add(rows);
+  gram.Add(rows, BlocksInTurns());
   ExpectNear(gram.Symmetric(), NaiveGram(points.view(), landmarks, rows), 1e-6);
 }
 
@@ -50,9 +50,9 @@ TEST(LandmarkGram, WhatIsAddedCanBeTakenAway) {
   const RowList landmarks = Range(0, 30);
   const kernel::FloatColumns columns(kRbf, features, landmarks);
   LandmarkGram gram(columns);
-  gram.Add(Range(0, 500));
-  gram.Subtract(Range(0, 200));
-  gram.Add(Range(500, 100));
+  gram.Add(Range(0, 500), BlocksInTurns());
+  gram.Subtract(Range(0, 200), BlocksInTurns());
+  gram.Add(Range(500, 100), BlocksInTurns());
   ExpectNear(gram.Symmetric(), NaiveGram(points.view(), landmarks, Range(200, 400)), 1e-5);
   gram.Clear();
   EXPECT_EQ(gram.Symmetric()(3, 5), 0);

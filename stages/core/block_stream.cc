@@ -1,0 +1,28 @@
+#include "stages/core/block_stream.h"
+
+#include <algorithm>
+
+#include "stages/core/parallel.h"
+
+namespace fulcrum {
+namespace {
+
+class Turns final : public BlockStream {
+ public:
+  void Run(std::size_t blocks, std::size_t at_once, const BlockCall& work, const BlockCall& take) const override {
+    for (std::size_t first = 0; first < blocks; first += at_once) {
+      const std::size_t count = std::min(at_once, blocks - first);
+      ParallelForBlocks(count, 1, [&](std::size_t block, std::size_t) { work(first + block); });
+      for (std::size_t block = first; block < first + count; ++block) take(block);
+    }
+  }
+};
+
+}  // namespace
+
+const BlockStream& BlocksInTurns() {
+  static const Turns turns;
+  return turns;
+}
+
+}  // namespace fulcrum
