@@ -46,6 +46,9 @@ absl::Status CampaignState::Dispatch(const Event& event) {
       return ApplyModelStored(event);
     case EventKind::kRowsAppended:
       return ApplyRowsAppended(event);
+    case EventKind::kRetrainRequested:
+      retrain_requested_ = event.sequence;
+      return absl::OkStatus();
     case EventKind::kLeaseGranted:
       return ApplyLeaseGranted(event);
     case EventKind::kLeaseRenewed:

@@ -56,6 +56,8 @@ class CampaignState {
   const Totals& totals() const { return totals_; }
   const std::vector<Round>& rounds() const { return rounds_; }
   const std::vector<StoredModel>& models() const { return models_; }
+  /// Sequence of the last request to start from nothing; 0 where there was none.
+  std::int64_t retrain_requested() const { return retrain_requested_; }
   /// In the order they joined the pool.
   const std::vector<AppendedRows>& appended() const { return appended_; }
   const absl::node_hash_map<std::string, Item>& items() const { return items_; }
@@ -153,6 +155,7 @@ class CampaignState {
   Totals totals_;
   std::vector<Round> rounds_;
   std::vector<StoredModel> models_;
+  std::int64_t retrain_requested_ = 0;
   std::vector<AppendedRows> appended_;
   absl::node_hash_map<std::string, Item> items_;
   absl::flat_hash_map<std::int64_t, Lease> leases_;

@@ -21,7 +21,7 @@ constexpr std::array kKinds = {
     KindName{EventKind::kLabelChanged, "label_changed"},   KindName{EventKind::kLabelWithdrawn, "label_withdrawn"},
     KindName{EventKind::kLabelImported, "label_imported"}, KindName{EventKind::kTaskSkipped, "task_skipped"},
     KindName{EventKind::kItemSetAside, "item_set_aside"},  KindName{EventKind::kItemReturned, "item_returned"},
-    KindName{EventKind::kRowsAppended, "rows_appended"},
+    KindName{EventKind::kRowsAppended, "rows_appended"},   KindName{EventKind::kRetrainRequested, "retrain_requested"},
 };
 
 }  // namespace

@@ -22,17 +22,18 @@ enum class EventKind : std::int64_t {
   kModelStored = 13,     ///< round, number: log sequence trained on, value: file, detail: checksum of the file, reason:
                          ///< what is known of the model, in the words of whoever trained it
   kRowsAppended = 14,    ///< annotator: who, number: rows, value: their folder, detail: what whoever appended answered
-  kLeaseGranted = 20,    ///< annotator, item, slot, epoch, round, number: expiry; its sequence is the lease's id
-  kLeaseRenewed = 21,    ///< annotator, lease, epoch, number: expiry
-  kLeaseReleased = 22,   ///< annotator, lease, epoch
-  kLeaseExpired = 23,    ///< annotator, lease, epoch
-  kLabelSubmitted = 30,  ///< annotator, item, slot, lease, epoch, round, value, cost, reason: "late" or nothing
-  kLabelChanged = 31,    ///< annotator, item, value
-  kLabelWithdrawn = 32,  ///< annotator, item
-  kLabelImported = 33,   ///< annotator: where from, item, value
-  kTaskSkipped = 40,     ///< annotator, item, slot, lease, epoch, round, reason: a SkipReason
-  kItemSetAside = 41,    ///< item, reason
-  kItemReturned = 42,    ///< item, annotator: who returned it to the pool
+  kRetrainRequested = 15,  ///< the next round is to start from nothing
+  kLeaseGranted = 20,      ///< annotator, item, slot, epoch, round, number: expiry; its sequence is the lease's id
+  kLeaseRenewed = 21,      ///< annotator, lease, epoch, number: expiry
+  kLeaseReleased = 22,     ///< annotator, lease, epoch
+  kLeaseExpired = 23,      ///< annotator, lease, epoch
+  kLabelSubmitted = 30,    ///< annotator, item, slot, lease, epoch, round, value, cost, reason: "late" or nothing
+  kLabelChanged = 31,      ///< annotator, item, value
+  kLabelWithdrawn = 32,    ///< annotator, item
+  kLabelImported = 33,     ///< annotator: where from, item, value
+  kTaskSkipped = 40,       ///< annotator, item, slot, lease, epoch, round, reason: a SkipReason
+  kItemSetAside = 41,      ///< item, reason
+  kItemReturned = 42,      ///< item, annotator: who returned it to the pool
 };
 
 /// "lease_granted"; "unknown" for a number that is no kind.

@@ -125,6 +125,10 @@ absl::StatusOr<std::int64_t> RecordModel(Ledger& ledger, const RecordModelReques
                         .detail = request.checksum});
 }
 
+absl::StatusOr<std::int64_t> RequestRetrain(Ledger& ledger, const RetrainRequest&) {
+  return ledger.Append({.kind = EventKind::kRetrainRequested});
+}
+
 absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& request) {
   const std::vector<StoredModel>& models = ledger.state().models();
   for (auto model = models.rbegin(); model != models.rend(); ++model) {

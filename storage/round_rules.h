@@ -60,6 +60,10 @@ struct RecordModelRequest {
 
 absl::StatusOr<std::int64_t> RecordModel(Ledger& ledger, const RecordModelRequest& request);
 
+struct RetrainRequest {};
+/// Lets the next round that begins start from nothing, after a restart too.
+absl::StatusOr<std::int64_t> RequestRetrain(Ledger& ledger, const RetrainRequest& request);
+
 struct FindModelRequest {
   std::int64_t round = 0;  ///< 0: the latest
 };

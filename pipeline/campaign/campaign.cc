@@ -218,8 +218,7 @@ absl::Status Campaign::Stop() {
 
 absl::Status Campaign::Retrain() {
   if (over()) return CannotBe(plan_.name, life(), "trained again");
-  round_->StartFromNothing();
-  return absl::OkStatus();
+  return store_->Run(storage::RequestRetrain, {}).status();
 }
 
 absl::StatusOr<Appended> Campaign::AppendItems(const AppendRequest& request) {

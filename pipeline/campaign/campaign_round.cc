@@ -95,9 +95,15 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
   return labels;
 }
 
+bool CampaignRound::StartsFromNothing(std::int64_t number) const {
+  if (plan_.full_every > 0 && number % plan_.full_every == 0) return true;
+  // What was asked for before the log that the last round was based on, that round has done.
+  const std::vector<storage::Round>& rounds = reader_.state().rounds();
+  return reader_.state().retrain_requested() > (rounds.empty() ? 0 : rounds.back().based_on);
+}
+
 absl::StatusOr<RoundRunner*> CampaignRound::RunnerFor(std::int64_t number, bool trainable) {
-  const bool is_due = plan_.full_every > 0 && number % plan_.full_every == 0;
-  const bool from_nothing = from_nothing_.exchange(false) || is_due;
+  const bool from_nothing = StartsFromNothing(number);
   if (runner_ == nullptr || runner_trains_ != trainable || from_nothing) {
     runner_.reset();
     runner_ = std::make_unique<RoundRunner>(trainable ? plan_.round : WithoutLabels(plan_.round), pool_->features());

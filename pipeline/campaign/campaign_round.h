@@ -3,7 +3,6 @@
 // Keeps what makes the next round cheap. Used by one thread at a time.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,8 +29,6 @@ class CampaignRound {
   CampaignRound(const CampaignPlan& plan, GrowingPool& pool, storage::CampaignStore& store,
                 storage::CampaignReader& reader, EventHub& events, ModelHistory history);
 
-  /// The next round starts from nothing. For any thread. A campaign that is opened again starts so anyway.
-  void StartFromNothing() { from_nothing_ = true; }
   /// Drops what makes the next round cheap, and the memory it takes. Not while a round runs.
   void Forget() { runner_.reset(); }
 
@@ -61,6 +58,8 @@ class CampaignRound {
   absl::StatusOr<Labels> ReadLog(std::int64_t sequence);
   /// Predictions of the round before, where this process did not make them itself.
   absl::Status RecallPredictions(std::int64_t number);
+  /// Whether this round must not use what others left behind, by the plan or on request.
+  bool StartsFromNothing(std::int64_t number) const;
   /// The runner for this round. There is only ever one: each may hold kernel matrices as large as the pool squared.
   absl::StatusOr<RoundRunner*> RunnerFor(std::int64_t number, bool trainable);
   /// The graph of the round, which ends with `commit`.
@@ -83,7 +82,6 @@ class CampaignRound {
   storage::CampaignReader& reader_;
   EventHub& events_;
   ModelHistory history_;
-  std::atomic<bool> from_nothing_ = false;
   std::shared_ptr<const CampaignPool> pool_;  // of the round that runs; the runner refers to it
   std::unique_ptr<RoundRunner> runner_;
   bool runner_trains_ = false;        // not before two classes have labels
