@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "storage/clock.h"
+#include "storage/round_policy.h"
 
 namespace fulcrum::storage {
 
@@ -83,6 +84,9 @@ struct Round {
   std::vector<std::string> item_ids = {};  ///< in rank order; empty once closed
 
   std::int64_t settled() const { return labeled + disputed + set_aside; }
+  RoundProgress progress() const {
+    return {.started_at = started_at, .items = items, .labeled = labeled, .settled = settled()};
+  }
 };
 
 struct StoredModel {

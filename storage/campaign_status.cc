@@ -19,6 +19,7 @@ CampaignStatus StatusOf(const CampaignState& state) {
     status.round_items = round.items;
     status.round_labeled = round.labeled;
     status.round_settled = round.settled();
+    status.round_due = round.open && JudgeRound(state.settings().policy, round.progress(), state.last_time()).advance;
   }
   return status;
 }

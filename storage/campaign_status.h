@@ -24,6 +24,7 @@ struct CampaignStatus {
   std::int64_t round_items = 0;
   std::int64_t round_labeled = 0;
   std::int64_t round_settled = 0;
+  bool round_due = false;                ///< it is open, and AdvanceRound would have closed it at last_time
   std::optional<Time> next_expiry = {};  ///< when the next lease ends by itself
 };
 

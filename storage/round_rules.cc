@@ -101,10 +101,7 @@ absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest&
   }
   const Round& round = rounds[static_cast<std::size_t>(request.round - 1)];
   if (!round.open) return AdvanceAnswer{true, round.reason, {}};
-  RoundVerdict verdict = JudgeRound(
-      ledger.state().settings().policy,
-      {.started_at = round.started_at, .items = round.items, .labeled = round.labeled, .settled = round.settled()},
-      ledger.Now());
+  RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, round.progress(), ledger.Now());
   if (!verdict.advance && !request.forced.empty()) verdict = {.advance = true, .reason = request.forced};
   if (!verdict.advance) return AdvanceAnswer{false, "", verdict.look_again};
   FULCRUM_RETURN_IF_ERROR(

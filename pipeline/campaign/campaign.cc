@@ -41,6 +41,11 @@ v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryAllowance* m
   return spec;
 }
 
+/// Whether the campaign's thread has something to do at once; what becomes due by time alone it finds by itself.
+bool HasToAct(const storage::CampaignStatus& status) {
+  return status.life == "running" && (!status.round_open || status.round_due);
+}
+
 absl::Status CannotBe(const std::string& name, const std::string& life, const std::string& what) {
   return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is ", life, " and cannot be ", what));
 }
@@ -249,11 +254,8 @@ void Campaign::PublishState() {
 }
 
 void Campaign::OnCommit(const storage::CampaignStatus& status) {
-  {
-    const std::scoped_lock lock(mutex_);
-    wake_ = true;
-  }
-  woken_.notify_all();
+  // Most commits are labels of a round that goes on: the thread would look at every one of them in vain.
+  if (HasToAct(status)) Wake();
   if (surroundings_.on_change) surroundings_.on_change();
   if (std::exchange(published_labels_, status.totals.labels) == status.totals.labels) return;
   v1::CampaignEvent event;
@@ -263,12 +265,20 @@ void Campaign::OnCommit(const storage::CampaignStatus& status) {
   events_.Publish(std::move(event));
 }
 
+void Campaign::Wake() {
+  {
+    const std::scoped_lock lock(mutex_);
+    wake_ = true;
+  }
+  woken_.notify_all();
+}
+
 void Campaign::OnRoomWanted() {
   {
     const std::scoped_lock lock(mutex_);
-    room_wanted_ = wake_ = true;
+    room_wanted_ = true;
   }
-  woken_.notify_all();
+  Wake();
 }
 
 void Campaign::MakeRoom() {

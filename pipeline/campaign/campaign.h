@@ -101,6 +101,7 @@ class Campaign {
   std::string life() const;
 
   void OnCommit(const storage::CampaignStatus& status);
+  void Wake();
   void Loop(const std::stop_token& stop);
   /// Does what is to be done now; true where there may be more at once.
   absl::StatusOr<bool> Step(const std::stop_token& stop);

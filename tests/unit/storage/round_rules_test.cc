@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "storage/campaign_reader.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {
@@ -66,6 +67,31 @@ TEST_F(RoundRulesTest, AdvancesWhenAllIsAnswered) {
   EXPECT_TRUE(answer.closed);
   EXPECT_EQ(answer.reason, "all answered");
   EXPECT_EQ(Advance(1).reason, "all answered");
+}
+
+TEST_F(RoundRulesTest, TheStatusSaysWhenARoundIsDue) {
+  Batch({"a", "b", "c"});
+  LabelNext("ada", "cat");
+  EXPECT_FALSE(store_->status()->round_due);
+  clock_.Advance(minutes(20));
+  EXPECT_FALSE(store_->status()->round_due) << "a third, and half is wanted";
+  LabelNext("ada", "cat");
+  EXPECT_TRUE(store_->status()->round_due);
+  EXPECT_TRUE(Advance(1).closed);
+  EXPECT_FALSE(store_->status()->round_due);
+  Batch({"d"});
+  LabelNext("ada", "cat");
+  EXPECT_TRUE(store_->status()->round_due);
+}
+
+TEST_F(RoundRulesTest, ARequestToRetrainIsNotForgotten) {
+  Batch({"a"});
+  const auto requested = store_->Run(RequestRetrain, {});
+  ASSERT_TRUE(requested.ok()) << requested.status();
+  Reopen();
+  const auto reader = *CampaignReader::Open(Folder());
+  ASSERT_TRUE(reader->CatchUp().ok());
+  EXPECT_EQ(reader->state().retrain_requested(), *requested);
 }
 
 TEST_F(RoundRulesTest, AdvancesWithAShareAfterTheSoftTimeAndTheRestReturnsToThePool) {
