@@ -149,19 +149,21 @@ void WorkStream::ForgetExpired() {
 
 void WorkStream::FillCredit() {
   AcquireCall question;
+  bool first = false;
   {
     const std::scoped_lock lock(mutex_);
     if (ended_ || asking_ || credit_ == 0 || outgoing_.size() >= kMostUnread) return;
     if (out_.size() >= credit_) ForgetExpired();
     if (out_.size() >= credit_) return;
     asking_ = true;
+    first = questions_ == 0;
     question.most = static_cast<std::int64_t>(credit_ - out_.size());
     question.request_id = absl::StrCat(id_, "-", ++questions_);
   }
   question.campaign = call_.campaign;
   question.annotator = call_.annotator;
-  // Right behind what was answered, so that both are in one commit.
-  question.turn = storage::Turn::kInOrder;
+  // Right behind what was answered, so that both are in one commit; there is nothing to be behind at first.
+  question.turn = first ? storage::Turn::kSoon : storage::Turn::kInOrder;
   question.until = TaskWaiters::Clock::now() + kWait;
   const auto self = shared_from_this();
   question.gone = [self] {
