@@ -23,6 +23,8 @@ pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(libsystemd REQUIRED IMPORTED_TARGET libsystemd)
+# The load of the daemon's benchmark; nothing outside tests/ may link it.
+pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET libnghttp2)
 # Its CMake package asks for libraries of parts that are not used here.
 find_library(FULCRUM_PROMETHEUS prometheus-cpp-core REQUIRED)
 find_library(FULCRUM_CIVETWEB civetweb REQUIRED)

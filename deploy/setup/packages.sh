@@ -14,9 +14,9 @@ readonly arrow_packages=(
   dpkg-dev libboost-dev libbrotli-dev liblz4-dev libsnappy-dev libthrift-dev libzstd-dev patch
   rapidjson-dev xz-utils zlib1g-dev
 )
-# A worker in Python, and manifests to be read.
+# A worker in Python, a crowd of workers that costs little, and manifests to be read.
 readonly test_packages=(
-  openssl python3-grpcio python3-yaml
+  libnghttp2-dev openssl python3-grpcio python3-yaml
 )
 readonly lint_packages=(
   clang-format clang-tidy shellcheck

@@ -59,6 +59,7 @@ const std::vector<LibraryRule>& LibraryRules() {
        {"pipeline/operation/"},
        "one folder is what others watch the daemon by"},
       {"LIBSVM", {"svm.h", "libsvm/"}, {}, "it is what the classifier is tested against"},
+      {"nghttp2", {"nghttp2/"}, {}, "it is what the daemon is loaded with in a benchmark"},
       {"test code", {"tests/", "gtest/", "gmock/", "benchmark/"}, {}, "the program does not depend on its tests"},
   };
   return *rules;

@@ -1,7 +1,5 @@
 #include "tests/benchmarks/crowd_worker.h"
 
-#include <grpcpp/grpcpp.h>
-
 #include <cstdio>
 #include <cstdlib>
 
@@ -9,14 +7,20 @@
 
 namespace fulcrum::benchmarks {
 
-void Require(const grpc::Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "a call failed: %s\n", status.error_message().c_str());
+void RequireOk(int status) {
+  if (status == 0) return;
+  std::fprintf(stderr, "a call failed with gRPC's status %d\n", status);
   std::exit(1);
 }
 
-CrowdWorker::CrowdWorker(const CrowdOptions& options, int number, v1::LabelingService::Stub& stub, std::latch& finished)
-    : options_(options), name_(absl::StrCat("worker-", number)), stub_(stub), finished_(finished) {}
+void Parse(absl::string_view text, google::protobuf::MessageLite& message) {
+  if (message.ParseFromArray(text.data(), static_cast<int>(text.size()))) return;
+  std::fprintf(stderr, "the server sent what is no %s\n", message.GetTypeName().c_str());
+  std::exit(1);
+}
+
+CrowdWorker::CrowdWorker(const CrowdOptions& options, int number, LeanConnection& connection, int& working)
+    : options_(options), name_(absl::StrCat("worker-", number)), connection_(connection), working_(working) {}
 
 void CrowdWorker::EndWait() {
   waits_.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun_).count());

@@ -1,26 +1,16 @@
 #include "tests/benchmarks/worker_crowd.h"
 
-#include <grpcpp/grpcpp.h>
-
 #include <algorithm>
-#include <latch>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "tests/benchmarks/crowd_worker.h"
+#include "tests/benchmarks/lean_client.h"
 #include "tests/benchmarks/ratio_report.h"
 
 namespace fulcrum::benchmarks {
 namespace {
 
 constexpr int kWorkersAConnection = 50;
-
-std::shared_ptr<grpc::Channel> NewConnection(int port) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials(), arguments);
-}
 
 CrowdResult Gather(const std::vector<std::unique_ptr<CrowdWorker>>& workers) {
   CrowdResult result;
@@ -43,20 +33,18 @@ double Percentile(const std::vector<double>& sorted, double share) {
 }
 
 CrowdResult RunCrowd(const CrowdOptions& options) {
-  // As the daemon does: Debian's Abseil looks for cycles at every lock that gRPC takes.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  std::latch finished(options.workers);
-  std::vector<std::unique_ptr<v1::LabelingService::Stub>> stubs;
+  int working = options.workers;
+  std::vector<std::unique_ptr<LeanConnection>> connections;
   std::vector<std::unique_ptr<CrowdWorker>> workers;
   const auto new_worker = options.streams ? NewStreamingWorker : NewCallingWorker;
   for (int i = 0; i < options.workers; ++i) {
-    if (i % kWorkersAConnection == 0) stubs.push_back(v1::LabelingService::NewStub(NewConnection(options.port)));
-    workers.push_back(new_worker(options, i, *stubs.back(), finished));
+    if (i % kWorkersAConnection == 0) connections.push_back(std::make_unique<LeanConnection>(options.port));
+    workers.push_back(new_worker(options, i, *connections.back(), working));
   }
   const double processor_before = ProcessorSeconds();
   const auto start = std::chrono::steady_clock::now();
   for (const auto& worker : workers) worker->Begin();
-  finished.wait();
+  LeanConnection::Run(connections, [&] { return working == 0; });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const double processor_seconds = ProcessorSeconds() - processor_before;
   CrowdResult result = Gather(workers);
