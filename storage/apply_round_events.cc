@@ -105,14 +105,14 @@ absl::Status CampaignState::ApplyRowsAppended(const Event& event) {
 Item& CampaignState::Touch(const std::string& id) {
   Item& item = items_[id];
   if (item.id.empty()) item.id = id;
-  changes_.items.insert(&item);
+  changes_.items.Add(item);
   return item;
 }
 
 absl::StatusOr<Item*> CampaignState::Existing(const Event& event) {
   const auto found = items_.find(event.item);
   if (found == items_.end()) return absl::DataLossError(absl::StrCat("no item '", event.item, "'"));
-  changes_.items.insert(&found->second);
+  changes_.items.Add(found->second);
   return &found->second;
 }
 

@@ -33,7 +33,7 @@ absl::Status CampaignReader::CatchUp(std::int64_t through) {
   FULCRUM_RETURN_IF_ERROR(
       log_->Visit(state_.last_sequence() + 1, through, [&](const Event& event) { return state_.Apply(event); }));
   // What changed is of interest to the derived tables only.
-  (void)state_.TakeChanges();
+  state_.ForgetChanges();
   return absl::OkStatus();
 }
 

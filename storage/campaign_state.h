@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "storage/campaign_records.h"
 #include "storage/campaign_settings.h"
+#include "storage/changed_items.h"
 #include "storage/event.h"
 
 namespace fulcrum::storage {
@@ -88,13 +89,14 @@ class CampaignState {
   /// All labels, in the order they were decided.
   std::vector<DecidedLabel> DecidedLabels() const;
 
-  /// Items and rounds that events have touched since the last call. The items are the state's own.
+  /// Items and rounds that events have touched, and nobody has taken or forgotten since. The items are the state's own.
   struct Changes {
-    absl::flat_hash_set<const Item*> items = {};
+    ChangedItems items = {};
     absl::flat_hash_set<std::int64_t> rounds = {};
   };
-  Changes TakeChanges() { return std::exchange(changes_, {}); }
+  void ForgetChanges() { changes_ = {}; }
   const Changes& changes() const { return changes_; }
+  ChangedItems& changed_items() { return changes_.items; }
 
  private:
   using RequestKey = std::pair<std::uint64_t, std::uint64_t>;

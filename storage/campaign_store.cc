@@ -9,8 +9,9 @@
 namespace fulcrum::storage {
 namespace {
 
-// Beyond so many changes the derived tables are written even though there is more urgent work.
-constexpr std::size_t kMostChangedItems = 200'000;
+// Beyond so many changes the derived tables are written, a little with every commit, although there is more urgent
+// work.
+constexpr std::size_t kMostChangedItems = 1'000'000;
 
 struct Nothing {};
 
@@ -41,9 +42,9 @@ CampaignStore::CampaignStore(std::unique_ptr<CampaignWriter> writer, const Commi
       writer_->Commit(group);
     }
     // A failure is told by health(), or passes and is tried again.
-    if (writer_->ledger().state().changes().items.size() > kMostChangedItems) writer_->Flush().IgnoreError();
+    if (writer_->ledger().state().changes().items.size() > kMostChangedItems) writer_->FlushSome().IgnoreError();
   };
-  queue_ = std::make_unique<CommitQueue>(options, commit, [this] { writer_->Flush().IgnoreError(); });
+  queue_ = std::make_unique<CommitQueue>(options, commit, [this] { return writer_->FlushSome().value_or(false); });
 }
 
 CampaignStore::~CampaignStore() {

@@ -59,7 +59,8 @@ class CampaignStore {
   /// NotFound without a campaign, Unavailable where another process has it, FailedPrecondition for a newer schema,
   /// DataLoss for a damaged one.
   static absl::StatusOr<std::unique_ptr<CampaignStore>> Open(const std::string& folder, StoreOptions options = {});
-  /// Finishes what was started and brings the derived tables up to date.
+  /// Finishes what was started, and brings the derived tables up to date as far as a second suffices for that; whoever
+  /// opens the campaign next does the rest.
   ~CampaignStore();
   CampaignStore(const CampaignStore&) = delete;
   CampaignStore& operator=(const CampaignStore&) = delete;

@@ -10,6 +10,12 @@
 #include "storage/sqlite_transaction.h"
 
 namespace fulcrum::storage {
+namespace {
+
+// Rows of so many items are written in a few milliseconds; nobody is answered meanwhile.
+constexpr std::size_t kItemsAtOnce = 512;
+
+}  // namespace
 
 CampaignWriter::CampaignWriter(CampaignFolder folder, StoreOptions options, FileLock lock, SqliteDatabase database)
     : folder_(std::move(folder)),
@@ -86,21 +92,33 @@ void CampaignWriter::Commit(OperationGroup& group) {
 }
 
 absl::Status CampaignWriter::Flush() {
+  for (bool more = true; more;) {
+    FULCRUM_ASSIGN_OR_RETURN(more, FlushSome());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> CampaignWriter::FlushSome() {
   FULCRUM_RETURN_IF_ERROR(health());
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t through, tables_->Through());
-  if (through == ledger_->state().last_sequence()) return absl::OkStatus();
-  absl::Status status;
-  {
-    FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
-    status = tables_->Write(ledger_->state(), ledger_->state().changes());
-    if (status.ok()) status = transaction.Commit();
-  }
+  if (ledger_->changes_after() == ledger_->state().last_sequence()) return false;
+  ChangedItems& changed = ledger_->changed_items();
+  const std::vector<const Item*> items = changed.Take(kItemsAtOnce);
+  const bool last = changed.empty();
+  const absl::Status status = WriteTables(items, last);
   if (status.ok()) {
-    (void)ledger_->TakeChanges();
-  } else if (!absl::IsResourceExhausted(status) && !absl::IsUnavailable(status)) {
-    End(status);
+    if (last) ledger_->TablesAreUpToDate();
+    return !last;
   }
+  for (const Item* item : items) changed.Add(*item);
+  if (!absl::IsResourceExhausted(status) && !absl::IsUnavailable(status)) End(status);
   return status;
+}
+
+absl::Status CampaignWriter::WriteTables(const std::vector<const Item*>& items, bool last) {
+  FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
+  FULCRUM_RETURN_IF_ERROR(tables_->WriteItems(ledger_->state(), items));
+  if (last) FULCRUM_RETURN_IF_ERROR(tables_->Finish(ledger_->state()));
+  return transaction.Commit();
 }
 
 void CampaignWriter::Publish() {

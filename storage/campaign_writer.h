@@ -36,6 +36,8 @@ class CampaignWriter {
   void Commit(OperationGroup& group);
   /// Brings the derived tables up to date.
   absl::Status Flush();
+  /// Writes some of what they lack, which takes some milliseconds; false once they are up to date.
+  absl::StatusOr<bool> FlushSome();
 
   const Ledger& ledger() const { return *ledger_; }
   const CampaignFolder& folder() const { return folder_; }
@@ -46,6 +48,7 @@ class CampaignWriter {
   CampaignWriter(CampaignFolder folder, StoreOptions options, FileLock lock, SqliteDatabase database);
 
   absl::Status Prepare();
+  absl::Status WriteTables(const std::vector<const Item*>& items, bool last);
   void Publish();
   void End(const absl::Status& cause);
 

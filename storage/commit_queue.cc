@@ -22,7 +22,7 @@ void GoBeforeOtherThreads() {
 }  // namespace
 
 CommitQueue::CommitQueue(const CommitQueueOptions& options, std::function<void(OperationGroup&)> commit,
-                         std::function<void()> idle)
+                         std::function<bool()> idle)
     : options_(options), commit_(std::move(commit)), idle_(std::move(idle)), thread_([this] { Work(); }) {}
 
 CommitQueue::~CommitQueue() {
@@ -81,11 +81,11 @@ OperationGroup CommitQueue::TakeGroup() {
   return group;
 }
 
-OperationGroup CommitQueue::NextGroup() {
+OperationGroup CommitQueue::NextGroup(std::chrono::milliseconds idle_time) {
   std::unique_lock lock(mutex_);
   const auto enough = [this] { return stopping_ || Waiting() >= wake_at_; };
   wake_at_ = 1;
-  if (!filled_.wait_for(lock, options_.idle_time, enough)) return {};
+  if (!filled_.wait_for(lock, idle_time, enough)) return {};
   // Half of them: the others come back while these are being written.
   wake_at_ = std::min((last_group_ + 1) / 2, options_.most_operations);
   filled_.wait_for(lock, options_.most_wait, enough);
@@ -99,19 +99,22 @@ OperationGroup CommitQueue::NextGroup() {
 void CommitQueue::Work() {
   // Whoever else is at work has to wait for this thread sooner or later.
   GoBeforeOtherThreads();
-  for (;;) {
-    OperationGroup group = NextGroup();
+  for (bool more_idle_work = false;;) {
+    OperationGroup group = NextGroup(more_idle_work ? std::chrono::milliseconds(0) : options_.idle_time);
     if (!group.empty()) {
       commit_(group);
+      more_idle_work = false;
       continue;
     }
     {
       const std::scoped_lock lock(mutex_);
       if (stopping_ && Waiting() == 0) break;
     }
-    idle_();
+    more_idle_work = idle_();
   }
-  idle_();
+  const auto enough = std::chrono::steady_clock::now() + options_.most_idle_time_at_end;
+  while (idle_() && std::chrono::steady_clock::now() < enough) {
+  }
 }
 
 }  // namespace fulcrum::storage

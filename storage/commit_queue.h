@@ -4,7 +4,8 @@
 // times as it has parts. A thread that has just answered a large group waits a moment until half of those have come
 // back, at most `most_wait`, and the others come while it writes: a lone caller never waits. Who cannot begin to work
 // without an answer may go before who has done with it: up to half of a group is theirs, so that nobody waits for ever.
-// Pushing is thread-safe and never blocks; a full queue says so. The destructor runs what is queued, then ends.
+// Pushing is thread-safe and never blocks; a full queue says so. The destructor runs what is queued and some of the idle
+// work, then ends.
 #pragma once
 
 #include <chrono>
@@ -47,15 +48,17 @@ struct CommitQueueOptions {
   std::size_t capacity = 8192;
   std::size_t most_operations = 256;
   std::chrono::microseconds most_wait{2000};
-  /// With nothing to do for so long, `idle` is called.
+  /// With nothing to do for so long, `idle` is called, and again for as long as it says that there is more.
   std::chrono::milliseconds idle_time{200};
+  /// At the end it gets so much time for what it still has to do.
+  std::chrono::milliseconds most_idle_time_at_end{1000};
 };
 
 class CommitQueue {
  public:
   /// `commit` and `idle` run on the queue's thread.
   CommitQueue(const CommitQueueOptions& options, std::function<void(OperationGroup&)> commit,
-              std::function<void()> idle);
+              std::function<bool()> idle);
   ~CommitQueue();
   CommitQueue(const CommitQueue&) = delete;
   CommitQueue& operator=(const CommitQueue&) = delete;
@@ -72,7 +75,7 @@ class CommitQueue {
   };
   void Work();
   /// The next group; empty when it is time to be idle, or to end.
-  OperationGroup NextGroup();
+  OperationGroup NextGroup(std::chrono::milliseconds idle_time);
   std::size_t Waiting() const { return soon_.parts + in_order_.parts; }
   OperationGroup TakeGroup();
   /// Moves the first operations of a line, as many as fit into `room` parts; returns the room that is left.
@@ -80,7 +83,7 @@ class CommitQueue {
 
   const CommitQueueOptions options_;
   const std::function<void(OperationGroup&)> commit_;
-  const std::function<void()> idle_;
+  const std::function<bool()> idle_;
 
   mutable std::mutex mutex_;
   std::condition_variable filled_;

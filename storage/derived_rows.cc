@@ -22,8 +22,8 @@ std::string VoteText(const Item& item) {
 }  // namespace
 
 const std::vector<DerivedTableInfo>& DerivedTableInfos() {
-  static const auto* const infos =
-      new std::vector<DerivedTableInfo>{{"item", 11}, {"slot", 8}, {"lease", 7}, {"round", 11}, {"derived", 2}};
+  static const auto* const infos = new std::vector<DerivedTableInfo>{
+      {"item", 11, 0}, {"slot", 8, 0}, {"lease", 7, 1}, {"round", 11}, {"derived", 2}};
   return *infos;
 }
 

@@ -3,6 +3,7 @@
 // Values are text; SQLite's column types turn numbers into numbers. Stateless and thread-safe.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ enum class DerivedTable : std::size_t { kItem, kSlot, kLease, kRound, kFigure };
 struct DerivedTableInfo {
   const char* name;
   std::size_t columns;
+  std::optional<std::size_t> item_column = {};  ///< where its rows are about an item
 };
 const std::vector<DerivedTableInfo>& DerivedTableInfos();
 

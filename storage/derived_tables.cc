@@ -89,12 +89,13 @@ absl::Status DerivedTables::WriteFigures(const CampaignState& state) {
   return absl::OkStatus();
 }
 
-absl::Status DerivedTables::Write(const CampaignState& state, const CampaignState::Changes& changes) {
-  // In the order of the tables' keys, every page of them is visited once.
-  std::vector<const Item*> items(changes.items.begin(), changes.items.end());
-  std::sort(items.begin(), items.end(), [](const Item* a, const Item* b) { return a->id < b->id; });
+absl::Status DerivedTables::WriteItems(const CampaignState& state, const std::vector<const Item*>& items) {
   for (const Item* item : items) FULCRUM_RETURN_IF_ERROR(WriteItem(state, *item));
-  for (const std::int64_t number : changes.rounds) {
+  return absl::OkStatus();
+}
+
+absl::Status DerivedTables::Finish(const CampaignState& state) {
+  for (const std::int64_t number : state.changes().rounds) {
     const Round& round = state.rounds()[static_cast<std::size_t>(number - 1)];
     FULCRUM_RETURN_IF_ERROR(Run(inserts_[static_cast<std::size_t>(DerivedTable::kRound)], RowOf(round)));
   }
@@ -111,13 +112,19 @@ absl::Status DerivedTables::Rewrite(const CampaignState& state) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::string>> DerivedTables::FindDifferences(const CampaignState& state, std::size_t most) {
+absl::StatusOr<std::vector<std::string>> DerivedTables::FindDifferences(
+    const CampaignState& state, const absl::flat_hash_set<std::string>& touched_later, std::size_t most) {
   std::vector<std::string> differences;
   for (std::size_t i = 0; i < DerivedTableInfos().size(); ++i) {
     const DerivedTableInfo& table = DerivedTableInfos()[i];
     const std::vector<DerivedRow> rows = AllRows(state, static_cast<DerivedTable>(i));
-    const std::set<DerivedRow> expected(rows.begin(), rows.end());
-    FULCRUM_ASSIGN_OR_RETURN(const std::set<DerivedRow> actual, ReadRows(*database_, table));
+    std::set<DerivedRow> expected(rows.begin(), rows.end());
+    FULCRUM_ASSIGN_OR_RETURN(std::set<DerivedRow> actual, ReadRows(*database_, table));
+    if (table.item_column) {
+      const auto is_touched = [&](const DerivedRow& row) { return touched_later.contains(row[*table.item_column]); };
+      std::erase_if(expected, is_touched);
+      std::erase_if(actual, is_touched);
+    }
     AddMissing(table.name, expected, actual, "lacks", most, differences);
     AddMissing(table.name, actual, expected, "has, but the log does not say so,", most, differences);
   }

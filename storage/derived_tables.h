@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage/campaign_state.h"
@@ -23,12 +24,18 @@ class DerivedTables {
 
   /// The last event that the tables include; 0 where they are empty.
   absl::StatusOr<std::int64_t> Through();
-  /// Brings the rows of what changed up to date.
-  absl::Status Write(const CampaignState& state, const CampaignState::Changes& changes);
+  /// Brings the rows of some items up to date. Until Finish the tables say that they go no further than before, which
+  /// is true of all items that were not touched since then.
+  absl::Status WriteItems(const CampaignState& state, const std::vector<const Item*>& items);
+  /// Once all that changed is written: the rest, and how far the tables go.
+  absl::Status Finish(const CampaignState& state);
   /// Empties the tables and writes every row.
   absl::Status Rewrite(const CampaignState& state);
-  /// What differs between the tables and the state, a line each, at most `most`.
-  absl::StatusOr<std::vector<std::string>> FindDifferences(const CampaignState& state, std::size_t most = 10);
+  /// What differs between the tables and the state, a line each, at most `most`. The state is that of the event which
+  /// the tables go up to; items that were touched by later events are left out, since theirs may go further.
+  absl::StatusOr<std::vector<std::string>> FindDifferences(const CampaignState& state,
+                                                           const absl::flat_hash_set<std::string>& touched_later = {},
+                                                           std::size_t most = 10);
 
  private:
   explicit DerivedTables(SqliteDatabase& database) : database_(&database) {}

@@ -43,7 +43,15 @@ absl::Status CheckTriggers(SqliteDatabase& database, FsckReport& report) {
   return absl::OkStatus();
 }
 
-/// Replays to where the derived tables end, compares, and goes on to the end of the log.
+/// What differs between the derived tables and the log as it was where they end.
+absl::StatusOr<std::vector<std::string>> CompareTables(DerivedTables& tables, std::int64_t through, EventLog& log,
+                                                       const CampaignState& now) {
+  if (through == now.last_sequence()) return tables.FindDifferences(now);
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignState then, ReplayLog(log, through));
+  return tables.FindDifferences(then, now.changes().items.Ids());
+}
+
+/// The state at the end of the log; the derived tables are compared with what it was where they end.
 absl::StatusOr<CampaignState> ReplayAndCompare(SqliteDatabase& database, FsckReport& report) {
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
   FULCRUM_ASSIGN_OR_RETURN(DerivedTables tables, DerivedTables::Open(database));
@@ -59,12 +67,14 @@ absl::StatusOr<CampaignState> ReplayAndCompare(SqliteDatabase& database, FsckRep
     report.problems.push_back(absl::StrCat("the derived tables go up to event ", report.tables_through,
                                            ", but the log ends with ", report.events,
                                            ": events are lost; restore a backup"));
-  } else if (report.tables_through > 0) {
-    FULCRUM_ASSIGN_OR_RETURN(const auto differences, tables.FindDifferences(state));
-    report.problems.insert(report.problems.end(), differences.begin(), differences.end());
   }
+  state.ForgetChanges();
   FULCRUM_RETURN_IF_ERROR(
       log.Visit(state.last_sequence() + 1, kEndOfLog, [&](const Event& event) { return state.Apply(event); }));
+  if (report.tables_through > 0 && report.tables_through <= report.events) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto differences, CompareTables(tables, report.tables_through, log, state));
+    report.problems.insert(report.problems.end(), differences.begin(), differences.end());
+  }
   return state;
 }
 

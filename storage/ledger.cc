@@ -25,16 +25,16 @@ absl::StatusOr<Ledger> Ledger::Open(SqliteDatabase& database, const Clock& clock
 
 absl::Status Ledger::Reload() {
   FULCRUM_ASSIGN_OR_RETURN(state_, ReplayLog(log_, changes_after_));
-  (void)state_.TakeChanges();
+  state_.ForgetChanges();
   FULCRUM_RETURN_IF_ERROR(
       log_.Visit(changes_after_ + 1, kEndOfLog, [&](const Event& event) { return state_.Apply(event); }));
   broken_ = false;
   return absl::OkStatus();
 }
 
-CampaignState::Changes Ledger::TakeChanges() {
+void Ledger::TablesAreUpToDate() {
   changes_after_ = state_.last_sequence();
-  return state_.TakeChanges();
+  state_.ForgetChanges();
 }
 
 Time Ledger::Now() const {

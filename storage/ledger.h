@@ -35,8 +35,12 @@ class Ledger {
   /// Derives the state anew, after a transaction was rolled back.
   absl::Status Reload();
 
-  /// Takes what changed since the last event that the derived tables hold, after they were brought up to date.
-  CampaignState::Changes TakeChanges();
+  /// The last event that the derived tables hold; the state's changes are those since then.
+  std::int64_t changes_after() const { return changes_after_; }
+  /// Items whose rows the derived tables lack; whoever takes some writes them or adds them again.
+  ChangedItems& changed_items() { return state_.changed_items(); }
+  /// Changes are counted from here on.
+  void TablesAreUpToDate();
 
  private:
   Ledger(EventLog log, const Clock& clock);

@@ -47,13 +47,15 @@ class CommitQueueTest : public ::testing::Test {
           }
           for (auto& operation : group) operation->Answer(absl::OkStatus());
         },
-        [this] { ++idle_; });
+        [this] { return ++idle_ % kIdleSteps != 0; });
   }
 
   absl::Status Push(std::latch& answered, char name = '-', Turn turn = Turn::kInOrder, std::size_t parts = 1) {
     std::unique_ptr<Operation> operation = std::make_unique<Counted>(&answered, name, parts);
     return queue_->Push(operation, turn);
   }
+
+  static constexpr int kIdleSteps = 3;
 
   std::promise<void> entered_, gate_;
   std::vector<std::size_t> sizes_;
@@ -126,6 +128,35 @@ TEST_F(CommitQueueTest, TheEndRunsWhatIsQueuedAndTheIdleWork) {
   queue_.reset();
   EXPECT_TRUE(answered.try_wait());
   EXPECT_GE(idle_.load(), 1);
+  EXPECT_EQ(idle_.load() % kIdleSteps, 0) << "idle work was left undone";
+}
+
+TEST_F(CommitQueueTest, WhatIsPushedComesBeforeTheRestOfTheIdleWork) {
+  std::latch answered(1);
+  std::promise<void> idle_begun;
+  std::vector<std::string> order;
+  int steps = 0;
+  auto queue = std::make_unique<CommitQueue>(
+      CommitQueueOptions{.idle_time = std::chrono::milliseconds(1)},
+      [&](OperationGroup& group) {
+        order.emplace_back("group");
+        group.front()->Answer(absl::OkStatus());
+      },
+      [&] {
+        order.emplace_back("idle");
+        if (++steps == 1) {
+          idle_begun.set_value();
+          gate_.get_future().wait();
+        }
+        return steps < 3;
+      });
+  idle_begun.get_future().wait();
+  std::unique_ptr<Operation> operation = std::make_unique<Counted>(&answered);
+  ASSERT_TRUE(queue->Push(operation).ok());
+  gate_.set_value();
+  answered.wait();
+  queue.reset();
+  EXPECT_THAT(std::vector<std::string>(order.begin(), order.begin() + 2), ElementsAre("idle", "group"));
 }
 
 int NicenessOfThisThread() {
@@ -143,7 +174,7 @@ TEST(CommitQueue, ItsThreadGoesBeforeOthersWhereThatIsAllowed) {
   std::latch answered(1);
   {
     CommitQueue queue(
-        {}, [&](OperationGroup&) { niceness = NicenessOfThisThread(); }, [] {});
+        {}, [&](OperationGroup&) { niceness = NicenessOfThisThread(); }, [] { return false; });
     std::unique_ptr<Operation> operation = std::make_unique<Counted>(&answered);
     ASSERT_TRUE(queue.Push(operation).ok());
   }
