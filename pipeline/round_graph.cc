@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "oneapi/tbb/task_arena.h"
+#include "stages/core/block_stream.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -17,11 +17,6 @@ constexpr char kPartition[] = "partition";
 
 // Ports of the partition node.
 constexpr std::size_t kGroups = 0, kNoGroups = 1, kTokens = 2;
-
-/// Enough for no thread to wait while blocks are put in order.
-std::size_t MostBlocksAtOnce() {
-  return 4 * static_cast<std::size_t>(tbb::this_task_arena::max_concurrency());
-}
 
 /// A person who watches wants to see it move; a line for each of thousands of blocks is too many.
 std::size_t BlocksPerReport(std::size_t blocks) {
@@ -38,7 +33,7 @@ RoundGraph::RoundGraph(RoundWork& work, std::stop_token stop)
       send_blocks_(graph_, tbb::flow::serial,
                    [this](const Signal&, BlocksNode::output_ports_type& ports) { SendBlocks(ports); }),
       queue_(graph_),
-      limiter_(graph_, MostBlocksAtOnce()),
+      limiter_(graph_, BlocksForAllThreads()),
       predict_(graph_, tbb::flow::unlimited,
                [this](const RowBlock& block) {
                  PredictRows(block);

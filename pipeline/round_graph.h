@@ -7,9 +7,9 @@
 //   -> select -> commit
 //
 // The pool streams through prediction in blocks of rows; the limiter lets a few of them in at a time, and the next as
-// one arrives in its classes. Passes over the rows of a large class, inside eigen and select, stream in the same way
-// (block_flow.h). Built, run once and thrown away. A stage that fails lets the rest pass through empty, so the graph
-// always runs dry.
+// one arrives in its classes. The engines' passes over a large class, inside eigen and for rows that select has scored
+// again, stream in the same way (block_flow.h). Built, run once and thrown away. A stage that fails lets the rest pass
+// through empty, so the graph always runs dry.
 #pragma once
 
 #include <chrono>

@@ -41,7 +41,7 @@ absl::StatusOr<linalg::TopEigen> SolveExactly(const RoundWork& work, GroupWork& 
     const linalg::DenseSymmetricOperator matrix(group.memory->kernel->matrix());
     return SolveFrom(work, group, matrix, subspace.For(*group.memory->kernel));
   }
-  const kernel::TiledKernel tiled(work.spec.leverage_kernel, work.features, group.rows);
+  const kernel::TiledKernel tiled(work.spec.leverage_kernel, work.features, group.rows, BlocksInFlow());
   return SolveFrom(work, group, tiled, subspace.For(tiled));
 }
 

@@ -20,6 +20,10 @@ class Turns final : public BlockStream {
 
 }  // namespace
 
+std::size_t BlocksForAllThreads() {
+  return 4 * static_cast<std::size_t>(tbb::this_task_arena::max_concurrency());
+}
+
 const BlockStream& BlocksInTurns() {
   static const Turns turns;
   return turns;

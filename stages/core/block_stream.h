@@ -23,6 +23,9 @@ class BlockStream {
   virtual void Run(std::size_t blocks, std::size_t at_once, const BlockCall& work, const BlockCall& take) const = 0;
 };
 
+/// So many at once that no thread has to wait while blocks are taken in order.
+std::size_t BlocksForAllThreads();
+
 /// Turns of `at_once` blocks: all of their work, then all of their takes.
 const BlockStream& BlocksInTurns();
 

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "stages/core/parallel.h"
 #include "stages/kernel/kernel_block.h"
 #include "stages/linalg/blas.h"
 
@@ -27,10 +26,12 @@ std::pair<std::size_t, std::size_t> PairOfTurn(std::size_t panels, std::size_t t
 
 }  // namespace
 
-TiledKernel::TiledKernel(const KernelFunction& kernel, const Features& features, std::span<const RowIndex> rows)
+TiledKernel::TiledKernel(const KernelFunction& kernel, const Features& features, std::span<const RowIndex> rows,
+                         const BlockStream& stream)
     : kernel_(kernel),
       features_(features),
       rows_(rows),
+      stream_(stream),
       gathered_(features.Gather(rows)),
       numbers_(rows.begin(), rows.end()) {
   if (gathered_ != nullptr) std::iota(numbers_.begin(), numbers_.end(), RowIndex{0});
@@ -67,8 +68,13 @@ void TiledKernel::MultiplyPanels(std::size_t first, std::size_t second, ConstMat
   }
 }
 
+void TiledKernel::Stream(std::size_t count, const BlockStream::BlockCall& multiply) const {
+  // What was multiplied is in its place already; there is nothing to take.
+  stream_.Run(count, BlocksForAllThreads(), multiply, [](std::size_t) {});
+}
+
 void TiledKernel::Apply(ConstMatrixView x, MutableMatrixView y) const {
-  ParallelForBlocks(panels(), 1, [&](std::size_t panel, std::size_t) {
+  Stream(panels(), [&](std::size_t panel) {
     const std::size_t first = panel * kPanel, count = std::min(kPanel, size() - first);
     for (std::size_t i = 0; i < y.rows(); ++i) std::fill_n(y.row(i).data() + first, count, 0.0);
     MultiplyPanels(panel, panel, x, y);
@@ -76,7 +82,7 @@ void TiledKernel::Apply(ConstMatrixView x, MutableMatrixView y) const {
   // With an odd number of panels one of them meets nobody in each turn.
   const std::size_t contestants = panels() + panels() % 2;
   for (std::size_t turn = 0; turn + 1 < contestants; ++turn) {
-    ParallelForBlocks(contestants / 2, 1, [&](std::size_t pair, std::size_t) {
+    Stream(contestants / 2, [&](std::size_t pair) {
       const auto [first, second] = PairOfTurn(contestants, turn, pair);
       if (second < panels()) MultiplyPanels(first, second, x, y);
     });

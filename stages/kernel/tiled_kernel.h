@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "stages/core/block_stream.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
@@ -22,8 +23,9 @@ namespace fulcrum::kernel {
 
 class TiledKernel final : public linalg::SymmetricOperator {
  public:
-  /// Keeps references to `features` and `rows`, and a copy of the rows' features.
-  TiledKernel(const KernelFunction& kernel, const Features& features, std::span<const RowIndex> rows);
+  /// Keeps references to `features`, `rows` and `stream`, which moves the tiles, and a copy of the rows' features.
+  TiledKernel(const KernelFunction& kernel, const Features& features, std::span<const RowIndex> rows,
+              const BlockStream& stream = BlocksInTurns());
 
   std::size_t size() const override { return rows_.size(); }
   double Trace() const override { return trace_; }
@@ -38,10 +40,13 @@ class TiledKernel final : public linalg::SymmetricOperator {
   /// y += x K for what two panels have to do with each other.
   void MultiplyPanels(std::size_t first, std::size_t second, ConstMatrixView x, MutableMatrixView y) const;
   std::size_t panels() const;
+  /// Calls multiply(i) for every i below `count`, several at once.
+  void Stream(std::size_t count, const BlockStream::BlockCall& multiply) const;
 
   KernelFunction kernel_;
   const Features& features_;
   std::span<const RowIndex> rows_;
+  const BlockStream& stream_;
   std::unique_ptr<Features> gathered_;  // the features of rows_ side by side, where they can be had
   RowList numbers_;                     // of rows_ in gathered_, else in features_
   std::vector<double> norms_;           // squared, in the order of rows_

@@ -50,10 +50,9 @@ void LandmarkGram::Clear() {
 }
 
 void LandmarkGram::WriteKernel(std::span<const RowIndex> rows, MatrixView<float> out) const {
-  for (std::size_t first = 0; first < rows.size(); first += kRowsPerTile) {
-    const std::size_t count = std::min(kRowsPerTile, rows.size() - first);
+  ParallelForBlocks(rows.size(), kRowsPerTile, [&](std::size_t first, std::size_t count) {
     columns_.WriteTile(columns_.CopyBlock(rows.subspan(first, count)), 0, out.Rows(first, count));
-  }
+  });
 }
 
 void LandmarkGram::AddProducts(MatrixView<const float> values, double sign) {

@@ -15,8 +15,6 @@ using linalg::Transpose;
 // A tile of 256 x 512 floats is half a megabyte: it is multiplied before it leaves the cache.
 constexpr std::size_t kRowsPerBlock = 256;
 constexpr std::size_t kPanel = 512;
-// Blocks whose sums are kept apart until they are added up in order.
-constexpr std::size_t kBlocksAtOnce = 16;
 
 class Pass {
  public:
@@ -32,22 +30,23 @@ class Pass {
 
   /// Scores of all rows of the class.
   void Stream(const BlockStream& stream, std::span<const RowIndex> rows, std::span<double> scores) {
-    std::vector<Matrix<float>> sums(kBlocksAtOnce);
+    // Kept apart until they are added up in order.
+    std::vector<Matrix<float>> sums(BlocksForAllThreads());
     const auto score = [&](std::size_t index) {
       const std::size_t first = index * kRowsPerBlock, count = std::min(kRowsPerBlock, rows.size() - first);
       const kernel::FloatBlock block = landmarks_.CopyBlock(rows.subspan(first, count));
       Matrix<float> u(count, rank());
       WriteVectors(block, u.view());
       WriteScores(u.view(), scores.subspan(first, count));
-      sums[index % kBlocksAtOnce] = ProductsWith(block, u.view());
+      sums[index % sums.size()] = ProductsWith(block, u.view());
     };
     const auto add = [&](std::size_t index) {
-      const Matrix<float>& part = sums[index % kBlocksAtOnce];
+      const Matrix<float>& part = sums[index % sums.size()];
       for (std::size_t i = 0; i < part.rows(); ++i) {
         for (std::size_t j = 0; j < part.cols(); ++j) products_(i, j) += static_cast<double>(part(i, j));
       }
     };
-    stream.Run((rows.size() + kRowsPerBlock - 1) / kRowsPerBlock, kBlocksAtOnce, score, add);
+    stream.Run((rows.size() + kRowsPerBlock - 1) / kRowsPerBlock, sums.size(), score, add);
   }
 
   /// Over a class of so many rows, once all of them were streamed; 0 without a sample.
