@@ -67,7 +67,8 @@ class DaemonKillTest : public DaemonTest {
   DaemonProcess process_{{"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"}};
 };
 
-/// Processes that label, one of which is killed every second and replaced by a new one.
+/// Processes that label, one of which is killed every second, and whenever the test wants it, and replaced by a new
+/// one.
 class MortalCrowd {
  public:
   MortalCrowd(int port, std::string campaign, std::string folder)
@@ -88,6 +89,14 @@ class MortalCrowd {
     }
     return acknowledged;
   }
+  void KillOne() {
+    const std::scoped_lock lock(mutex_);
+    pid_t& victim = workers_[random_.Below(workers_.size())];
+    kill(victim, SIGKILL);
+    waitpid(victim, nullptr, 0);
+    victim = Spawn();
+    ++killed_;
+  }
   int killed() const { return killed_; }
 
  private:
@@ -105,22 +114,18 @@ class MortalCrowd {
   }
 
   void KillSome(const std::stop_token& stop) {
-    Random random(11);
     std::mutex mutex;
     std::condition_variable_any changed;
     std::unique_lock lock(mutex);
-    while (!changed.wait_for(lock, stop, kBetweenWorkerKills, [] { return false; }) && !stop.stop_requested()) {
-      pid_t& victim = workers_[random.Below(workers_.size())];
-      kill(victim, SIGKILL);
-      waitpid(victim, nullptr, 0);
-      victim = Spawn();
-      ++killed_;
-    }
+    while (!changed.wait_for(lock, stop, kBetweenWorkerKills, [] { return false; }) && !stop.stop_requested())
+      KillOne();
   }
 
   const int port_;
   const std::string campaign_;
   const std::string folder_;
+  std::mutex mutex_;
+  Random random_{11};
   int spawned_ = 0;
   std::atomic<int> killed_ = 0;
   std::vector<pid_t> workers_;
@@ -144,6 +149,8 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
   MortalCrowd workers(process_.port(), "stormy", folder_.path());
   int kills = 0;
   while (kills < kDaemonKills && WaitForLabels("stormy")) {
+    // On a fast machine all is over within seconds.
+    workers.KillOne();
     process_.Kill();
     ++kills;
     process_.Spawn();
@@ -153,7 +160,6 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
   const std::vector<std::int64_t> reported = workers.Wait();
   const std::set<std::int64_t> acknowledged(reported.begin(), reported.end());
   EXPECT_EQ(kills, kDaemonKills) << "the campaign ended before it was disturbed enough";
-  EXPECT_GE(workers.killed(), 3);
   EXPECT_EQ(acknowledged.size(), reported.size()) << "one label was acknowledged to two workers";
 
   std::set<std::int64_t> exported;
