@@ -23,8 +23,9 @@ function(fulcrum_test name)
     list(APPEND properties LABELS "${ARG_LABELS}")
   endif()
   if(FULCRUM_SANITIZER STREQUAL "thread")
+    # With a long history it still knows, of either side, through which library it came; suppressions go by that.
     list(APPEND ARG_ENVIRONMENT
-      "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/thread_sanitizer.supp:halt_on_error=1")
+      "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/thread_sanitizer.supp:halt_on_error=1:history_size=7")
   endif()
   if(ARG_ENVIRONMENT)
     list(APPEND properties ENVIRONMENT "${ARG_ENVIRONMENT}")

@@ -28,7 +28,9 @@ absl::Status CampaignState::ApplyLeaseGranted(const Event& event) {
                        .epoch = event.epoch,
                        .annotator = event.annotator,
                        .round = event.round,
-                       .expires_at = FromMicros(event.number)};
+                       .expires_at = FromMicros(event.number),
+                       .cost = item->cost};
+  leased_cost_ += lease.cost;
   expiries_.insert({lease.expires_at, lease.id});
   leases_.emplace(lease.id, lease);
   return absl::OkStatus();
@@ -51,6 +53,8 @@ absl::StatusOr<Lease> CampaignState::EndLease(std::int64_t id) {
   Lease lease = std::move(found->second);
   leases_.erase(found);
   expiries_.erase({lease.expires_at, lease.id});
+  // Rounding errors end with the last lease.
+  leased_cost_ = leases_.empty() ? 0 : leased_cost_ - lease.cost;
   return lease;
 }
 

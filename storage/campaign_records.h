@@ -67,6 +67,7 @@ struct Lease {
   std::string annotator = {};
   std::int64_t round = 0;
   Time expires_at = {};
+  double cost = 0;  ///< of its label, as it was when the lease was granted
 };
 
 struct Round {

@@ -63,6 +63,8 @@ class CampaignState {
   const std::vector<AppendedRows>& appended() const { return appended_; }
   const absl::node_hash_map<std::string, Item>& items() const { return items_; }
   const absl::flat_hash_map<std::int64_t, Lease>& leases() const { return leases_; }
+  /// What the labels will cost that are expected for live leases.
+  double leased_cost() const { return leased_cost_; }
 
   /// The round whose items are offered; null between rounds.
   const Round* open_round() const;
@@ -161,6 +163,7 @@ class CampaignState {
   std::vector<AppendedRows> appended_;
   absl::node_hash_map<std::string, Item> items_;
   absl::flat_hash_map<std::int64_t, Lease> leases_;
+  double leased_cost_ = 0;
   absl::btree_set<std::pair<Time, std::int64_t>> expiries_;
   absl::btree_set<OpenSlotKey> open_slots_;
   absl::flat_hash_map<RequestKey, std::int64_t> requests_;

@@ -51,8 +51,7 @@ absl::StatusOr<Allowance> ComputeAllowance(const CampaignState& state) {
       return absl::ResourceExhaustedError(absl::StrCat("the cost budget is spent: ", state.totals().cost, " of ",
                                                        settings.cost_budget, "; raise it to go on"));
     }
-    allowance.cost = settings.cost_budget - state.totals().cost;
-    for (const auto& [id, lease] : state.leases()) allowance.cost -= state.FindItem(lease.item)->cost;
+    allowance.cost = settings.cost_budget - state.totals().cost - state.leased_cost();
   }
   return allowance;
 }

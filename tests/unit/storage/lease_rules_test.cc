@@ -173,8 +173,18 @@ TEST_F(LeaseRulesTest, TheCostBudgetCountsWhatIsLeasedToo) {
   settings.cost_budget = 5;
   ASSERT_TRUE(store_->Run(ChangeSettings, settings).ok());
   Batch({"a", "b", "c"}, 2);
-  EXPECT_EQ(Acquire("ada", 3)->leases.size(), 2u);
+  const auto two = Acquire("ada", 3);
+  ASSERT_EQ(two->leases.size(), 2u);
   EXPECT_THAT(Acquire("ben", 3)->leases, IsEmpty());
+  ASSERT_TRUE(Submit("ada", two->leases[0], "x").ok());
+  EXPECT_THAT(Acquire("ben", 3)->leases, IsEmpty()) << "paid for is as dear as leased";
+  ASSERT_TRUE(store_->Run(ReleaseLease, Request("ada", two->leases[1])).ok());
+  EXPECT_EQ(Acquire("ben", 3)->leases.size(), 1u);
+  clock_.Advance(std::chrono::minutes(11));
+  Reopen();
+  EXPECT_EQ(Acquire("cyd", 3)->leases.size(), 0u) << "time does not pass while the store is closed";
+  clock_.Advance(std::chrono::minutes(11));
+  EXPECT_EQ(Acquire("cyd", 3)->leases.size(), 1u);
 }
 
 TEST_F(LeaseRulesTest, ARequestNeedsAnAnnotatorAnIdAndASensibleNumber) {
