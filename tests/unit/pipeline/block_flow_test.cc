@@ -6,6 +6,7 @@
 #include <atomic>
 #include <new>
 #include <numeric>
+#include <ostream>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -25,6 +26,10 @@ struct NamedStream {
   std::string name;
   const BlockStream* stream;
 };
+
+void PrintTo(const NamedStream& named, std::ostream* out) {
+  *out << named.name;
+}
 
 class BlockStreamTest : public ::testing::TestWithParam<NamedStream> {
  protected:
