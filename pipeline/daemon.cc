@@ -88,7 +88,7 @@ struct Daemon::Parts {
   std::unique_ptr<Gatekeeper> gatekeeper;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<TaskWaiters> waiters;
-  const DaemonMetrics metrics = {};
+  DaemonMetrics metrics;
   std::unique_ptr<CampaignBook> campaigns;
   std::unique_ptr<GrpcServer> server;
   std::unique_ptr<DaemonWatch> watch;
@@ -163,7 +163,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
            .on_change = [&it](const std::string& name) { it.waiters->Notify(name); },
            .on_fatal = [&it](const absl::Status& status) { it.Fail(status); },
            .on_round = [&it](const std::string& name, const auto& times) { it.NoteRound(name, times); },
-           .on_commit_time = [&it](const std::string& name, auto taken) { it.metrics.ObserveCommit(name, taken); }}));
+           .on_commit_time = [&it](const std::string& name, auto taken) { it.metrics.ObserveCommit(name, taken); },
+           .on_delete = [&it](const std::string& name) { it.metrics.Forget(name); }}));
   for (const auto& [name, status] : it.campaigns->broken()) {
     Log(LogLevel::kError, "campaign cannot be opened", {{"campaign", name}, {"reason", std::string(status.message())}});
   }

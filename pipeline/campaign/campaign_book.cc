@@ -144,6 +144,7 @@ absl::StatusOr<std::string> CampaignBook::Delete(const std::string& name) {
     std::this_thread::sleep_for(kTick);
   }
   campaign.reset();
+  if (options_.on_delete) options_.on_delete(name);
   FULCRUM_RETURN_IF_ERROR(MakeFolder(options_.data_folder + "/trash"));
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());

@@ -32,6 +32,8 @@ struct CampaignBookOptions {
   std::function<void(const std::string& name, const CampaignRound::Times&)> on_round = {};
   /// A campaign's commit took so long; called on its store's writing thread.
   std::function<void(const std::string& name, std::chrono::nanoseconds)> on_commit_time = {};
+  /// A campaign is gone: nothing more will be told of it.
+  std::function<void(const std::string& name)> on_delete = {};
 };
 
 class CampaignBook {

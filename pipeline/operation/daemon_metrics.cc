@@ -37,16 +37,33 @@ DaemonMetrics::DaemonMetrics()
                    .Help("Time of one durable commit of a campaign's store, however many labels it held.")
                    .Register(*registry_)) {}
 
+prometheus::Histogram& DaemonMetrics::Find(Histograms& family, const std::string& campaign, prometheus::Labels labels,
+                                           const Histogram::BucketBoundaries& buckets) {
+  labels.emplace("campaign", campaign);
+  Histogram& found = family.Add(labels, buckets);
+  const std::scoped_lock lock(mutex_);
+  of_campaigns_[campaign].emplace(&family, &found);
+  return found;
+}
+
 void DaemonMetrics::ObserveRound(const std::string& campaign, bool warm, double seconds,
-                                 std::span<const StageSeconds> stages) const {
-  rounds_.Add({{"campaign", campaign}, {"start", warm ? "warm" : "cold"}}, RoundBuckets()).Observe(seconds);
+                                 std::span<const StageSeconds> stages) {
+  Find(rounds_, campaign, {{"start", warm ? "warm" : "cold"}}, RoundBuckets()).Observe(seconds);
   for (const StageSeconds& entry : stages) {
-    stages_.Add({{"campaign", campaign}, {"stage", entry.stage}}, RoundBuckets()).Observe(entry.seconds);
+    Find(stages_, campaign, {{"stage", entry.stage}}, RoundBuckets()).Observe(entry.seconds);
   }
 }
 
-void DaemonMetrics::ObserveCommit(const std::string& campaign, std::chrono::nanoseconds taken) const {
-  commits_.Add({{"campaign", campaign}}, CommitBuckets()).Observe(std::chrono::duration<double>(taken).count());
+void DaemonMetrics::ObserveCommit(const std::string& campaign, std::chrono::nanoseconds taken) {
+  Find(commits_, campaign, {}, CommitBuckets()).Observe(std::chrono::duration<double>(taken).count());
+}
+
+void DaemonMetrics::Forget(const std::string& campaign) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = of_campaigns_.find(campaign);
+  if (found == of_campaigns_.end()) return;
+  for (const auto& [family, histogram] : found->second) family->Remove(histogram);
+  of_campaigns_.erase(found);
 }
 
 }  // namespace fulcrum::pipeline

@@ -5,9 +5,13 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "pipeline/round.h"
 #include "prometheus/family.h"
@@ -21,17 +25,27 @@ class DaemonMetrics {
   DaemonMetrics();
 
   /// A round that ended with a batch, and the seconds of its stages.
-  void ObserveRound(const std::string& campaign, bool warm, double seconds, std::span<const StageSeconds> stages) const;
+  void ObserveRound(const std::string& campaign, bool warm, double seconds, std::span<const StageSeconds> stages);
   /// One group of operations on its way to the disk.
-  void ObserveCommit(const std::string& campaign, std::chrono::nanoseconds taken) const;
+  void ObserveCommit(const std::string& campaign, std::chrono::nanoseconds taken);
+  /// A campaign that is gone, and of which nothing is observed any more.
+  void Forget(const std::string& campaign);
 
   const prometheus::Registry& registry() const { return *registry_; }
 
  private:
+  using Histograms = prometheus::Family<prometheus::Histogram>;
+
+  /// The one with these labels, which it makes where there is none.
+  prometheus::Histogram& Find(Histograms& family, const std::string& campaign, prometheus::Labels labels,
+                              const prometheus::Histogram::BucketBoundaries& buckets);
+
   const std::shared_ptr<prometheus::Registry> registry_;
-  prometheus::Family<prometheus::Histogram>& rounds_;
-  prometheus::Family<prometheus::Histogram>& stages_;
-  prometheus::Family<prometheus::Histogram>& commits_;
+  Histograms& rounds_;
+  Histograms& stages_;
+  Histograms& commits_;
+  std::mutex mutex_;
+  std::map<std::string, std::set<std::pair<Histograms*, prometheus::Histogram*>>> of_campaigns_;
 };
 
 }  // namespace fulcrum::pipeline

@@ -116,6 +116,8 @@ void TaskWaiters::Loop(const std::stop_token& stop) {
       wake_ = false;
       TakeNotified(calls);
       TakeTimedOut(calls);
+      // Campaigns come and go.
+      std::erase_if(waiters_, [](const auto& entry) { return entry.second.empty(); });
     }
     for (const Call& call : calls) call.woken(call.why);
   }

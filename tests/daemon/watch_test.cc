@@ -62,6 +62,9 @@ TEST_F(WatchTest, MetricsTellWhatHappened) {
                           HasSubstr("fulcrum_round_seconds_count{campaign=\"ended\",start=\"warm\"} 1\n")));
   EXPECT_THAT(text, ContainsRegex("fulcrum_commit_seconds_count\\{campaign=\"ended\"\\} [1-9]"));
   EXPECT_THAT(text, ContainsRegex("process_resident_memory_bytes [1-9]"));
+
+  ASSERT_TRUE(client.Delete("ended").ok());
+  EXPECT_THAT(Ask("/metrics"), AllOf(Not(HasSubstr("campaign=\"ended\"")), HasSubstr("campaign=\"waiting\"")));
 }
 
 TEST_F(WatchTest, ReadyUntilTheDiskCannotBeWritten) {
