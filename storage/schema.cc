@@ -34,7 +34,8 @@ CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event
 )sql";
 
 // What the log amounts to, for whoever looks with SQL. Nothing in the program decides by these tables: they are written
-// from the state that was derived from the log, and `derived` says up to which event.
+// from the state that was derived from the log, and `derived` says up to which event. Rows of items that were touched
+// after it may be as they are now.
 constexpr const char* kDerivedTables = R"sql(
 CREATE TABLE derived(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE item(item TEXT PRIMARY KEY, status TEXT NOT NULL, value TEXT NOT NULL, reason TEXT NOT NULL,

@@ -13,6 +13,7 @@
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/raw_connections.h"
+#include "tests/support/sanitizers.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -185,7 +186,7 @@ TEST_F(AttackTest, AMessageOfAGigabyteDoesNotFillTheServersMemory) {
                 AnyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::CANCELLED, grpc::StatusCode::UNAVAILABLE))
         << method;
   }
-  EXPECT_LT(process_->ResidentBytes(), before + 512 * kMiB);
+  EXPECT_TRUE(kUnderSanitizer || process_->ResidentBytes() < before + 512 * kMiB) << process_->ResidentBytes();
   EXPECT_EQ(ClientOf(admin_token_).Get("clouds").name(), "clouds");
 }
 
@@ -204,6 +205,7 @@ TEST_F(AttackTest, ThousandsOfHalfOpenConnectionsDoNotLockOthersOut) {
 }
 
 TEST_F(AttackTest, FilesThatRunOutAndComeBackDoNotEndTheListening) {
+  if (kUnderSanitizer) GTEST_SKIP() << "a sanitizer looks at objects through a pipe, for which there are no files";
   // The first batch is there: a round that cannot write its files would fail.
   ClientOf(eve_token_).AcquireOne("clouds", "");
   ASSERT_TRUE(process_->LimitFiles(process_->OpenFiles() + 3));
@@ -263,7 +265,7 @@ TEST_F(AttackTest, SlowReadersHoldUpNobody) {
   for (auto& stream : watches) EXPECT_TRUE(stream->Read(&event));
   EXPECT_EQ(WorkUntilOver(*admin_, "clouds", "root").size(), 24u);
   EXPECT_EQ(admin_->Export("large").size(), 3800u);
-  EXPECT_LT(process_->ResidentBytes(), before + 128 * kMiB);
+  EXPECT_TRUE(kUnderSanitizer || process_->ResidentBytes() < before + 128 * kMiB) << process_->ResidentBytes();
   for (auto& context : contexts) context->TryCancel();
   for (auto& stream : exports) stream->Finish();
   for (auto& stream : watches) stream->Finish();

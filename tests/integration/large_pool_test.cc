@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/program_fixture.h"
+#include "tests/support/sanitizers.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -45,7 +46,7 @@ TEST_F(LargePoolTest, ARoundStaysWithinItsMemoryAndSaysHow) {
   const ProcessResult result = SelectWithin("240MiB", {});
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(ParseCsv(result.standard_output).size(), 12u);
-  EXPECT_LT(result.peak_bytes, kMemory);
+  EXPECT_TRUE(kUnderSanitizer || result.peak_bytes < kMemory) << result.peak_bytes;
   const auto report = nlohmann::json::parse(Read("report.json"));
   // Twenty labels in 200 dimensions may leave one class with hardly more than its labels.
   std::size_t large_classes = 0;
@@ -67,7 +68,7 @@ TEST_F(LargePoolTest, WhatDoesNotFitIsRefusedBeforeItIsTried) {
   const ProcessResult matrix = SelectWithin("240MiB", {"--engine", "krylov"});
   EXPECT_EQ(matrix.exit_code, 75);
   EXPECT_THAT(matrix.standard_error, HasSubstr("--engine auto"));
-  EXPECT_LT(matrix.peak_bytes, kMemory);
+  EXPECT_TRUE(kUnderSanitizer || matrix.peak_bytes < kMemory) << matrix.peak_bytes;
 }
 
 }  // namespace
