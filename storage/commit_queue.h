@@ -4,8 +4,8 @@
 // times as it has parts. A thread that has just answered a large group waits a moment until half of those have come
 // back, at most `most_wait`, and the others come while it writes: a lone caller never waits. Who cannot begin to work
 // without an answer may go before who has done with it: up to half of a group is theirs, so that nobody waits for ever.
-// Pushing is thread-safe and never blocks; a full queue says so. The destructor runs what is queued and some of the idle
-// work, then ends.
+// Pushing is thread-safe and never blocks; a full queue says so. The destructor runs what is queued and some of the
+// idle work, then ends.
 #pragma once
 
 #include <chrono>
