@@ -4,7 +4,7 @@
 //
 // The workers are a process of their own on the same machine, each without a pause between its requests: all that the
 // machine has is taken, which is the most that 500 workers can ask for. They speak HTTP/2 without gRPC's client, which
-// would take as much of the processors as the daemon. There are always tasks to be had. The store alone serves as many
+// takes three times as much of the processors. There are always tasks to be had. The store alone serves as many
 // workers who take and answer the same tasks, so both rates are of the same commits. On a stream the wait for tasks
 // begins when the labels before them are sent, so the bar of AcquireTasks is that of calls.
 #include <unistd.h>
