@@ -34,6 +34,7 @@ struct RoundSpec {
   select::LeverageScale leverage_scale = select::LeverageScale::kNone;
   std::string engine = "auto";
   std::size_t landmarks = 0;     ///< landmark engine: how many a class; 0: by size and memory
+  bool refine_landmarks = true;  ///< landmark engine: with the whole kernel of a class, where that is affordable
   std::size_t memory_bytes = 0;  ///< that a round may use beside the pool; 0: what the machine has
   classify::SvmParameters svm;
   std::uint64_t seed = 1;

@@ -58,6 +58,7 @@ absl::Status ScoreFromLandmarks(const RoundWork& work, GroupWork& group) {
                                                       .seed = work.spec.seed,
                                                       .landmarks = group.choice.landmarks,
                                                       .chosen = group.memory->recalled_landmarks,
+                                                      .refine = group.choice.refine,
                                                       .bounds_suffice = bounds_suffice}));
   group.scores = std::move(scored.scores);
   group.slack = bounds_suffice ? scored.slack : 0;

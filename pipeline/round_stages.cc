@@ -43,6 +43,7 @@ absl::Status ChooseEngines(RoundWork& work) {
             std::max<std::size_t>(1, static_cast<std::size_t>(tbb::info::default_concurrency()) / work.groups.size())};
     FULCRUM_ASSIGN_OR_RETURN(group->choice, leverage::ChooseEngine(work.spec.engine, size));
     if (work.spec.landmarks > 0) group->choice.landmarks = work.spec.landmarks;
+    if (!work.spec.refine_landmarks) group->choice.refine = false;
   }
   return absl::OkStatus();
 }

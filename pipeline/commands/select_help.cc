@@ -121,6 +121,9 @@ void AddLeverage(CLI::App& app, SelectOptions& options) {
       ->capture_default_str()
       ->type_name("N")
       ->group(group);
+  app.add_flag("--no-refine", options.no_refine,
+               "landmark: leave classes of some ten thousand rows as landmarks show them; quicker, less exact")
+      ->group(group);
 }
 
 void AddClassifier(CLI::App& app, SelectOptions& options) {

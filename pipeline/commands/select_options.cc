@@ -112,6 +112,7 @@ absl::StatusOr<RoundSpec> MakeRoundSpec(const SelectOptions& options) {
   spec.alpha = options.alpha;
   spec.engine = options.engine;
   spec.landmarks = options.landmarks;
+  spec.refine_landmarks = !options.no_refine;
   spec.seed = options.seed;
   FULCRUM_ASSIGN_OR_RETURN(spec.leverage_scale,
                            FromOption("--leverage-scale", select::ParseLeverageScale(options.leverage_scale)));

@@ -33,6 +33,7 @@ struct SelectOptions {
   double tau = 0.5;
   std::string engine = "auto";
   std::uint64_t landmarks = 0;  ///< 0: as many as size and memory suggest
+  bool no_refine = false;
 
   std::string svm_kernel = "rbf";
   double svm_sigma = 1;

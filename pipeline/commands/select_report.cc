@@ -44,6 +44,7 @@ Json SettingsAsJson(const SelectOptions& options) {
           {"tau", options.tau},
           {"engine", options.engine},
           {"landmarks", options.landmarks},
+          {"refine", !options.no_refine},
           {"svm_kernel", options.svm_kernel},
           {"svm_sigma", options.svm_sigma},
           {"svm_poly_c", options.svm_poly_c},

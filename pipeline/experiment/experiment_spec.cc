@@ -151,6 +151,7 @@ StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, co
     if (fields.Take("leverage_scale").IsDefined()) settings.scale = ReadScale(fields);
     settings.engine = fields.Text("engine", settings.engine);
     settings.landmarks = fields.Count("landmarks", 0, 0, kMostRows);
+    settings.refine_landmarks = fields.Choice("refine", {"off", "on"}, 1) == 1;
     if (const auto engine = leverage::FindEngine(settings.engine); !engine.ok()) {
       fields.Problem("engine", std::string(engine.status().message()));
     }

@@ -67,6 +67,7 @@ struct StrategySettings {
   std::optional<select::LeverageScale> scale = {};
   std::string engine = "auto";
   std::size_t landmarks = 0;  ///< landmark engine: how many a class; 0: by size and memory
+  bool refine_landmarks = true;
 };
 
 /// The strategy whose wins are counted, and why counts may differ from the published ones.

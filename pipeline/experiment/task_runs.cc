@@ -44,6 +44,7 @@ std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const Tas
                           kernel::DescribeKernel(spec.leverage_kernel), spec.tau, spec.alpha,
                           static_cast<int>(spec.leverage_scale), spec.engine, spec.seed);
     if (spec.landmarks > 0) absl::StrAppendFormat(&text, "|%d", spec.landmarks);
+    if (spec.engine == "landmark" && spec.refine_landmarks) absl::StrAppend(&text, "|refined");
   }
   return classify::ChecksumOf(text);
 }
@@ -162,6 +163,7 @@ RoundSpec MakeRoundSpec(const ExperimentSpec& spec, const TaskSettings& task, co
   round.leverage_scale = strategy.scale.value_or(task.scale);
   round.engine = strategy.engine;
   round.landmarks = strategy.landmarks;
+  round.refine_landmarks = strategy.refine_landmarks;
   round.svm.kernel = spec.svm_kernel;
   round.svm.c = spec.svm_c;
   round.seed = Random::Fork(spec.seed, run).Next();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "stages/leverage/landmark_engine.h"
+#include "stages/leverage/refinement.h"
 
 namespace fulcrum::leverage {
 namespace {
@@ -18,6 +19,8 @@ constexpr double kPatienceSeconds = 60;
 constexpr double kUsualProducts = 400;
 constexpr double kTiledWidth = 32;
 constexpr std::size_t kFewestTiledVectors = 192;
+// Refined, so many landmarks are worth more than any number that is not (docs/large-pools.md).
+constexpr std::size_t kEnoughToRefine = 1000;
 
 std::size_t MatrixBytes(std::size_t rows) {
   // Slack for newcomers, and the basis of the solver.
@@ -52,24 +55,31 @@ std::size_t AffordableLandmarks(const ClassSize& size, std::size_t memory) {
   return count;
 }
 
+/// Whether there is time and memory for refining, with landmarks enough beside it.
+bool CanBeRefined(const ClassSize& size, std::size_t memory) {
+  const std::size_t needed = RefinementBytes(size.rows, size.dims) +
+                             LandmarkBytes(std::min(kEnoughToRefine, DefaultLandmarks(size.rows)), size.dims);
+  return IsRefinable(size.rows, size.dims) && needed <= memory;
+}
+
 EngineChoice ChooseByItself(const ClassSize& size, std::size_t memory) {
   if (MatrixBytes(size.rows) <= memory && MatrixSeconds(size) <= kPatienceSeconds) {
-    return {"krylov", KernelForm::kMatrix, "", 0, 0};
+    return {"krylov", KernelForm::kMatrix, ""};
   }
   const std::string without =
       absl::StrFormat("a kernel matrix of %d rows needs %s", size.rows, Mebibytes(MatrixBytes(size.rows)));
   if (TiledBytes(size, kFewestTiledVectors) <= memory && TiledSeconds(size) <= kPatienceSeconds) {
-    return {"tiled", KernelForm::kTiles, without + absl::StrFormat(", there are %s", Mebibytes(memory)), 0, 0};
+    return {"tiled", KernelForm::kTiles, without + absl::StrFormat(", there are %s", Mebibytes(memory))};
   }
   return {"landmark", KernelForm::kLandmarks,
-          absl::StrFormat("%s, and recomputing it about %.0f s", without, TiledSeconds(size)), 0, 0};
+          absl::StrFormat("%s, and recomputing it about %.0f s", without, TiledSeconds(size))};
 }
 
 }  // namespace
 
 absl::StatusOr<EngineChoice> ChooseEngine(const std::string& asked, const ClassSize& size) {
   const std::size_t memory = size.memory_bytes > 0 ? size.memory_bytes : std::numeric_limits<std::size_t>::max() / 2;
-  EngineChoice choice{asked, FormOf(asked), "", 0, 0};
+  EngineChoice choice{asked, FormOf(asked), ""};
   if (asked == "auto") choice = ChooseByItself(size, memory);
   if (choice.form == KernelForm::kMatrix && MatrixBytes(size.rows) > memory) {
     return absl::ResourceExhaustedError(absl::StrFormat(
@@ -77,7 +87,10 @@ absl::StatusOr<EngineChoice> ChooseEngine(const std::string& asked, const ClassS
         "(--memory), or let --engine auto choose one that does without",
         asked, size.rows, Mebibytes(MatrixBytes(size.rows)), Mebibytes(memory)));
   }
-  if (choice.form == KernelForm::kLandmarks) choice.landmarks = AffordableLandmarks(size, memory);
+  if (choice.form == KernelForm::kLandmarks) {
+    choice.refine = CanBeRefined(size, memory);
+    choice.landmarks = AffordableLandmarks(size, memory - (choice.refine ? RefinementBytes(size.rows, size.dims) : 0));
+  }
   if (choice.form == KernelForm::kTiles && size.memory_bytes > 0) choice.basis_bytes = memory / 2;
   return choice;
 }

@@ -24,6 +24,7 @@ struct EngineChoice {
   KernelForm form = KernelForm::kMatrix;
   std::string reason;           ///< why, for the report; empty where the user named the engine
   std::size_t landmarks = 0;    ///< landmark: n_s
+  bool refine = false;          ///< landmark: by a product with the whole kernel, which is affordable
   std::size_t basis_bytes = 0;  ///< tiled: what its vectors may take
 };
 

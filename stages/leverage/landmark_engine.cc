@@ -9,11 +9,13 @@
 #include "stages/core/row_changes.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/float_columns.h"
+#include "stages/leverage/kernel_extension.h"
 #include "stages/leverage/landmark_change.h"
 #include "stages/leverage/landmark_gram.h"
 #include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/landmark_sample.h"
 #include "stages/leverage/leverage_scores.h"
+#include "stages/leverage/refinement.h"
 
 namespace fulcrum::leverage {
 namespace {
@@ -41,6 +43,9 @@ std::string Describe(const LandmarkScores& scores, std::size_t landmarks) {
       absl::StrFormat("%d landmarks capture %.3f of the trace, residual %.1e; %s %d of %d rows", landmarks,
                       scores.quality.captured_share, scores.quality.residual,
                       scores.warm ? "updated by" : "summed over", scores.rows_summed, scores.scores.size());
+  if (scores.vectors_refined > 0) {
+    absl::StrAppendFormat(&text, "; %d vectors refined by a product with the whole kernel", scores.vectors_refined);
+  }
   if (scores.rows_scored < scores.scores.size()) {
     absl::StrAppendFormat(&text, "; scored %d, the others cannot have moved by more than %.1e", scores.rows_scored,
                           scores.slack);
@@ -85,20 +90,30 @@ bool SeeTooLittleOf(std::span<const RowIndex> rows, std::span<const RowIndex> la
 struct LastPass {
   RowList rows;
   std::vector<double> scores;  // in their order
-  SpanSolution solution;       // its projection only
+  Matrix<float> projection;    // of its solution
   Matrix<double> vectors;      // ScaledVectors of the solution
   double residual = 0;
 };
+
+/// A solution's leading vectors at any rows.
+LeadingVectors SeenFrom(const kernel::FloatColumns& landmarks, const Matrix<float>& projection,
+                        std::span<const double> values = {}) {
+  return {values, [&](std::span<const RowIndex> block, std::size_t) {
+            Matrix<float> u(block.size(), projection.cols());
+            ExtendToBlock(landmarks, projection.view(), landmarks.CopyBlock(block), u.view());
+            return u;
+          }};
+}
 
 }  // namespace
 
 /// What stays from round to round.
 struct LandmarkEngine::Model {
-  Model(const kernel::KernelFunction& kernel, const kernel::Features& features, RowList landmarks, LandmarkSpace made)
-      : columns(kernel, features, landmarks), space(std::move(made)), gram(columns) {}
+  Model(const kernel::KernelFunction& kernel, const kernel::Features& features, RowList landmarks, FunctionSpan made)
+      : columns(kernel, features, landmarks), span(std::move(made)), gram(columns) {}
 
   kernel::FloatColumns columns;
-  LandmarkSpace space;
+  FunctionSpan span;
   LandmarkGram gram;
   RowList rows;             // that gram is the sum of
   std::size_t updates = 0;  // since it was summed afresh
@@ -130,8 +145,8 @@ absl::Status LandmarkEngine::Begin(std::span<const RowIndex> rows, const Landmar
   if (landmarks.empty() || SeeTooLittleOf(rows, landmarks, wanted)) {
     landmarks = SampleRows(rows, wanted, request.seed, kLandmarkStream);
   }
-  FULCRUM_ASSIGN_OR_RETURN(LandmarkSpace space, LandmarkSpace::Make(kernel_, features_, landmarks));
-  model_ = std::make_unique<Model>(kernel_, features_, std::move(landmarks), std::move(space));
+  FULCRUM_ASSIGN_OR_RETURN(FunctionSpan span, FunctionSpan::OfLandmarks(kernel_, features_, landmarks));
+  model_ = std::make_unique<Model>(kernel_, features_, std::move(landmarks), std::move(span));
   return absl::OkStatus();
 }
 
@@ -167,8 +182,9 @@ double LandmarkEngine::TraceOf(std::span<const RowIndex> rows) const {
 absl::Status LandmarkEngine::CompareWithExact(std::span<const RowIndex> rows, const LandmarkRequest& request,
                                               LandmarkQuality& quality) const {
   const RowList compared = SampleRows(rows, kComparedRows, request.seed, kComparedStream);
-  FULCRUM_ASSIGN_OR_RETURN(quality.collected_share, CollectedShare(kernel_, features_, model_->columns.rows(),
-                                                                   model_->space, compared, request.tau));
+  FULCRUM_ASSIGN_OR_RETURN(
+      quality.collected_share,
+      CollectedShare(kernel_, features_, model_->columns.rows(), model_->span, compared, request.tau, request.refine));
   quality.sample = compared.size();
   return absl::OkStatus();
 }
@@ -186,7 +202,8 @@ absl::StatusOr<double> LandmarkEngine::ChangeSinceLastPass(std::span<const RowIn
 void LandmarkEngine::ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScores& result) {
   LastPass& last = model_->last_pass;
   const RowList entered = RowsOnlyIn(rows, last.rows);
-  const LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, last.solution, entered, {}, stream_);
+  const LandmarkPass pass =
+      ScoreRows(kernel_, features_, SeenFrom(model_->columns, last.projection), entered, {}, stream_);
   result.scores = last.scores = CarryValues(rows, last.rows, last.scores, pass.scores);
   result.rows_scored = entered.size();
   last.rows.assign(rows.begin(), rows.end());
@@ -201,16 +218,36 @@ absl::Status LandmarkEngine::ScoreAll(std::span<const RowIndex> rows, const Land
         kNegligibleChange * static_cast<double>(model_->solution.eigen.rank) / static_cast<double>(rows.size());
     if (request.bounds_suffice || result.slack <= negligible) {
       ScoreNewcomers(rows, result);
+      result.quality.residual = last.residual;
       return absl::OkStatus();
     }
   }
   const RowList sample = SampleRows(rows, kResidualRows, request.seed, kResidualStream);
-  LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, model_->solution, rows, sample, stream_);
+  const SpanSolution& solution = model_->solution;
+  LandmarkPass pass = ScoreRows(
+      kernel_, features_, SeenFrom(model_->columns, solution.projection, solution.eigen.values), rows, sample, stream_);
   result.slack = 0;
   result.scores = std::move(pass.scores);
   result.rows_scored = rows.size();
-  last.residual = pass.residual;
+  result.quality.residual = last.residual = pass.residual;
   RememberPass(rows, result.scores);
+  return absl::OkStatus();
+}
+
+absl::Status LandmarkEngine::ScoreRefined(std::span<const RowIndex> rows, const LandmarkRequest& request,
+                                          std::size_t count, LandmarkScores& result) {
+  const Matrix<float> projection = model_->span.Projection(model_->solution.eigen, count);
+  const Matrix<float> start = ExtendToRows(model_->columns, projection.view(), rows, stream_);
+  const RowList sample = SampleRows(rows, kResidualRows, request.seed, kResidualStream);
+  FULCRUM_ASSIGN_OR_RETURN(RefinedScores refined,
+                           Refine(kernel_, features_, rows, start.view(),
+                                  {.trace = TraceOf(rows), .tau = request.tau, .seed = request.seed}, sample, stream_));
+  result.scores = std::move(refined.pass.scores);
+  result.rank = refined.rank;
+  result.trace_share = refined.trace_share;
+  result.quality.residual = refined.pass.residual;
+  result.rows_scored = rows.size();
+  result.vectors_refined = count;
   return absl::OkStatus();
 }
 
@@ -219,11 +256,12 @@ void LandmarkEngine::RememberPass(std::span<const RowIndex> rows, std::span<cons
   last.rows.assign(rows.begin(), rows.end());
   last.scores.assign(scores.begin(), scores.end());
   last.vectors = ScaledVectors(model_->solution.eigen);
-  last.solution.projection = model_->solution.projection.Clone();
+  last.projection = model_->solution.projection.Clone();
 }
 
 std::vector<double> LandmarkEngine::Rescore(std::span<const RowIndex> rows) {
-  LandmarkPass pass = ScoreRows(kernel_, features_, model_->columns, model_->solution, rows, {}, stream_);
+  LandmarkPass pass =
+      ScoreRows(kernel_, features_, SeenFrom(model_->columns, model_->solution.projection), rows, {}, stream_);
   if (rows.size() == model_->last_pass.rows.size()) RememberPass(rows, pass.scores);
   return std::move(pass.scores);
 }
@@ -239,12 +277,12 @@ absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> r
   const Matrix<double> start = std::move(solution.eigen.vectors);
   const double share = static_cast<double>(rows.size()) / static_cast<double>(model_->rows.size());
   FULCRUM_ASSIGN_OR_RETURN(
-      solution, model_->space.Solve(model_->gram.Symmetric(share), trace, request.tau, request.seed, start.view()));
-  FULCRUM_RETURN_IF_ERROR(ScoreAll(rows, request, result));
+      solution, model_->span.Solve(model_->gram.Symmetric(share), trace, request.tau, request.seed, start.view()));
   result.rank = solution.eigen.rank;
   result.trace_share = solution.eigen.trace_share;
   result.quality.captured_share = solution.captured_share;
-  result.quality.residual = model_->last_pass.residual;
+  const std::size_t refined = request.refine ? VectorsToRefine(solution.eigen) : 0;
+  FULCRUM_RETURN_IF_ERROR(refined > 0 ? ScoreRefined(rows, request, refined, result) : ScoreAll(rows, request, result));
   // Landmarks stay, and so does what they are worth.
   if (first) FULCRUM_RETURN_IF_ERROR(CompareWithExact(rows, request, result.quality));
   result.reason = Describe(result, model_->columns.size());

@@ -1,10 +1,11 @@
 // Leverage scores of a class of any number of rows, seen from some of them: the landmarks.
 //
 //   landmarks S, uniform over the class, by a seed         once; they stay from round to round
-//   L L' = K_SS                                            once (landmark_space.h)
+//   L L' = K_SS                                            once (function_span.h)
 //   G = sum of c(x) c(x)', c(x) = K(S, x)                  a first pass; later only the rows that entered or left
 //   (theta, w) = top of L^-1 G L^-T, k from tau            n_s x n_s, warm from last round's
 //   l(x) = |projection c(x)|^2                             a second pass; later only the rows that can matter
+//   or, where asked for, from one product of more vectors with the whole kernel (refinement.h), in every round
 //
 // Both passes stream the rows in blocks of float32 kernel tiles; nothing of the size of the class is kept but its
 // scores. What the answer is worth is measured in every round: see LandmarkQuality. Not thread-safe; loops run in
@@ -22,7 +23,7 @@
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
-#include "stages/leverage/landmark_space.h"
+#include "stages/leverage/function_span.h"
 
 namespace fulcrum::leverage {
 
@@ -36,6 +37,9 @@ struct LandmarkRequest {
   /// Of more rows than this the first pass sums a part, which is as good to a thousandth: far less than what landmarks
   /// do not see.
   std::size_t most_summed = 1000000;
+  /// The vectors that landmarks show are multiplied with the whole kernel: far better scores, for m^2 kernel values a
+  /// round. All rows are scored then.
+  bool refine = false;
   /// Scores of an earlier round will do, with a bound on how much they are off; the caller asks for those that matter.
   bool bounds_suffice = false;
 };
@@ -53,6 +57,7 @@ struct LandmarkScores {
   std::size_t rank = 0;             ///< k
   double trace_share = 0;           ///< that the rank reaches
   bool warm = false;                ///< G was updated, not summed afresh
+  std::size_t vectors_refined = 0;  ///< with the whole kernel; 0: scores are as the landmarks show them
   std::size_t rows_summed = 0;      ///< rows that the first pass looked at
   std::size_t rows_scored = 0;      ///< rows that the second pass looked at
   double slack = 0;                 ///< above 0: scores are of an earlier round, none of them off by more
@@ -92,6 +97,9 @@ class LandmarkEngine {
   absl::StatusOr<double> ChangeSinceLastPass(std::span<const RowIndex> rows) const;
   /// The second pass, over as many rows as must be looked at.
   absl::Status ScoreAll(std::span<const RowIndex> rows, const LandmarkRequest& request, LandmarkScores& result);
+  /// Scores of all rows from `count` leading vectors and the whole kernel.
+  absl::Status ScoreRefined(std::span<const RowIndex> rows, const LandmarkRequest& request, std::size_t count,
+                            LandmarkScores& result);
   /// Leaves the scores of the last pass, and those that newcomers would have had in it.
   void ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScores& result);
   void RememberPass(std::span<const RowIndex> rows, std::span<const double> scores);

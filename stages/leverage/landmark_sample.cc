@@ -9,6 +9,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_block.h"
 #include "stages/leverage/leverage_scores.h"
+#include "stages/leverage/refinement.h"
 #include "stages/linalg/symmetric_operator.h"
 #include "stages/linalg/vector_block.h"
 
@@ -47,13 +48,13 @@ RowList SampleRows(std::span<const RowIndex> rows, std::size_t count, std::uint6
 }
 
 absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, const kernel::Features& features,
-                                      std::span<const RowIndex> landmarks, const LandmarkSpace& space,
-                                      std::span<const RowIndex> sample, double tau) {
+                                      std::span<const RowIndex> landmarks, const FunctionSpan& span,
+                                      std::span<const RowIndex> sample, double tau, bool refine) {
   const std::size_t size = sample.size();
   Matrix<double> exact(size, size), seen(size, landmarks.size()), projected(size, size);
   kernel::ComputeKernelSymmetric(kernel, features, sample, exact.view());
   kernel::ComputeKernelBlock(kernel, features, sample, landmarks, seen.view());
-  space.Whiten(seen.view());
+  span.Whiten(seen.view());
   // z(x)'z(y): the sample's kernel as the landmarks see it.
   linalg::InnerProducts(seen.view(), seen.view(), projected.view());
   const linalg::DenseSymmetricOperator exact_kernel(exact.view());
@@ -61,7 +62,12 @@ absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, cons
   // The same share of the sample's whole trace, of which the landmarks see a part.
   const linalg::DenseSymmetricOperator seen_kernel(projected.view());
   const double seen_tau = std::min(1.0, tau * exact_kernel.Trace() / seen_kernel.Trace());
-  FULCRUM_ASSIGN_OR_RETURN(const LeverageScores of_seen, ComputeLeverage(seen_kernel, {.tau = seen_tau}));
+  FULCRUM_ASSIGN_OR_RETURN(LeverageScores of_seen, ComputeLeverage(seen_kernel, {.tau = seen_tau}));
+  const std::size_t refined = refine ? VectorsToRefine(of_seen.eigen) : 0;
+  if (refined > 0) {
+    FULCRUM_ASSIGN_OR_RETURN(of_seen.scores, RefineInMemory(exact_kernel, of_seen.eigen.vectors.view().Rows(0, refined),
+                                                            {.trace = exact_kernel.Trace(), .tau = tau}));
+  }
   const std::size_t count = std::max<std::size_t>(1, size / kPickedOneOf);
   return SumAt(of_exact.scores, BestOf(of_seen.scores, count)) / SumAt(of_exact.scores, BestOf(of_exact.scores, count));
 }

@@ -10,7 +10,7 @@
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
-#include "stages/leverage/landmark_space.h"
+#include "stages/leverage/function_span.h"
 
 namespace fulcrum::leverage {
 
@@ -18,10 +18,11 @@ namespace fulcrum::leverage {
 /// stream give the same ones.
 RowList SampleRows(std::span<const RowIndex> rows, std::size_t count, std::uint64_t seed, std::uint64_t stream);
 
-/// Takes the sample for a class of its own, scores it exactly and within the landmarks' span, and lets both pick their
-/// best twentieth: the exact leverage that the span's picks collect, over what the exact ones do.
+/// Takes the sample for a class of its own, scores it exactly and within the landmarks' span (refined, where `refine`
+/// says so), and lets both pick their best twentieth: the exact leverage that the span's picks collect, over what the
+/// exact ones do.
 absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, const kernel::Features& features,
-                                      std::span<const RowIndex> landmarks, const LandmarkSpace& space,
-                                      std::span<const RowIndex> sample, double tau);
+                                      std::span<const RowIndex> landmarks, const FunctionSpan& span,
+                                      std::span<const RowIndex> sample, double tau, bool refine);
 
 }  // namespace fulcrum::leverage

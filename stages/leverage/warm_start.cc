@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "stages/linalg/blas.h"
 #include "stages/linalg/vector_block.h"
 
 namespace fulcrum::leverage {
@@ -84,11 +83,6 @@ Matrix<double> WarmStart::CarryEntries(const Change& change, ConstMatrixView old
   return carried;
 }
 
-double WarmStart::RitzValue(std::size_t index) const {
-  if (index < eigen_.values.size() || eigen_.multiplied.empty()) return eigen_.values[index];
-  return linalg::Dot(eigen_.vectors.row(index), eigen_.multiplied.row(index));
-}
-
 void WarmStart::ExtendToNewcomers(const Change& change, KernelRows of_newcomers, Matrix<double>& vectors) const {
   // Taken from the rows that stayed, so all are computed before any is written: the newcomers' entries are still zero.
   Matrix<double> extended(vectors.rows(), change.newcomers.size());
@@ -97,7 +91,7 @@ void WarmStart::ExtendToNewcomers(const Change& change, KernelRows of_newcomers,
     linalg::InnerProducts(vectors.view(), of_newcomers(first, count).view(), extended.view().Cols(first, count));
   }
   for (std::size_t i = 0; i < vectors.rows(); ++i) {
-    const double eigenvalue = RitzValue(i);
+    const double eigenvalue = linalg::RitzValue(eigen_, i);
     for (std::size_t j = 0; j < change.newcomers.size(); ++j) {
       vectors(i, change.newcomers[j]) = eigenvalue > 0 ? extended(i, j) / eigenvalue : 0.0;
     }

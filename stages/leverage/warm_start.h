@@ -43,8 +43,6 @@ class WarmStart {
   bool TooMuchIsNew(const Change& change) const;
   /// Entries of vectors over the rows then, moved to the rows now; zero for newcomers.
   Matrix<double> CarryEntries(const Change& change, ConstMatrixView old) const;
-  /// Eigenvalue of a remembered vector, beyond the rank too.
-  double RitzValue(std::size_t index) const;
   StartSubspace CarryVectors(const Change& change, KernelRows of_newcomers) const;
   void ExtendToNewcomers(const Change& change, KernelRows of_newcomers, Matrix<double>& vectors) const;
   Matrix<double> CarryProducts(const Change& change, ConstMatrixView vectors, KernelRows of_newcomers,

@@ -52,4 +52,7 @@ struct TopEigen {
   bool degenerate_cut = false;
 };
 
+/// The eigenvalue of a vector of `top`, beyond the rank too where the products are known.
+double RitzValue(const TopEigen& top, std::size_t index);
+
 }  // namespace fulcrum::linalg

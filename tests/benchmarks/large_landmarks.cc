@@ -33,6 +33,13 @@ double Collected(const std::vector<std::size_t>& order, const std::vector<double
   return sum;
 }
 
+/// How many of the batch are landmarks.
+std::size_t LandmarksAmong(const std::vector<std::size_t>& order, std::span<const RowIndex> landmarks) {
+  return static_cast<std::size_t>(std::count_if(order.begin(), order.begin() + kBatch, [&](std::size_t row) {
+    return std::ranges::binary_search(landmarks, static_cast<RowIndex>(row));
+  }));
+}
+
 /// Spearman's rank correlation.
 double RankCorrelation(const std::vector<std::size_t>& a, const std::vector<std::size_t>& b) {
   const std::size_t size = a.size();
@@ -61,16 +68,21 @@ void Compare(const char* name, Matrix<double> points, const kernel::KernelFuncti
       exact.eigen.rank, exact_seconds,
       kBatch * static_cast<double>(exact.eigen.rank) / static_cast<double>(size) / Collected(best, exact.scores));
   for (const std::size_t count : counts) {
-    leverage::LandmarkEngine engine(kernel, features);
-    leverage::LandmarkScores scores;
-    const double seconds = FastestSeconds(1, [&] { scores = *engine.Score(rows, {.tau = tau, .landmarks = count}); });
-    const auto order = Order(scores.scores);
-    std::printf("  n_s %5zu  %6.1f s  k %3zu  share %.3f  residual %.1e  sample %.3f  rank correlation %.4f\n", count,
-                seconds, scores.rank, scores.quality.captured_share, scores.quality.residual,
-                scores.quality.collected_share, RankCorrelation(order, best));
-    PrintAtLeast("exact leverage of the batch of 100, beside the exact batch's",
-                 Collected(order, exact.scores) / Collected(best, exact.scores), bar);
-    std::fflush(stdout);
+    for (const bool refine : {false, true}) {
+      leverage::LandmarkEngine engine(kernel, features);
+      leverage::LandmarkScores scores;
+      const double seconds =
+          FastestSeconds(1, [&] { scores = *engine.Score(rows, {.tau = tau, .landmarks = count, .refine = refine}); });
+      const auto order = Order(scores.scores);
+      std::printf("  n_s %5zu %s  %6.1f s  k %3zu  share %.3f  residual %.1e  sample %.3f  rank correlation %.4f\n",
+                  count, refine ? "refined" : "       ", seconds, scores.rank, scores.quality.captured_share,
+                  scores.quality.residual, scores.quality.collected_share, RankCorrelation(order, best));
+      std::printf("  of the batch of 100, %zu are landmarks; of the exact batch, %zu\n",
+                  LandmarksAmong(order, engine.landmarks()), LandmarksAmong(best, engine.landmarks()));
+      PrintAtLeast("exact leverage of the batch of 100, beside the exact batch's",
+                   Collected(order, exact.scores) / Collected(best, exact.scores), bar);
+      std::fflush(stdout);
+    }
   }
 }
 

@@ -114,6 +114,22 @@ TEST_F(SelectTest, TheBatchDoesNotDependOnThreadsOrEngine) {
   }
 }
 
+TEST_F(SelectTest, LandmarksAreRefinedUnlessTheyAreNotToBe) {
+  const std::vector<std::string> words = {"--strategy",  "dbalevs", "--engine", "landmark",
+                                          "--landmarks", "20",      "--report", File("report.json")};
+  for (const bool refine : {true, false}) {
+    std::vector<std::string> all = words;
+    if (!refine) all.push_back("--no-refine");
+    const ProcessResult result = Select(all);
+    ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_EQ(Report()["settings"]["refine"], refine);
+    for (const auto& group : Report()["classes"]) {
+      const auto reason = group["reason"].get<std::string>();
+      EXPECT_EQ(reason.find("refined by a product with the whole kernel") != std::string::npos, refine) << reason;
+    }
+  }
+}
+
 TEST_F(SelectTest, EveryStrategyGivesABatch) {
   for (const char* strategy : {"alevs", "dbalevs", "random", "uncertainty", "lev-on-all", "top-lev", "ted", "hybrid"}) {
     const ProcessResult result = Select({"--strategy", strategy, "--batch", "3", "--report", File("report.json")});

@@ -62,6 +62,7 @@ std::string DescribeStrategy(const StrategySettings& strategy) {
   if (strategy.scale) own.push_back(absl::StrCat("scale ", ScaleName(*strategy.scale)));
   if (strategy.engine != StrategySettings().engine) own.push_back(absl::StrCat("engine ", strategy.engine));
   if (strategy.landmarks > 0) own.push_back(absl::StrCat(strategy.landmarks, " landmarks"));
+  if (!strategy.refine_landmarks) own.push_back("not refined");
   if (own.empty() && strategy.name == strategy.strategy) return EscapeHtml(strategy.name);
   return EscapeHtml(
       absl::StrCat(strategy.name, " (", strategy.strategy, own.empty() ? "" : ", ", absl::StrJoin(own, ", "), ")"));

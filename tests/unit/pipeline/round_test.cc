@@ -1,6 +1,8 @@
 #include "pipeline/round.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -134,10 +136,35 @@ TEST_F(RoundTest, WithoutAKernelMatrixTheScoresAndTheBatchAreTheSame) {
   }
 }
 
+TEST_F(RoundTest, ScoresFromLandmarksAreRefinedUnlessTheyAreNotToBe) {
+  RoundSpec spec = Spec("dbalevs", 10);
+  RoundRunner exact(spec, features_);
+  const auto expected = exact.Run(Input());
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  spec.engine = "landmark";
+  spec.landmarks = 60;
+  std::map<bool, double> largest_error;
+  for (const bool refine : {false, true}) {
+    spec.refine_landmarks = refine;
+    RoundRunner runner(spec, features_);
+    const auto result = runner.Run(Input());
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const double error = std::abs(result->leverage[row] - expected->leverage[row]);
+      largest_error[refine] = std::max(largest_error[refine], error);
+    }
+    for (const ClassReport& report : result->classes) {
+      EXPECT_EQ(report.reason.find("refined") != std::string::npos, refine) << report.reason;
+    }
+  }
+  EXPECT_LT(5 * largest_error[true], largest_error[false]);
+}
+
 TEST_F(RoundTest, ARunnerThatRecallsLandmarksGoesOnAsIfItHadAlwaysBeenThere) {
   RoundSpec spec = Spec("dbalevs", 10);
   spec.engine = "landmark";
   spec.landmarks = 60;
+  spec.refine_landmarks = false;  // so that bounds count
   RoundRunner always(spec, features_);
   ASSERT_TRUE(always.Run(Input()).ok());
   LabelRows(20, 20);

@@ -20,7 +20,7 @@ rounds: 20
 strategies:
   - alevs
   - {name: wide, strategy: alevs, tau: 0.9}
-  - {name: seen, strategy: alevs, engine: landmark, landmarks: 500}
+  - {name: seen, strategy: alevs, engine: landmark, landmarks: 500, refine: off}
 compare: {subject: alevs, spans: [[1, 10], [11, 20]], notes: {wide: because}}
 tasks:
   - name: a
@@ -42,6 +42,8 @@ TEST(ExperimentSpec, ReadsEveryField) {
   EXPECT_EQ(spec->strategies[1].engine, "auto");
   EXPECT_EQ(spec->strategies[2].engine, "landmark");
   EXPECT_EQ(MakeRoundSpec(*spec, spec->tasks[0], spec->strategies[2], 0).landmarks, 500u);
+  EXPECT_FALSE(MakeRoundSpec(*spec, spec->tasks[0], spec->strategies[2], 0).refine_landmarks);
+  EXPECT_TRUE(MakeRoundSpec(*spec, spec->tasks[0], spec->strategies[1], 0).refine_landmarks);
   EXPECT_EQ(spec->comparison.spans[1].first, 11u);
   EXPECT_EQ(spec->tasks[0].leverage_kernel.type, kernel::KernelType::kPoly);
   EXPECT_EQ(spec->tasks[0].leverage_kernel.degree, 4);

@@ -46,6 +46,19 @@ TEST(ChooseEngine, FewerLandmarksFitIntoLessMemory) {
   EXPECT_GE(little, 100u);
 }
 
+TEST(ChooseEngine, RefinesWhatLandmarksShowWhereTimeAndMemoryAllow) {
+  const ClassSize class_of_two{.rows = 50000, .dims = 64, .memory_bytes = kGibibyte, .threads = 1};
+  const EngineChoice choice = *ChooseEngine("landmark", class_of_two);
+  EXPECT_TRUE(choice.refine);
+  EXPECT_FALSE(ChooseEngine("landmark", {1000000, 64, kGibibyte, 1})->refine);
+  const EngineChoice cramped = *ChooseEngine("landmark", {50000, 64, kGibibyte / 4, 1});
+  EXPECT_TRUE(cramped.refine) << "fewer landmarks, refined, are worth more than many that are not";
+  EXPECT_LT(cramped.landmarks, choice.landmarks);
+  EXPECT_GE(cramped.landmarks, 1000u);
+  EXPECT_FALSE(ChooseEngine("landmark", {50000, 64, kGibibyte / 8, 1})->refine);
+  EXPECT_FALSE(ChooseEngine("tiled", class_of_two)->refine);
+}
+
 TEST(ChooseEngine, DoesWhatItIsTold) {
   for (const char* name : {"dense", "krylov", "tiled", "landmark"}) {
     const EngineChoice choice = *ChooseEngine(name, {.rows = 3000, .dims = 10});

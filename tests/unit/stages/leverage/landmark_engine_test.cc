@@ -91,6 +91,38 @@ TEST_F(LandmarkEngineTest, AnUpdateEqualsASumOverAllRows) {
   EXPECT_LT(LargestDifference(second.scores, exact.scores), 0.08 * static_cast<double>(second.rank) / kRows);
 }
 
+TEST_F(LandmarkEngineTest, RefiningMakesFewLandmarksNearlyExactInEveryRound) {
+  LandmarkEngine plain(kRbf, features_), refined(kRbf, features_);
+  for (const RowList& rows : {Rows(kRows), RowsAfterAHundredLeftAndAHundredEntered()}) {
+    const LandmarkScores rough = Score(plain, rows, 60);
+    const auto fine = refined.Score(rows, {.tau = 0.6, .landmarks = 60, .refine = true, .bounds_suffice = true});
+    ASSERT_TRUE(fine.ok()) << fine.status();
+    const LeverageScores exact = Exact(rows);
+    EXPECT_EQ(fine->rank, exact.eigen.rank);
+    EXPECT_LT(10 * LargestDifference(fine->scores, exact.scores), LargestDifference(rough.scores, exact.scores));
+    EXPECT_LT(5 * fine->quality.residual, rough.quality.residual);
+    EXPECT_GE(fine->quality.collected_share, rough.quality.collected_share);
+    EXPECT_EQ(fine->rows_scored, rows.size());
+    EXPECT_EQ(fine->slack, 0);
+    EXPECT_GT(fine->vectors_refined, fine->rank);
+    EXPECT_NE(fine->reason.find("refined by a product with the whole kernel"), std::string::npos) << fine->reason;
+    EXPECT_EQ(rough.reason.find("refined"), std::string::npos) << rough.reason;
+  }
+}
+
+TEST_F(LandmarkEngineTest, WhatCannotBeRefinedIsLeftAsLandmarksShowIt) {
+  // Nearly the identity: half of its trace takes half of its directions.
+  const kernel::KernelFunction narrow{.type = kernel::KernelType::kRbf, .sigma = 0.2};
+  LandmarkEngine engine(narrow, features_), plain(narrow, features_);
+  const LandmarkRequest request{.tau = 0.5, .landmarks = 700};
+  LandmarkRequest refining = request;
+  refining.refine = true;
+  const auto scored = engine.Score(Rows(kRows), refining), expected = plain.Score(Rows(kRows), request);
+  ASSERT_TRUE(scored.ok() && expected.ok()) << scored.status() << expected.status();
+  EXPECT_EQ(scored->vectors_refined, 0u);
+  EXPECT_EQ(scored->scores, expected->scores);
+}
+
 TEST_F(LandmarkEngineTest, ScoresOnlyWhoEnteredWhereTheOthersCannotHaveMoved) {
   LandmarkEngine engine(kRbf, features_);
   const RowList rows = Rows(kRows);
@@ -182,12 +214,15 @@ TEST_F(LandmarkEngineTest, SumsAfreshWhereMostRowsChanged) {
 
 TEST_F(LandmarkEngineTest, IsTheSameBitForBitOnAnyNumberOfThreads) {
   const RowList rows = Rows(kRows);
-  LandmarkEngine many(kRbf, features_), one(kRbf, features_);
-  const LandmarkScores with_all = Score(many, rows, 300);
-  const tbb::global_control control(tbb::global_control::max_allowed_parallelism, 1);
-  const LandmarkScores with_one = Score(one, rows, 300);
-  EXPECT_EQ(with_all.scores, with_one.scores);
-  EXPECT_EQ(with_all.quality.residual, with_one.quality.residual);
+  for (const bool refine : {false, true}) {
+    const LandmarkRequest request{.tau = 0.6, .landmarks = 300, .refine = refine};
+    LandmarkEngine many(kRbf, features_), one(kRbf, features_);
+    const LandmarkScores with_all = *many.Score(rows, request);
+    const tbb::global_control control(tbb::global_control::max_allowed_parallelism, 1);
+    const LandmarkScores with_one = *one.Score(rows, request);
+    EXPECT_EQ(with_all.scores, with_one.scores);
+    EXPECT_EQ(with_all.quality.residual, with_one.quality.residual);
+  }
 }
 
 TEST_F(LandmarkEngineTest, WhereTauIsOutOfSightTheRankCountsWhatIsInSight) {

@@ -1,4 +1,4 @@
-#include "stages/leverage/landmark_space.h"
+#include "stages/leverage/function_span.h"
 
 #include <algorithm>
 #include <cmath>
@@ -50,27 +50,31 @@ void MirrorLower(MutableMatrixView matrix) {
 
 }  // namespace
 
-absl::StatusOr<LandmarkSpace> LandmarkSpace::Make(const kernel::KernelFunction& kernel,
-                                                  const kernel::Features& features,
-                                                  std::span<const RowIndex> landmarks) {
+absl::StatusOr<FunctionSpan> FunctionSpan::OfLandmarks(const kernel::KernelFunction& kernel,
+                                                       const kernel::Features& features,
+                                                       std::span<const RowIndex> landmarks) {
   Matrix<double> matrix(landmarks.size(), landmarks.size());
   kernel::ComputeKernelSymmetric(kernel, features, landmarks, matrix.view());
   double trace = 0;
   for (std::size_t i = 0; i < matrix.rows(); ++i) trace += matrix(i, i);
   const double ridge = kRidge * trace / static_cast<double>(matrix.rows());
   for (std::size_t i = 0; i < matrix.rows(); ++i) matrix(i, i) += ridge;
-  LandmarkSpace space;
-  FULCRUM_ASSIGN_OR_RETURN(space.lower_, linalg::FactorCholesky(std::move(matrix)));
-  return space;
+  return OfInnerProducts(std::move(matrix));
 }
 
-void LandmarkSpace::Whiten(MutableMatrixView rows) const {
+absl::StatusOr<FunctionSpan> FunctionSpan::OfInnerProducts(Matrix<double> products) {
+  FunctionSpan span;
+  FULCRUM_ASSIGN_OR_RETURN(span.lower_, linalg::FactorCholesky(std::move(products)));
+  return span;
+}
+
+void FunctionSpan::Whiten(MutableMatrixView rows) const {
   ParallelForBlocks(rows.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
     linalg::SolveLowerForRows(lower_.view(), rows.Rows(first, count));
   });
 }
 
-Matrix<double> LandmarkSpace::Project(Matrix<double> gram) const {
+Matrix<double> FunctionSpan::Project(Matrix<double> gram) const {
   Whiten(gram.view());
   TransposeInPlace(gram.view());
   // The result is symmetric: of each row only what is below the diagonal, which needs that much of the factor.
@@ -82,8 +86,8 @@ Matrix<double> LandmarkSpace::Project(Matrix<double> gram) const {
   return gram;
 }
 
-absl::StatusOr<SpanSolution> LandmarkSpace::Solve(Matrix<double> gram, double trace, double tau, std::uint64_t seed,
-                                                  ConstMatrixView start) const {
+absl::StatusOr<SpanSolution> FunctionSpan::Solve(Matrix<double> gram, double trace, double tau, std::uint64_t seed,
+                                                 ConstMatrixView start) const {
   const Matrix<double> projected = Project(std::move(gram));
   const SpanOperator span(projected.view(), trace);
   SpanSolution solution;
@@ -96,17 +100,21 @@ absl::StatusOr<SpanSolution> LandmarkSpace::Solve(Matrix<double> gram, double tr
   linalg::KrylovOptions options;
   options.name = "landmark";
   FULCRUM_ASSIGN_OR_RETURN(solution.eigen, linalg::SolveTopEigenKrylov(span, request, options));
-  Matrix<double> rows = Matrix<double>::CopyOf(solution.eigen.vectors.view().Rows(0, solution.eigen.rank));
-  ParallelForBlocks(rows.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
-    linalg::SolveLowerTransposedForRows(lower_.view(), rows.view().Rows(first, count));
-  });
-  solution.projection = Matrix<float>(rows.rows(), rows.cols());
-  for (std::size_t j = 0; j < rows.rows(); ++j) {
-    const double length = std::sqrt(solution.eigen.values[j]);
-    std::transform(rows.row(j).begin(), rows.row(j).end(), solution.projection.row(j).begin(),
-                   [&](double value) { return static_cast<float>(value / length); });
-  }
+  solution.projection = Projection(solution.eigen, solution.eigen.rank);
   return solution;
+}
+
+Matrix<float> FunctionSpan::Projection(const linalg::TopEigen& eigen, std::size_t count) const {
+  Matrix<double> rows = Matrix<double>::CopyOf(eigen.vectors.view().Rows(0, count));
+  ParallelForBlocks(count, kRowsPerTask, [&](std::size_t first, std::size_t some) {
+    linalg::SolveLowerTransposedForRows(lower_.view(), rows.view().Rows(first, some));
+  });
+  Matrix<float> projection(size(), count);
+  for (std::size_t j = 0; j < count; ++j) {
+    const double length = std::sqrt(linalg::RitzValue(eigen, j));
+    for (std::size_t i = 0; i < size(); ++i) projection(i, j) = static_cast<float>(rows(j, i) / length);
+  }
+  return projection;
 }
 
 }  // namespace fulcrum::leverage

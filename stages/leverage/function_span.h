@@ -1,0 +1,60 @@
+// The span of some functions over the pool, and Rayleigh-Ritz of a class's kernel within it.
+//
+// The functions f_1 .. f_n are sums of kernel functions: those of the landmarks themselves, f_s = K(s, .), or K u_j for
+// vectors u_j over a class (refinement.h). With B their inner products in the kernel's space (K_SS, or U'KU), L L' = B
+// and z(x) = L^-1 f(x), the kernel projected onto the span is z(x)'z(y). Its eigenvectors over a class are u_j(x) =
+// w_j'z(x) / sqrt(theta_j), (theta, w) the eigenpairs of the n x n matrix H = sum over the class of z(x) z(x)' =
+// L^-1 G L^-T, G the class's sum of f(x) f(x)'. Taking the span of all landmarks instead of the top of their own
+// spectrum costs little more and is far better where eigenvalues are nearly equal: the class decides which directions
+// matter, not the sample.
+//
+// A plain value after construction; thread-safe for reading.
+#pragma once
+
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "stages/core/matrix.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+#include "stages/kernel/kernel_function.h"
+#include "stages/linalg/top_eigen.h"
+
+namespace fulcrum::leverage {
+
+/// The leading space of a class within the span.
+struct SpanSolution {
+  linalg::TopEigen eigen = {};    ///< of H: vectors are w_j; its trace_share and rank count the class's whole trace
+  double captured_share = 0;      ///< trace(H) over the class's trace: no more can be seen from the functions
+  Matrix<float> projection = {};  ///< n x rank: u_j(x) = f(x)' times its column j
+};
+
+class FunctionSpan {
+ public:
+  /// Of the landmarks' kernel functions.
+  static absl::StatusOr<FunctionSpan> OfLandmarks(const kernel::KernelFunction& kernel,
+                                                  const kernel::Features& features,
+                                                  std::span<const RowIndex> landmarks);
+  /// Of functions with these inner products. InvalidArgument where they depend on each other.
+  static absl::StatusOr<FunctionSpan> OfInnerProducts(Matrix<double> products);
+
+  std::size_t size() const { return lower_.rows(); }
+
+  /// `gram` is the class's, and destroyed. `trace` is that of the class's kernel; k is the smallest rank that reaches
+  /// tau of it, or tau of what the functions capture where that is less. `start` is an earlier solution's w, or empty.
+  absl::StatusOr<SpanSolution> Solve(Matrix<double> gram, double trace, double tau, std::uint64_t seed,
+                                     ConstMatrixView start) const;
+
+  /// The projection of the first `count` vectors of a solution, of which there may be more than its rank.
+  Matrix<float> Projection(const linalg::TopEigen& eigen, std::size_t count) const;
+
+  /// Every row f(x) becomes z(x).
+  void Whiten(MutableMatrixView rows) const;
+
+ private:
+  Matrix<double> Project(Matrix<double> gram) const;
+
+  Matrix<double> lower_;  // L
+};
+
+}  // namespace fulcrum::leverage
