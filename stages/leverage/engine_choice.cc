@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
-#include "stages/leverage/landmark_engine.h"
+#include "stages/leverage/landmark_choice.h"
 #include "stages/leverage/refinement.h"
 
 namespace fulcrum::leverage {

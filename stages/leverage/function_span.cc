@@ -8,6 +8,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_block.h"
+#include "stages/linalg/blas.h"
 #include "stages/linalg/cholesky.h"
 #include "stages/linalg/krylov_eigensolver.h"
 #include "stages/linalg/symmetric_operator.h"
@@ -72,6 +73,19 @@ void FunctionSpan::Whiten(MutableMatrixView rows) const {
   ParallelForBlocks(rows.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
     linalg::SolveLowerForRows(lower_.view(), rows.Rows(first, count));
   });
+}
+
+std::vector<double> FunctionSpan::OwnParts() const {
+  std::vector<double> parts(size());
+  ParallelForBlocks(size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    // (B^-1)_ss = |L^-1 e_s|^2, and what is before s in L^-1 e_s is zero.
+    const std::size_t rest = size() - first;
+    Matrix<double> units = Matrix<double>::Zero(count, rest);
+    for (std::size_t i = 0; i < count; ++i) units(i, i) = 1;
+    linalg::SolveLowerForRows(lower_.view().Block(first, first, rest, rest), units.view());
+    for (std::size_t i = 0; i < count; ++i) parts[first + i] = 1 / linalg::Dot(units.row(i), units.row(i));
+  });
+  return parts;
 }
 
 Matrix<double> FunctionSpan::Project(Matrix<double> gram) const {

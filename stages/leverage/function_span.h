@@ -12,6 +12,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "stages/core/matrix.h"
@@ -47,6 +48,9 @@ class FunctionSpan {
 
   /// The projection of the first `count` vectors of a solution, of which there may be more than its rank.
   Matrix<float> Projection(const linalg::TopEigen& eigen, std::size_t count) const;
+
+  /// Of each function the square of what is orthogonal to all others: 1 / (B^-1)_ss.
+  std::vector<double> OwnParts() const;
 
   /// Every row f(x) becomes z(x).
   void Whiten(MutableMatrixView rows) const;

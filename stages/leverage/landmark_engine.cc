@@ -11,30 +11,29 @@
 #include "stages/kernel/float_columns.h"
 #include "stages/leverage/kernel_extension.h"
 #include "stages/leverage/landmark_change.h"
+#include "stages/leverage/landmark_choice.h"
 #include "stages/leverage/landmark_gram.h"
 #include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/landmark_sample.h"
+#include "stages/leverage/landmark_view.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/leverage/refinement.h"
 
 namespace fulcrum::leverage {
 namespace {
 
-constexpr std::size_t kFewestLandmarks = 2000;
-constexpr std::size_t kMostLandmarks = 4000;
-// Multiplications of the first pass, n_s^2 a row, that are worth spending on a class.
-constexpr double kGramWork = 2e12;
 // Rows whose residuals are computed, and rows of the comparison with exact scores.
 constexpr std::size_t kResidualRows = 64;
 constexpr std::size_t kComparedRows = 1000;
 // Streams of the seed, so that landmarks and samples have nothing to do with each other.
 constexpr std::uint64_t kLandmarkStream = 11, kResidualStream = 12, kComparedStream = 13;
-// Of the landmarks that a class should have; below it they are drawn anew.
-constexpr double kLeastShareOfClass = 0.8;
 // An update costs as much a row as the first sum; beyond this share of changes the sum is taken afresh.
 constexpr double kLargestChangedShare = 0.4;
 // Rounding errors of updates add up; so often they are done away with.
 constexpr std::size_t kUpdatesBetweenSums = 32;
+// With fewer rows for a landmark than this, landmarks are shown as they lie in the span: where all rows are landmarks
+// that is exact.
+constexpr std::size_t kLeastRowsForOne = 2;
 // Scores that have moved by no more than this share of their mean are what float32 would make of them again.
 constexpr double kNegligibleChange = 1e-4;
 
@@ -75,16 +74,6 @@ std::size_t WantedLandmarks(std::size_t rows, const LandmarkRequest& request) {
   return request.landmarks > 0 ? std::min(request.landmarks, rows) : DefaultLandmarks(rows);
 }
 
-/// Landmarks from all over a class reach nearly to its last row. Where half of the rows lie behind them, the class has
-/// grown to twice what they were drawn from. Where many have left it, they see what is no longer of interest. Nothing
-/// but the two sets decides it, so that a process that was started again decides as one that never ended.
-bool SeeTooLittleOf(std::span<const RowIndex> rows, std::span<const RowIndex> landmarks, std::size_t wanted) {
-  const auto behind = std::ranges::upper_bound(rows, landmarks.back());
-  if (static_cast<std::size_t>(behind - rows.begin()) < rows.size() / 2) return true;
-  const std::size_t of_class = landmarks.size() - RowsOnlyIn(landmarks, rows).size();
-  return static_cast<double>(of_class) < kLeastShareOfClass * static_cast<double>(wanted);
-}
-
 /// Scores as the last pass over all rows would give them. Rows that entered since were scored with its solution too, so
 /// that one bound holds for all of them.
 struct LastPass {
@@ -93,17 +82,8 @@ struct LastPass {
   Matrix<float> projection;    // of its solution
   Matrix<double> vectors;      // ScaledVectors of the solution
   double residual = 0;
+  bool one_left_out = false;  // landmarks were shown as if they were none
 };
-
-/// A solution's leading vectors at any rows.
-LeadingVectors SeenFrom(const kernel::FloatColumns& landmarks, const Matrix<float>& projection,
-                        std::span<const double> values = {}) {
-  return {values, [&](std::span<const RowIndex> block, std::size_t) {
-            Matrix<float> u(block.size(), projection.cols());
-            ExtendToBlock(landmarks, projection.view(), landmarks.CopyBlock(block), u.view());
-            return u;
-          }};
-}
 
 }  // namespace
 
@@ -119,19 +99,13 @@ struct LandmarkEngine::Model {
   std::size_t updates = 0;  // since it was summed afresh
   SpanSolution solution;    // of the last round
   LastPass last_pass;
+  bool leave_one_out = false;  // in this round
+  std::vector<double> unseen;  // OwnParts of the span, once they are needed
+
+  LeadingVectors VectorsOf(const Matrix<float>& projection, std::span<const double> values = {}) const {
+    return VectorsSeen({&columns, &projection, leave_one_out ? std::span(unseen) : std::span<const double>()}, values);
+  }
 };
-
-std::size_t DefaultLandmarks(std::size_t rows) {
-  const auto affordable =
-      static_cast<std::size_t>(std::sqrt(kGramWork / static_cast<double>(std::max<std::size_t>(rows, 1))));
-  return std::min(rows, std::clamp(affordable, kFewestLandmarks, kMostLandmarks));
-}
-
-std::size_t LandmarkBytes(std::size_t landmarks, std::size_t dims) {
-  // The factor, the sum, and the projected sum with its transpose's pages; then a block of tiles, and the features.
-  return 3 * sizeof(double) * landmarks * landmarks + sizeof(float) * landmarks * (4096 + dims) +
-         (std::size_t{16} << 20);
-}
 
 LandmarkEngine::LandmarkEngine(const kernel::KernelFunction& kernel, const kernel::Features& features,
                                const BlockStream& stream)
@@ -202,8 +176,7 @@ absl::StatusOr<double> LandmarkEngine::ChangeSinceLastPass(std::span<const RowIn
 void LandmarkEngine::ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScores& result) {
   LastPass& last = model_->last_pass;
   const RowList entered = RowsOnlyIn(rows, last.rows);
-  const LandmarkPass pass =
-      ScoreRows(kernel_, features_, SeenFrom(model_->columns, last.projection), entered, {}, stream_);
+  const LandmarkPass pass = ScoreRows(kernel_, features_, model_->VectorsOf(last.projection), entered, {}, stream_);
   result.scores = last.scores = CarryValues(rows, last.rows, last.scores, pass.scores);
   result.rows_scored = entered.size();
   last.rows.assign(rows.begin(), rows.end());
@@ -212,7 +185,9 @@ void LandmarkEngine::ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScor
 absl::Status LandmarkEngine::ScoreAll(std::span<const RowIndex> rows, const LandmarkRequest& request,
                                       LandmarkScores& result) {
   LastPass& last = model_->last_pass;
-  if (result.warm && !last.scores.empty()) {
+  model_->leave_one_out = rows.size() >= kLeastRowsForOne * landmarks().size();
+  if (model_->leave_one_out && model_->unseen.empty()) model_->unseen = model_->span.OwnParts();
+  if (result.warm && !last.scores.empty() && last.one_left_out == model_->leave_one_out) {
     FULCRUM_ASSIGN_OR_RETURN(result.slack, ChangeSinceLastPass(rows));
     const double negligible =
         kNegligibleChange * static_cast<double>(model_->solution.eigen.rank) / static_cast<double>(rows.size());
@@ -224,8 +199,8 @@ absl::Status LandmarkEngine::ScoreAll(std::span<const RowIndex> rows, const Land
   }
   const RowList sample = SampleRows(rows, kResidualRows, request.seed, kResidualStream);
   const SpanSolution& solution = model_->solution;
-  LandmarkPass pass = ScoreRows(
-      kernel_, features_, SeenFrom(model_->columns, solution.projection, solution.eigen.values), rows, sample, stream_);
+  LandmarkPass pass = ScoreRows(kernel_, features_, model_->VectorsOf(solution.projection, solution.eigen.values), rows,
+                                sample, stream_);
   result.slack = 0;
   result.scores = std::move(pass.scores);
   result.rows_scored = rows.size();
@@ -257,11 +232,11 @@ void LandmarkEngine::RememberPass(std::span<const RowIndex> rows, std::span<cons
   last.scores.assign(scores.begin(), scores.end());
   last.vectors = ScaledVectors(model_->solution.eigen);
   last.projection = model_->solution.projection.Clone();
+  last.one_left_out = model_->leave_one_out;
 }
 
 std::vector<double> LandmarkEngine::Rescore(std::span<const RowIndex> rows) {
-  LandmarkPass pass =
-      ScoreRows(kernel_, features_, SeenFrom(model_->columns, model_->solution.projection), rows, {}, stream_);
+  LandmarkPass pass = ScoreRows(kernel_, features_, model_->VectorsOf(model_->solution.projection), rows, {}, stream_);
   if (rows.size() == model_->last_pass.rows.size()) RememberPass(rows, pass.scores);
   return std::move(pass.scores);
 }

@@ -30,7 +30,7 @@ namespace fulcrum::leverage {
 struct LandmarkRequest {
   double tau = 0.5;
   std::uint64_t seed = 1;
-  std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks
+  std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks (landmark_choice.h)
   /// The landmarks to begin with, ascending, as another engine had them; empty, or where the class has grown to twice
   /// what they were drawn from: they are drawn.
   std::span<const RowIndex> chosen = {};
@@ -64,12 +64,6 @@ struct LandmarkScores {
   LandmarkQuality quality = {};
   std::string reason = {};
 };
-
-/// As many as pay: the sum over a large class should not take much longer than scoring it, and that over a small class
-/// may. 2,000 to 4,000, or the class where that is less.
-std::size_t DefaultLandmarks(std::size_t rows);
-/// What an engine with so many landmarks holds at most.
-std::size_t LandmarkBytes(std::size_t landmarks, std::size_t dims);
 
 class LandmarkEngine {
  public:

@@ -91,6 +91,29 @@ TEST_F(LandmarkEngineTest, AnUpdateEqualsASumOverAllRows) {
   EXPECT_LT(LargestDifference(second.scores, exact.scores), 0.08 * static_cast<double>(second.rank) / kRows);
 }
 
+TEST_F(LandmarkEngineTest, LandmarksDoNotFlatterThemselves) {
+  // Rows on a sphere: none is more than another, and a tenth of them are landmarks.
+  Matrix<double> points = testing::RandomMatrix(kRows, 12, 3);
+  for (std::size_t i = 0; i < kRows; ++i) {
+    double square = 0;
+    for (const double value : points.row(i)) square += value * value;
+    for (double& value : points.row(i)) value /= std::sqrt(square);
+  }
+  const kernel::DenseFeatures features(std::move(points));
+  RowList rows(kRows);
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  LandmarkEngine engine({.type = kernel::KernelType::kRbf, .sigma = 1}, features);
+  const auto scored = engine.Score(rows, {.tau = 0.5, .landmarks = kRows / 10});
+  ASSERT_TRUE(scored.ok()) << scored.status();
+  std::vector<std::size_t> order(kRows);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return scored->scores[a] > scored->scores[b]; });
+  const auto landmarks = std::count_if(order.begin(), order.begin() + 100, [&](std::size_t row) {
+    return std::ranges::binary_search(engine.landmarks(), static_cast<RowIndex>(row));
+  });
+  EXPECT_LT(landmarks, 30) << "of the hundred best; ten if nothing drew them there";
+}
+
 TEST_F(LandmarkEngineTest, RefiningMakesFewLandmarksNearlyExactInEveryRound) {
   LandmarkEngine plain(kRbf, features_), refined(kRbf, features_);
   for (const RowList& rows : {Rows(kRows), RowsAfterAHundredLeftAndAHundredEntered()}) {
@@ -114,10 +137,10 @@ TEST_F(LandmarkEngineTest, WhatCannotBeRefinedIsLeftAsLandmarksShowIt) {
   // Nearly the identity: half of its trace takes half of its directions.
   const kernel::KernelFunction narrow{.type = kernel::KernelType::kRbf, .sigma = 0.2};
   LandmarkEngine engine(narrow, features_), plain(narrow, features_);
-  const LandmarkRequest request{.tau = 0.5, .landmarks = 700};
+  const LandmarkRequest request{.tau = 0.5, .landmarks = 500};
   LandmarkRequest refining = request;
   refining.refine = true;
-  const auto scored = engine.Score(Rows(kRows), refining), expected = plain.Score(Rows(kRows), request);
+  const auto scored = engine.Score(Rows(600), refining), expected = plain.Score(Rows(600), request);
   ASSERT_TRUE(scored.ok() && expected.ok()) << scored.status() << expected.status();
   EXPECT_EQ(scored->vectors_refined, 0u);
   EXPECT_EQ(scored->scores, expected->scores);

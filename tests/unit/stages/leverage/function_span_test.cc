@@ -1,0 +1,57 @@
+#include "stages/leverage/function_span.h"
+
+#include <numeric>
+
+#include "gtest/gtest.h"
+#include "stages/linalg/dense_eigensolver.h"
+#include "tests/support/matrices.h"
+
+namespace fulcrum::leverage {
+namespace {
+
+constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
+
+TEST(FunctionSpan, OwnPartsAreWhatTheOtherFunctionsDoNotSee) {
+  // More than a block of them.
+  constexpr std::size_t kFunctions = 150;
+  const Matrix<double> points = testing::RandomMatrix(kFunctions, 4, 1);
+  const Matrix<double> products = testing::NaiveKernel(kRbf, points.view(), points.view());
+  const std::vector<double> parts = FunctionSpan::OfInnerProducts(products.Clone())->OwnParts();
+  // The inverse by way of all eigenpairs.
+  const linalg::FullEigen eigen = *linalg::DecomposeSymmetric(products.Clone());
+  for (std::size_t s = 0; s < kFunctions; ++s) {
+    double inverse = 0;
+    for (std::size_t i = 0; i < kFunctions; ++i) inverse += eigen.vectors(i, s) * eigen.vectors(i, s) / eigen.values[i];
+    EXPECT_NEAR(parts[s], 1 / inverse, 1e-9) << s;
+  }
+}
+
+TEST(FunctionSpan, FunctionsThatDependOnEachOtherAreRefused) {
+  Matrix<double> products = Matrix<double>::Zero(2, 2);
+  products(0, 0) = products(0, 1) = products(1, 0) = 1;
+  products(1, 1) = 0.5;
+  EXPECT_EQ(FunctionSpan::OfInnerProducts(std::move(products)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(FunctionSpan, TheSpanOfAllRowsHasTheEigenvaluesOfTheirKernel) {
+  constexpr std::size_t kRows = 80;
+  const Matrix<double> points = testing::RandomMatrix(kRows, 4, 2);
+  const Matrix<double> kernel = testing::NaiveKernel(kRbf, points.view(), points.view());
+  const FunctionSpan span = *FunctionSpan::OfInnerProducts(kernel.Clone());
+  Matrix<double> gram = Matrix<double>::Zero(kRows, kRows);
+  for (std::size_t i = 0; i < kRows; ++i) {
+    for (std::size_t j = 0; j < kRows; ++j) {
+      for (std::size_t x = 0; x < kRows; ++x) gram(i, j) += kernel(i, x) * kernel(j, x);
+    }
+  }
+  const auto solution = span.Solve(std::move(gram), kRows, 0.7, 1, {});
+  ASSERT_TRUE(solution.ok()) << solution.status();
+  const linalg::FullEigen eigen = *linalg::DecomposeSymmetric(kernel.Clone());
+  for (std::size_t j = 0; j < solution->eigen.rank; ++j) {
+    EXPECT_NEAR(solution->eigen.values[j], eigen.values[kRows - 1 - j], 1e-6) << j;
+  }
+  EXPECT_NEAR(solution->captured_share, 1, 1e-6);
+}
+
+}  // namespace
+}  // namespace fulcrum::leverage
