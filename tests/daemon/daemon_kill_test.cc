@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <latch>
 #include <mutex>
@@ -196,6 +197,35 @@ TEST_F(DaemonKillTest, ARoundSeenFromLandmarksThatIsCutShortGivesTheSameBatch) {
   ASSERT_TRUE(killed);
   WorkUntilOver(client, "stormy", "ada");
   EXPECT_EQ(client.ExportedBatches("stormy"), client.ExportedBatches("calm"));
+}
+
+TEST_F(DaemonKillTest, AFileOfAWatchedFolderIsAppendedOnceThoughTheFirstTryWasCutShort) {
+  constexpr std::int64_t kFirstRows = 12, kRows = 50000;
+  std::filesystem::create_directories(folder_.File("pools/incoming"));
+  folder_.Write("pools/few.csv", NamedCloudsText(kFirstRows));
+  process_.Spawn();
+  v1::CampaignSpec spec = CloudSpec("few", 4);
+  spec.mutable_pool()->set_sources(0, "few.csv");
+  spec.mutable_pool()->set_watch("incoming");
+  ASSERT_TRUE(DaemonClient(process_.port(), "").Create(spec).ok());
+  const std::string written = folder_.Write("pools/incoming/.more.csv", NamedCloudsText(kRows));
+  std::filesystem::rename(written, folder_.File("pools/incoming/more.csv"));
+  // Its folder is the first that is there of an append, and the log the last that is told of it.
+  const std::filesystem::path pool = folder_.File("data/campaigns/few/pool");
+  while (!std::filesystem::exists(pool / "appended-00001")) std::this_thread::yield();
+  process_.Kill();
+  process_.Spawn();
+  DaemonClient client(process_.port(), "");
+  EXPECT_EQ(client.Get("few").pool_rows(), kFirstRows) << "all was over before the kill";
+  CampaignWatch watch(process_.port(), "few");
+  v1::CampaignEvent event;
+  while (client.Get("few").pool_rows() == kFirstRows && watch.Next(&event)) {
+  }
+  EXPECT_EQ(client.Get("few").pool_rows(), kRows);
+  const auto entries = std::filesystem::directory_iterator(pool);
+  EXPECT_EQ(std::count_if(begin(entries), end(entries),
+                          [](const auto& entry) { return entry.path().filename().string().starts_with("appended-"); }),
+            1);
 }
 
 }  // namespace
