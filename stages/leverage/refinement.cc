@@ -17,7 +17,7 @@ namespace {
 using linalg::Transpose;
 
 // Multiplications of the product that are worth spending on a class.
-constexpr double kRefinementWork = 1e12;
+constexpr double kRefinementWork = 2e12;
 constexpr std::size_t kMostVectors = 256;
 // Vectors beyond the rank take in what would spoil those before them; with less than these nothing is gained.
 constexpr double kVectorsPerRank = 1.25;

@@ -122,6 +122,7 @@ TEST(VectorsToRefine, OfALargeRankThereAreNone) {
 TEST(IsRefinable, IsForClassesOfSomeTenThousandRows) {
   EXPECT_TRUE(IsRefinable(10000, 20));
   EXPECT_TRUE(IsRefinable(50000, 64));
+  EXPECT_FALSE(IsRefinable(100000, 64));
   EXPECT_FALSE(IsRefinable(500000, 64));
   EXPECT_FALSE(IsRefinable(50000, 784)) << "features count";
 }
