@@ -249,7 +249,9 @@ absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> r
   LandmarkScores result;
   UpdateGram(rows, request, result);
   SpanSolution& solution = model_->solution;
-  const Matrix<double> start = std::move(solution.eigen.vectors);
+  // Refining takes vectors from beyond the rank, which are not settled: a start would make them depend on the rounds
+  // before, of which a process that was started again knows nothing.
+  const Matrix<double> start = request.refine ? Matrix<double>() : std::move(solution.eigen.vectors);
   const double share = static_cast<double>(rows.size()) / static_cast<double>(model_->rows.size());
   FULCRUM_ASSIGN_OR_RETURN(
       solution, model_->span.Solve(model_->gram.Symmetric(share), trace, request.tau, request.seed, start.view()));

@@ -111,7 +111,7 @@ TEST(ExperimentSpec, TheShippedOnesAreGood) {
     EXPECT_TRUE(spec.ok()) << spec.status();
     ++count;
   }
-  EXPECT_EQ(count, 6u);
+  EXPECT_EQ(count, 7u);
   EXPECT_EQ(LoadExperimentSpec(std::string(FULCRUM_SOURCE_DIR) + "/experiments/paper_sequential.yaml")->tasks.size(),
             8u);
   EXPECT_EQ(LoadExperimentSpec(std::string(FULCRUM_SOURCE_DIR) + "/experiments/paper_batch.yaml")->tasks.size(), 6u);

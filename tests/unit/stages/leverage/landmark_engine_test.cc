@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "stages/leverage/leverage_scores.h"
+#include "stages/linalg/blas.h"
 #include "stages/linalg/symmetric_operator.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"
@@ -14,6 +15,7 @@ namespace fulcrum::leverage {
 namespace {
 
 constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 4};
+constexpr kernel::KernelFunction kNarrow{.type = kernel::KernelType::kRbf, .sigma = 1};
 constexpr std::size_t kRows = 1500;
 
 class LandmarkEngineTest : public ::testing::Test {
@@ -29,6 +31,15 @@ class LandmarkEngineTest : public ::testing::Test {
     for (const RowIndex row : Rows(100, 1)) rows.push_back(row);
     std::sort(rows.begin(), rows.end());
     return rows;
+  }
+  /// None is more than another: eigenvalues are nearly equal, and the cut of tau falls among them.
+  static kernel::DenseFeatures RowsOnASphere() {
+    Matrix<double> points = testing::RandomMatrix(2 * kRows + 400, 12, 3);
+    for (std::size_t i = 0; i < points.rows(); ++i) {
+      const double length = linalg::Norm(points.row(i));
+      for (double& value : points.row(i)) value /= length;
+    }
+    return kernel::DenseFeatures(std::move(points));
   }
   LeverageScores Exact(std::span<const RowIndex> rows) const {
     Matrix<double> own(rows.size(), points_.cols());
@@ -92,17 +103,11 @@ TEST_F(LandmarkEngineTest, AnUpdateEqualsASumOverAllRows) {
 }
 
 TEST_F(LandmarkEngineTest, LandmarksDoNotFlatterThemselves) {
-  // Rows on a sphere: none is more than another, and a tenth of them are landmarks.
-  Matrix<double> points = testing::RandomMatrix(kRows, 12, 3);
-  for (std::size_t i = 0; i < kRows; ++i) {
-    double square = 0;
-    for (const double value : points.row(i)) square += value * value;
-    for (double& value : points.row(i)) value /= std::sqrt(square);
-  }
-  const kernel::DenseFeatures features(std::move(points));
+  // A tenth of the rows are landmarks.
+  const kernel::DenseFeatures features = RowsOnASphere();
   RowList rows(kRows);
   std::iota(rows.begin(), rows.end(), RowIndex{0});
-  LandmarkEngine engine({.type = kernel::KernelType::kRbf, .sigma = 1}, features);
+  LandmarkEngine engine(kNarrow, features);
   const auto scored = engine.Score(rows, {.tau = 0.5, .landmarks = kRows / 10});
   ASSERT_TRUE(scored.ok()) << scored.status();
   std::vector<std::size_t> order(kRows);
@@ -131,6 +136,22 @@ TEST_F(LandmarkEngineTest, RefiningMakesFewLandmarksNearlyExactInEveryRound) {
     EXPECT_NE(fine->reason.find("refined by a product with the whole kernel"), std::string::npos) << fine->reason;
     EXPECT_EQ(rough.reason.find("refined"), std::string::npos) << rough.reason;
   }
+}
+
+TEST_F(LandmarkEngineTest, RefinedScoresDoNotDependOnTheRoundsBefore) {
+  const kernel::DenseFeatures features = RowsOnASphere();
+  LandmarkEngine always(kNarrow, features), restarted(kNarrow, features);
+  const LandmarkRequest request{.tau = 0.5, .landmarks = 400, .refine = true};
+  ASSERT_TRUE(always.Score(Rows(kRows), request).ok());
+  LandmarkRequest recalling = request;
+  recalling.chosen = always.landmarks();
+  const RowList rows = RowsAfterAHundredLeftAndAHundredEntered();
+  const auto expected = always.Score(rows, request), again = restarted.Score(rows, recalling);
+  ASSERT_TRUE(expected.ok() && again.ok()) << expected.status() << again.status();
+  ASSERT_TRUE(expected->warm);
+  ASSERT_FALSE(again->warm);
+  EXPECT_EQ(again->vectors_refined, expected->vectors_refined);
+  EXPECT_LT(LargestDifference(again->scores, expected->scores), 1e-5 * static_cast<double>(expected->rank) / kRows);
 }
 
 TEST_F(LandmarkEngineTest, WhatCannotBeRefinedIsLeftAsLandmarksShowIt) {
