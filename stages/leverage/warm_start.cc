@@ -85,7 +85,7 @@ Matrix<double> WarmStart::CarryEntries(const Change& change, ConstMatrixView old
 
 void WarmStart::ExtendToNewcomers(const Change& change, KernelRows of_newcomers, Matrix<double>& vectors) const {
   // Taken from the rows that stayed, so all are computed before any is written: the newcomers' entries are still zero.
-  Matrix<double> extended(vectors.rows(), change.newcomers.size());
+  Matrix<double> extended = Matrix<double>::Zero(vectors.rows(), change.newcomers.size());
   for (std::size_t first = 0; first < change.newcomers.size(); first += kRowsAtOnce) {
     const std::size_t count = std::min(kRowsAtOnce, change.newcomers.size() - first);
     linalg::InnerProducts(vectors.view(), of_newcomers(first, count).view(), extended.view().Cols(first, count));
@@ -107,7 +107,7 @@ Matrix<double> WarmStart::CarryProducts(const Change& change, ConstMatrixView ve
     const Matrix<double> weights = EntriesAt(eigen_.vectors.view(), some);
     linalg::Combine(-1.0, weights.view(), of_departed(first, some.size()).view(), 1.0, multiplied.view());
   }
-  Matrix<double> of_new(vectors.rows(), newcomers.size());
+  Matrix<double> of_new = Matrix<double>::Zero(vectors.rows(), newcomers.size());
   for (std::size_t first = 0; first < newcomers.size(); first += kRowsAtOnce) {
     const auto some = newcomers.subspan(first, std::min(kRowsAtOnce, newcomers.size() - first));
     const Matrix<double> weights = EntriesAt(vectors, some);
