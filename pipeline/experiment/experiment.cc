@@ -121,7 +121,7 @@ absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const
   FULCRUM_RETURN_IF_ERROR(RefuseOldResults(options, *journal));
   ExperimentResult result;
   std::vector<Curve> curves;
-  const std::size_t curves_per_task = spec.runs * (spec.strategies.size() + 1);
+  const std::size_t curves_per_task = spec.runs * CurvesOfRun(spec);
   JobProgress job{.progress = progress, .total = spec.tasks.size() * curves_per_task};
   for (const TaskSettings& task : spec.tasks) {
     absl::StatusOr<LoadedTask> loaded = LoadTask(spec, task, options.data_folder);

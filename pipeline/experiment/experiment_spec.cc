@@ -138,6 +138,11 @@ TaskSettings ReadTask(SpecProblems& problems, const YAML::Node& node, const std:
   return task;
 }
 
+/// On unless it is said to be off.
+bool ReadSwitch(SpecFields& fields, const std::string& name) {
+  return fields.Choice(name, {"off", "on"}, 1) == 1;
+}
+
 StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, const std::string& path) {
   StrategySettings settings;
   if (node.IsScalar()) {
@@ -151,7 +156,7 @@ StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, co
     if (fields.Take("leverage_scale").IsDefined()) settings.scale = ReadScale(fields);
     settings.engine = fields.Text("engine", settings.engine);
     settings.landmarks = fields.Count("landmarks", 0, 0, kMostRows);
-    settings.refine_landmarks = fields.Choice("refine", {"off", "on"}, 1) == 1;
+    settings.refine_landmarks = ReadSwitch(fields, "refine");
     if (const auto engine = leverage::FindEngine(settings.engine); !engine.ok()) {
       fields.Problem("engine", std::string(engine.status().message()));
     }
@@ -224,6 +229,7 @@ ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
   spec.rounds = fields.Count("rounds", 100, 1, kMostRounds);
   spec.batch = fields.Count("batch", 1, 1, kMostRounds);
   spec.start_per_class = fields.Count("start_per_class", 2, 1, 1000);
+  spec.full_data = ReadSwitch(fields, "full_data");
   spec.seed = fields.Count("seed", 1, 0, std::numeric_limits<std::uint32_t>::max());
   spec.metric = static_cast<Metric>(fields.Choice("metric", {"accuracy", "f1"}, 0));
   spec.svm_kernel = ReadKernel(problems, fields, "classifier_kernel");
@@ -248,6 +254,10 @@ ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
 }
 
 }  // namespace
+
+std::size_t CurvesOfRun(const ExperimentSpec& spec) {
+  return spec.strategies.size() + (spec.full_data ? 1 : 0);
+}
 
 absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const std::string& text, const std::string& path) {
   try {

@@ -89,10 +89,14 @@ struct ExperimentSpec {
   Metric metric = Metric::kAccuracy;
   kernel::KernelFunction svm_kernel = {};
   double svm_c = 1;
+  bool full_data = true;  ///< a classifier that knows all labels is trained too, which takes its time on a large pool
   std::vector<StrategySettings> strategies = {};
   ComparisonSettings comparison = {};
   std::vector<TaskSettings> tasks = {};
 };
+
+/// How many curves a run of a task has: one a strategy, and the full-data line.
+std::size_t CurvesOfRun(const ExperimentSpec& spec);
 
 /// InvalidArgument with every problem of the text; `path` is for messages.
 absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const std::string& text, const std::string& path);

@@ -52,7 +52,7 @@ std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const Tas
 class TaskRunner {
  public:
   TaskRunner(const TaskRuns& runs, RunJournal& journal, JobProgress& job)
-      : runs_(runs), journal_(journal), job_(job), curves_((StrategyCount() + 1) * runs.spec.runs) {
+      : runs_(runs), journal_(journal), job_(job), curves_(CurvesOfRun(runs.spec) * runs.spec.runs) {
     for (const JournalEntry& entry : journal.entries()) {
       if (entry.curve.task == runs.task.name) known_[{entry.curve.strategy, entry.curve.run}].push_back(&entry);
     }
@@ -98,7 +98,7 @@ class TaskRunner {
   absl::Status RunAll(std::size_t run) {
     FULCRUM_ASSIGN_OR_RETURN(const Split split, runs_.splits.Make(run));
     std::optional<RunData> data;  // made when the first curve is missing
-    for (std::size_t index = 0; index <= StrategyCount() && !failed_.load(); ++index) {
+    for (std::size_t index = 0; index < CurvesOfRun(runs_.spec) && !failed_.load(); ++index) {
       const RoundSpec spec = SpecOf(index, run);
       const std::uint64_t fingerprint = FingerprintOf(spec, runs_.spec.rounds, runs_.data, split);
       if (TakeKnown(index, run, fingerprint)) continue;

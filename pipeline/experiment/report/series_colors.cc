@@ -12,7 +12,8 @@ constexpr std::size_t kColors = 10;  // as many as the style sheet has
 
 }  // namespace
 
-SeriesColors::SeriesColors(const CurveSet& curves) {
+SeriesColors::SeriesColors(const CurveSet& curves)
+    : full_data_(std::ranges::any_of(curves.all(), [](const Curve& curve) { return curve.strategy == kFullData; })) {
   for (const std::string& task : curves.Tasks()) {
     for (const std::string& strategy : curves.StrategiesOf(task)) {
       if (std::ranges::find(strategies_, strategy) == strategies_.end()) strategies_.push_back(strategy);
@@ -32,7 +33,8 @@ std::string SeriesColors::Legend() const {
     absl::StrAppend(&html, "<button type=\"button\" class=\"chip ", css_class, "\" data-series=\"", css_class,
                     "\" aria-pressed=\"true\"><i></i>", EscapeHtml(strategy), "</button>");
   }
-  return html + "<span class=\"chip dashed\"><i></i>whole training half labeled</span></div>\n";
+  if (full_data_) html += "<span class=\"chip dashed\"><i></i>whole training half labeled</span>";
+  return html + "</div>\n";
 }
 
 }  // namespace fulcrum::pipeline

@@ -21,6 +21,7 @@ class SeriesColors {
 
  private:
   std::vector<std::string> strategies_;
+  bool full_data_;  // whether some curve is the full-data line
 };
 
 }  // namespace fulcrum::pipeline

@@ -81,6 +81,17 @@ TEST_F(ExperimentTest, CurvesDoNotDependOnThreads) {
   EXPECT_EQ(many->curves.ValuesAt("ring", "ted", 5, Metric::kAccuracy).size(), 3u);
 }
 
+TEST_F(ExperimentTest, TheFullDataLineCanBeLeftOut) {
+  spec_ = *ParseExperimentSpec(absl::StrCat(kSpec, "full_data: off\n"), "spec");
+  const auto result = Run(first_.path(), 2);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->curves.all().size(), 2u * 3 * 4);
+  EXPECT_TRUE(result->curves.ValuesAt("ring", kFullData, 0, Metric::kAccuracy).empty());
+  const std::string page = ReportPage(spec_, {.threads = 2}, *result);
+  EXPECT_THAT(page, AllOf(HasSubstr("Learning curves on ring"), Not(HasSubstr("class=\"full-data\"")),
+                          Not(HasSubstr("whole training half")), Not(HasSubstr("nan"))));
+}
+
 TEST_F(ExperimentTest, ATaskWithoutItsDataIsLeftOutAndReported) {
   const auto result = Run(first_.path(), 2);
   ASSERT_TRUE(result.ok()) << result.status();
