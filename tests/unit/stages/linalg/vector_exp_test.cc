@@ -56,5 +56,24 @@ TEST(ExpOfDistances, IsTheKernelOfTheDistances) {
   EXPECT_EQ(dots[3], 1);
 }
 
+/// Exp of numbers below zero by the one and by the other, which has loops of its own for processors with long vectors.
+template <typename T>
+void ExpectTheSameToTheLastBit(T lowest) {
+  // Not a multiple of any vector's length.
+  std::vector<T> values(1003);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = lowest * static_cast<T>(i) / static_cast<T>(values.size());
+  std::vector<T> by_distance = values;
+  const std::vector<T> zeros(values.size(), T{0});
+  ExpInPlace(std::span(values));
+  ExpOfDistances(T{0}, std::span<const T>(zeros), T(0.5), std::span(by_distance));
+  EXPECT_EQ(by_distance, values);
+}
+
+TEST(ExpOfDistances, IsTheSameToTheLastBitOnEveryProcessor) {
+  ExpectTheSameToTheLastBit<double>(-700);
+  ExpectTheSameToTheLastBit<float>(-86);
+}
+
 }  // namespace
 }  // namespace fulcrum::linalg
