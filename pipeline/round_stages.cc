@@ -40,10 +40,10 @@ absl::Status ChooseEngines(RoundWork& work) {
         .dims = dense ? work.features.dims() : std::min(work.features.dims(), kDimsOfSparseRows),
         .memory_bytes = memory / work.groups.size(),
         .threads =
-            std::max<std::size_t>(1, static_cast<std::size_t>(tbb::info::default_concurrency()) / work.groups.size())};
+            std::max<std::size_t>(1, static_cast<std::size_t>(tbb::info::default_concurrency()) / work.groups.size()),
+        .may_refine = work.spec.refine_landmarks};
     FULCRUM_ASSIGN_OR_RETURN(group->choice, leverage::ChooseEngine(work.spec.engine, size));
     if (work.spec.landmarks > 0) group->choice.landmarks = work.spec.landmarks;
-    if (!work.spec.refine_landmarks) group->choice.refine = false;
   }
   return absl::OkStatus();
 }

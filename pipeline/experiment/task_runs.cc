@@ -44,7 +44,7 @@ std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const Tas
                           kernel::DescribeKernel(spec.leverage_kernel), spec.tau, spec.alpha,
                           static_cast<int>(spec.leverage_scale), spec.engine, spec.seed);
     if (spec.landmarks > 0) absl::StrAppendFormat(&text, "|%d", spec.landmarks);
-    if (spec.engine == "landmark" && spec.refine_landmarks) absl::StrAppend(&text, "|refined");
+    if (!spec.refine_landmarks) absl::StrAppend(&text, "|not refined");
   }
   return classify::ChecksumOf(text);
 }

@@ -59,7 +59,7 @@ std::size_t AffordableLandmarks(const ClassSize& size, std::size_t memory) {
 bool CanBeRefined(const ClassSize& size, std::size_t memory) {
   const std::size_t needed = RefinementBytes(size.rows, size.dims) +
                              LandmarkBytes(std::min(kEnoughToRefine, DefaultLandmarks(size.rows)), size.dims);
-  return IsRefinable(size.rows, size.dims) && needed <= memory;
+  return size.may_refine && IsRefinable(size.rows, size.dims) && needed <= memory;
 }
 
 EngineChoice ChooseByItself(const ClassSize& size, std::size_t memory) {

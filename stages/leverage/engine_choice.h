@@ -17,6 +17,7 @@ struct ClassSize {
   std::size_t dims = 0;          ///< d, the non-zeros of a row where features are sparse
   std::size_t memory_bytes = 0;  ///< that this class may use; 0: no limit
   std::size_t threads = 1;       ///< that this class has for itself
+  bool may_refine = true;        ///< what landmarks show, where that is affordable
 };
 
 struct EngineChoice {

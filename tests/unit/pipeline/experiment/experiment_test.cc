@@ -129,6 +129,11 @@ TEST_F(ExperimentTest, ResultsOfOtherSettingsAreNotTakenForThese) {
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_EQ(changed->resumed_curves, 15u + 3) << "the other task, and the full-data line that knows no tau";
   EXPECT_EQ(changed->foreign_curves, 12u);
+  // With the engine "auto" too, which may choose landmarks.
+  spec_.strategies[0].refine_landmarks = false;
+  const auto not_refined = Run(first_.path(), 2, /*resume=*/true);
+  ASSERT_TRUE(not_refined.ok()) << not_refined.status();
+  EXPECT_EQ(not_refined->resumed_curves, 2u * 3 * 4) << "all but those of the one strategy";
 }
 
 TEST_F(ExperimentTest, TheSpecIsNarrowedByTheCommandLine) {

@@ -56,6 +56,9 @@ TEST(ChooseEngine, RefinesWhatLandmarksShowWhereTimeAndMemoryAllow) {
   EXPECT_LT(cramped.landmarks, choice.landmarks);
   EXPECT_GE(cramped.landmarks, 1000u);
   EXPECT_FALSE(ChooseEngine("landmark", {50000, 64, kGibibyte / 8, 1})->refine);
+  const EngineChoice plain = *ChooseEngine("landmark", {50000, 64, kGibibyte / 4, 1, /*may_refine=*/false});
+  EXPECT_FALSE(plain.refine);
+  EXPECT_GT(plain.landmarks, cramped.landmarks) << "what refining would have taken is there for landmarks";
   EXPECT_FALSE(ChooseEngine("tiled", class_of_two)->refine);
 }
 
