@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "stages/core/atomic_file.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::storage {

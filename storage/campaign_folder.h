@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stages/core/file_lock.h"
+#include "stages/core/files.h"
 
 namespace fulcrum::storage {
 

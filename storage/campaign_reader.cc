@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
-#include "storage/ledger.h"
-#include "storage/schema.h"
+#include "storage/log/ledger.h"
+#include "storage/state/schema.h"
 
 namespace fulcrum::storage {
 

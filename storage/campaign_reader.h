@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage/campaign_folder.h"
-#include "storage/campaign_state.h"
-#include "storage/event_log.h"
-#include "storage/sqlite_database.h"
+#include "storage/log/event_log.h"
+#include "storage/sqlite/sqlite.h"
+#include "storage/state/campaign_state.h"
 
 namespace fulcrum::storage {
 

@@ -3,8 +3,8 @@
 #include <future>
 
 #include "stages/core/status_macros.h"
-#include "storage/campaign_writer.h"
-#include "storage/lease_rules.h"
+#include "storage/log/campaign_writer.h"
+#include "storage/state/lease_rules.h"
 
 namespace fulcrum::storage {
 namespace {

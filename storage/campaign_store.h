@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,15 +31,30 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "storage/answer_bell.h"
 #include "storage/campaign_folder.h"
-#include "storage/campaign_settings.h"
-#include "storage/campaign_status.h"
-#include "storage/commit_queue.h"
-#include "storage/ledger.h"
-#include "storage/store_options.h"
+#include "storage/clock.h"
+#include "storage/log/commit_queue.h"
+#include "storage/log/ledger.h"
+#include "storage/state/campaign_records.h"
+#include "storage/state/campaign_settings.h"
 
 namespace fulcrum::storage {
+
+// How a campaign's store is run. A plain value.
+
+struct StoreOptions {
+  /// Must outlive the store; an AnchoredClock where there is none.
+  const Clock* clock = nullptr;
+  CommitQueueOptions queue = {};
+  /// Reads the whole database once at open.
+  bool check_integrity = true;
+  /// Called on the writing thread after a commit that changed something, before its answers.
+  std::function<void(const CampaignStatus&)> on_commit = {};
+  /// Called on the writing thread with the time that a commit that changed something took, before `on_commit`.
+  std::function<void(std::chrono::nanoseconds)> on_commit_time = {};
+  /// Called once, on the writing thread, when the store is over.
+  std::function<void(const absl::Status&)> on_fatal = {};
+};
 
 class CampaignWriter;
 

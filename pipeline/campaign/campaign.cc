@@ -9,14 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/campaign/new_campaign.h"
-#include "pipeline/campaign/own_pool.h"
+#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/prediction.h"
 #include "pipeline/campaign/stored_text.h"
-#include "pipeline/memory_budget.h"
-#include "pipeline/operation/structured_log.h"
+#include "pipeline/round/memory_budget.h"
+#include "pipeline/text/structured_log.h"
 #include "stages/core/status_macros.h"
-#include "storage/round_rules.h"
+#include "storage/state/round_rules.h"
 
 namespace fulcrum::pipeline {
 namespace {

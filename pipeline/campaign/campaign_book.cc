@@ -2,13 +2,18 @@
 
 #include <chrono>
 #include <filesystem>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
-#include "pipeline/campaign/new_campaign.h"
+#include "pipeline/campaign/campaign_pool.h"
+#include "pipeline/campaign/pool_growth.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
+#include "storage/campaign_store.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -155,6 +160,39 @@ absl::StatusOr<std::string> CampaignBook::Delete(const std::string& name) {
     return absl::UnavailableError(
         absl::StrCat("cannot move the folder of '", name, "' to '", trash, "': ", error.message()));
   return trash;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A dot cannot be part of a campaign's name.
+constexpr char kUnfinished[] = ".unfinished";
+
+}  // namespace
+
+absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const std::string& root) {
+  std::error_code error;
+  if (fs::exists(folder, error)) {
+    return absl::AlreadyExistsError(absl::StrCat("'", folder, "' exists already; choose another name"));
+  }
+  if (!plan.watch.empty()) FULCRUM_RETURN_IF_ERROR(ResolveWatchedFolder({plan.name, plan.watch, root}).status());
+  const storage::CampaignFolder unfinished(absl::StrCat(folder, kUnfinished));
+  fs::remove_all(unfinished.path(), error);
+  const absl::Cleanup remove_unfinished = [&] { fs::remove_all(unfinished.path(), error); };
+  FULCRUM_RETURN_IF_ERROR(unfinished.Create());
+  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(plan, root, unfinished));
+  FULCRUM_RETURN_IF_ERROR(storage::CampaignStore::Create(unfinished.path(), plan.settings).status());
+  fs::rename(unfinished.path(), folder, error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot put '", folder, "' in its place: ", error.message()));
+  return SyncFolder(fs::path(folder).parent_path().string());
+}
+
+void RemoveUnfinishedCampaigns(const std::string& campaigns_folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(campaigns_folder, error)) {
+    if (entry.path().extension() == kUnfinished) fs::remove_all(entry.path(), error);
+  }
 }
 
 }  // namespace fulcrum::pipeline

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/campaign/own_pool.h"
-#include "pipeline/kernel_features.h"
-#include "pipeline/mapped_source.h"
+#include "pipeline/campaign/pool_growth.h"
+#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/sparse_features.h"
+#include "stages/kernel/features.h"
 #include "storage/pool/mapped_features.h"
+#include "storage/pool/pool_manifest.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -228,6 +230,62 @@ std::optional<double> CampaignPool::Accuracy(const classify::SvmModel& model) co
   std::size_t right = 0;
   for (std::size_t i = 0; i < predicted.size(); ++i) right += predicted[i] == validation_->labels[i] ? 1 : 0;
   return static_cast<double>(right) / static_cast<double>(predicted.size());
+}
+
+namespace {
+
+absl::Status ImportSources(const std::vector<std::string>& named, const CampaignPlan& plan, const std::string& root,
+                           const std::string& folder) {
+  if (named.empty() || storage::IsPoolFolder(folder)) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolvePoolSources(named, root));
+  if (sources.size() == 1 && storage::IsPoolFolder(sources[0])) {
+    FULCRUM_RETURN_IF_ERROR(CheckNoColumnsAreNamed(sources[0], ColumnsOf(plan)));
+    return storage::CopyPool(sources[0], folder);
+  }
+  ImportOptions options;
+  options.sources = sources;
+  options.folder = folder;
+  options.columns = ColumnsOf(plan);
+  options.max_rejected_share = 0;
+  options.keep_reasons = false;
+  return ImportPool(options).status();
+}
+
+}  // namespace
+
+ingest::ColumnOptions ColumnsOf(const CampaignPlan& plan) {
+  return {.id = plan.id_column, .label = plan.label_column, .cost = plan.cost_column, .payload = plan.payload_column};
+}
+
+absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder) {
+  FULCRUM_RETURN_IF_ERROR(ImportSources(plan.sources, plan, root, folder.imported_pool()));
+  return ImportSources(plan.validation_sources, plan, root, folder.validation_pool());
+}
+
+std::shared_ptr<const CampaignPool> GrowingPool::now() const {
+  const std::scoped_lock lock(mutex_);
+  return pool_;
+}
+
+absl::StatusOr<std::shared_ptr<const CampaignPool>> GrowingPool::Follow(
+    const std::vector<storage::AppendedRows>& appended, const storage::CampaignFolder& folder,
+    std::shared_ptr<const CampaignPool> prepared) {
+  const std::scoped_lock growing(growing_);
+  std::shared_ptr<const CampaignPool> pool = now();
+  // The first folder is the one that the campaign was made with.
+  while (pool->folders().size() < appended.size() + 1) {
+    const std::string next = folder.File(appended[pool->folders().size() - 1].folder);
+    const bool fits = prepared != nullptr && prepared->folders().size() == pool->folders().size() + 1 &&
+                      prepared->folders().back() == next;
+    if (fits) {
+      pool = std::exchange(prepared, nullptr);
+    } else {
+      FULCRUM_ASSIGN_OR_RETURN(pool, pool->With(next));
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  pool_ = pool;
+  return pool;
 }
 
 }  // namespace fulcrum::pipeline

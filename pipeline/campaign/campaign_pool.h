@@ -6,20 +6,23 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/rows.h"
-#include "stages/ingest/column_roles.h"
+#include "stages/ingest/columns/column_roles.h"
+#include "stages/ingest/columns/row_ids.h"
 #include "stages/ingest/pool.h"
-#include "stages/ingest/row_ids.h"
 #include "stages/kernel/features.h"
 #include "storage/campaign_folder.h"
 #include "storage/pool/mapped_pool.h"
+#include "storage/state/campaign_records.h"
 
 namespace fulcrum::pipeline {
 
@@ -90,6 +93,42 @@ class CampaignPool {
   bool sparse_ = false;
   std::unique_ptr<kernel::Features> features_;
   std::shared_ptr<const ValidationSet> validation_;
+};
+
+// A campaign's own copy of its pool and of its validation set, made once, when the campaign is.
+//
+// From then on nobody reads the sources: they may change, move or go away. Stateless; one campaign is handled by one
+// thread.
+
+/// What the plan says about the columns of its sources.
+ingest::ColumnOptions ColumnsOf(const CampaignPlan& plan);
+
+/// Imports the plan's sources, which must lie inside `root`, into the campaign's folder, on the disk when it is OK.
+/// What is there already stays as it is; a campaign that was restored without its pool gets it back. InvalidArgument
+/// for a source outside of `root`, DataLoss for one with a row that cannot be taken, whatever its share: rows without
+/// ids are known by their numbers, which must not shift.
+absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder);
+
+// A campaign's pool as its log says that it is: the sources, and the rows that were appended.
+//
+// Growing makes a new pool; whoever holds the old one keeps it. Thread-safe.
+
+class GrowingPool {
+ public:
+  explicit GrowingPool(std::shared_ptr<const CampaignPool> pool) : pool_(std::move(pool)) {}
+
+  std::shared_ptr<const CampaignPool> now() const;
+
+  /// The pool with all that was appended, in order. What is missing is read from the campaign's folder, or taken from
+  /// `prepared`, which is the pool with one folder more. DataLoss where a folder is not what it was.
+  absl::StatusOr<std::shared_ptr<const CampaignPool>> Follow(const std::vector<storage::AppendedRows>& appended,
+                                                             const storage::CampaignFolder& folder,
+                                                             std::shared_ptr<const CampaignPool> prepared = nullptr);
+
+ private:
+  mutable std::mutex mutex_;
+  std::mutex growing_;  // one at a time, without keeping readers waiting
+  std::shared_ptr<const CampaignPool> pool_;
 };
 
 }  // namespace fulcrum::pipeline

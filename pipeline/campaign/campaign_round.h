@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -12,16 +13,39 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/event_hub.h"
-#include "pipeline/campaign/growing_pool.h"
-#include "pipeline/campaign/model_history.h"
-#include "pipeline/round.h"
+#include "pipeline/round/round.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
+#include "storage/state/campaign_records.h"
 
 namespace fulcrum::pipeline {
+
+// What is known of every model of a campaign, round by round, as it stands in the log.
+//
+// The rules that end a campaign and the learning curve both follow from it, so a daemon that is started again counts
+// and shows what the one before did. A plain value; used by one thread at a time.
+
+class ModelHistory {
+ public:
+  /// From the models in the log. DataLoss where what is kept with one cannot be read.
+  static absl::StatusOr<ModelHistory> Read(const std::vector<storage::StoredModel>& models);
+
+  /// A round that was cut short is run again: its last model counts.
+  void Add(const v1::ModelTrained& model) { models_[model.round()] = model; }
+
+  /// Of the rounds up to this one, in order.
+  std::vector<ModelScore> ScoresThrough(std::int64_t round) const;
+
+  /// What a round took, beside what the last round before it took that started from nothing.
+  v1::RoundEffort EffortOf(std::int64_t round, const RoundResult& result, double seconds) const;
+
+ private:
+  std::map<std::int64_t, v1::ModelTrained> models_;
+};
 
 class CampaignRound {
  public:

@@ -3,13 +3,46 @@
 // A pure function of its arguments; thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_pool.h"
-#include "pipeline/campaign/model_shelf.h"
+#include "stages/classify/model_file.h"
+#include "storage/campaign_store.h"
+#include "storage/state/campaign_records.h"
 
 namespace fulcrum::pipeline {
+
+// The models of a campaign, read back from its store.
+//
+// The one that was asked for last stays in memory. Thread-safe.
+
+struct ShelvedModel {
+  storage::StoredModel stored = {};
+  classify::SavedSvm svm = {};
+};
+
+class ModelShelf {
+ public:
+  /// The store must outlive it.
+  explicit ModelShelf(storage::CampaignStore& store) : store_(store) {}
+
+  /// What the log says of a round's model, or of the latest for round 0. NotFound where there is none.
+  absl::StatusOr<storage::StoredModel> Find(std::int64_t round);
+  /// Its file, checked. DataLoss where it is damaged.
+  absl::StatusOr<std::string> ReadBytes(const storage::StoredModel& stored) const;
+  /// Ready to predict.
+  absl::StatusOr<std::shared_ptr<const ShelvedModel>> Load(std::int64_t round);
+
+ private:
+  storage::CampaignStore& store_;
+  std::mutex mutex_;
+  std::shared_ptr<const ShelvedModel> last_;
+};
 
 /// NotFound for an example that the pool does not have; InvalidArgument for a row with other features than the pool's,
 /// or too many of them.

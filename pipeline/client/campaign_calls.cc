@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <fstream>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
-#include "pipeline/client/call_status.h"
 #include "pipeline/client/server_connection.h"
+#include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -194,6 +196,16 @@ absl::Status CampaignCalls::ExportLabels(const std::string& name,
 
 absl::Status CampaignCalls::Watch(const std::string& name, const std::function<bool(const v1::CampaignEvent&)>& visit) {
   return impl_->ReadStream<v1::CampaignEvent>(&Stub::WatchCampaign, name, visit);
+}
+
+RequestIds::RequestIds() {
+  // A seed would make a restarted worker repeat itself, which the server takes for a repeated request.
+  std::random_device device;
+  for (int word = 0; word < 3; ++word) absl::StrAppendFormat(&prefix_, "%08x", device());
+}
+
+std::string RequestIds::Next() {
+  return absl::StrCat(prefix_, "-", ++count_);
 }
 
 }  // namespace fulcrum::pipeline

@@ -64,4 +64,21 @@ class CampaignCalls {
   const std::unique_ptr<Impl> impl_;
 };
 
+// Request ids that no other worker, and no other start of this one, ever makes.
+//
+// Not thread-safe.
+
+class RequestIds {
+ public:
+  /// With a prefix of 96 random bits from the system.
+  RequestIds();
+
+  /// "2f0c...-1", "2f0c...-2", ...
+  std::string Next();
+
+ private:
+  std::string prefix_;
+  std::uint64_t count_ = 0;
+};
+
 }  // namespace fulcrum::pipeline

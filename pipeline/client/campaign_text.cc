@@ -1,5 +1,13 @@
 #include "pipeline/client/campaign_text.h"
 
+#include <google/protobuf/message.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -7,11 +15,48 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/client/printable_text.h"
-#include "pipeline/client/text_table.h"
+#include "pipeline/client/retry.h"
+#include "pipeline/text/text_sink.h"
 
 namespace fulcrum::pipeline {
 namespace {
+
+// Columns of text, aligned, for people. Stateless and thread-safe.
+
+std::size_t Width(const std::string& cell) {
+  return static_cast<std::size_t>(
+      std::count_if(cell.begin(), cell.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+bool LooksLikeNumber(const std::string& cell) {
+  return cell.empty() || cell == "-" || absl::ascii_isdigit(static_cast<unsigned char>(cell[0]));
+}
+
+/// Rows of cells below each other; the first row is the heading. Columns whose cells below it are all numbers go to the
+/// right. Widths are counted in characters, not bytes.
+std::string TextTable(const std::vector<std::vector<std::string>>& rows) {
+  const std::size_t columns = rows.empty() ? 0 : rows[0].size();
+  std::vector<std::size_t> widths(columns);
+  std::vector<bool> right(columns, true);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (std::size_t column = 0; column < columns; ++column) {
+      widths[column] = std::max(widths[column], Width(rows[row][column]));
+      if (row > 0 && !LooksLikeNumber(rows[row][column])) right[column] = false;
+    }
+  }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line;
+    for (std::size_t column = 0; column < columns; ++column) {
+      const std::string space(widths[column] - Width(row[column]), ' ');
+      absl::StrAppend(&line, column == 0 ? "" : "  ", right[column] ? space : "", row[column],
+                      right[column] ? "" : space);
+    }
+    absl::StripTrailingAsciiWhitespace(&line);
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
 
 std::string Percent(double share) {
   return absl::StrFormat("%.2f%%", 100 * share);
@@ -123,6 +168,24 @@ std::string CampaignDetails(const v1::Campaign& campaign) {
 std::string EventLine(const v1::CampaignEvent& event) {
   const absl::Time time = absl::FromUnixSeconds(event.time().seconds());
   return absl::StrCat(absl::FormatTime("%H:%M:%S", time, absl::LocalTimeZone()), " ", Describe(event));
+}
+
+absl::StatusOr<std::string> JsonText(const google::protobuf::Message& message, bool one_line) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = !one_line;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
+  if (!status.ok()) return absl::InternalError(absl::StrCat("the answer cannot be shown as JSON: ", status.ToString()));
+  absl::StripTrailingAsciiWhitespace(&text);
+  return text + "\n";
+}
+
+Timing WallTiming(const StopFlag& stop) {
+  return {.now = [] { return std::chrono::steady_clock::now(); },
+          .sleep = [&stop](std::chrono::milliseconds time) { return stop.Sleep(time); },
+          .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }};
 }
 
 }  // namespace fulcrum::pipeline

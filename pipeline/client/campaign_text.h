@@ -3,6 +3,9 @@
 
 #include <string>
 
+#include "absl/status/statusor.h"
+#include "pipeline/client/retry.h"
+
 namespace fulcrum::v1 {
 class Campaign;
 class CampaignEvent;
@@ -26,5 +29,26 @@ std::string ModelText(const v1::ModelTrained& model);
 
 /// One event on a line, with its time, without the line end.
 std::string EventLine(const v1::CampaignEvent& event);
+
+}  // namespace fulcrum::pipeline
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace fulcrum::pipeline {
+
+// Messages as protobuf JSON, for programs that read what a command prints. Stateless and thread-safe.
+
+/// Field names as in the .proto files, 64-bit integers as strings, as protobuf JSON has them; zeros are there too. Over
+/// several lines, or on one.
+absl::StatusOr<std::string> JsonText(const google::protobuf::Message& message, bool one_line);
+
+// The real clock and real pauses. Stateless and thread-safe.
+
+class StopFlag;
+
+/// Pauses are broken off by the flag, which must outlive the timing.
+Timing WallTiming(const StopFlag& stop);
 
 }  // namespace fulcrum::pipeline

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/known_labels.h"
+#include "stages/ingest/labels.h"
 
 namespace fulcrum::pipeline {
 namespace {

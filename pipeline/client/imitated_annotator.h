@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "pipeline/client/annotator.h"
 #include "pipeline/client/retry.h"
+#include "pipeline/client/terminal_annotator.h"
 
 namespace fulcrum::pipeline {
 

@@ -7,11 +7,11 @@
 #include "absl/time/time.h"
 #include "arrow/api.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/text_sink.h"
+#include "pipeline/text/text_sink.h"
+#include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/csv_text.h"
-#include "stages/ingest/number_text.h"
-#include "stages/ingest/parquet_file.h"
+#include "stages/ingest/formats/csv.h"
+#include "stages/ingest/formats/parquet_file.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -33,7 +33,7 @@ class CsvExport final : public LabelExport {
       line.push_back(',');
     }
     absl::StrAppend(&line, label.round(), ",", label.lease_id(), ",");
-    ingest::AppendNumber(label.cost(), line);
+    AppendNumber(label.cost(), line);
     line.push_back(',');
     ingest::AppendCsvField(label.kind(), line);
     line.push_back('\n');

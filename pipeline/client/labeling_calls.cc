@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
-#include "pipeline/client/call_status.h"
+#include "pipeline/client/retry.h"
 #include "pipeline/client/server_connection.h"
-#include "pipeline/client/stop_flag.h"
+#include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

@@ -4,17 +4,54 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "pipeline/client/access_token.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
 namespace {
+
+// The bearer token that a client shows to the server.
+//
+// It comes from a file or the environment, never from the command line, where every user of the machine could read it.
+
+constexpr std::size_t kMostBytes = 4096;
+
+// Anything else cannot travel in a header, and would make gRPC fail without saying why.
+absl::StatusOr<std::string> CheckToken(const std::string& text, const std::string& origin) {
+  const std::string token(absl::StripAsciiWhitespace(text));
+  if (token.empty()) return absl::InvalidArgumentError(absl::StrCat(origin, " holds no token; put one in"));
+  const bool sound = token.size() <= kMostBytes && std::all_of(token.begin(), token.end(), absl::ascii_isgraph);
+  if (sound) return token;
+  return absl::InvalidArgumentError(
+      absl::StrCat(origin, " does not hold a token: it must be one word of printable characters"));
+}
+
+/// The token in the file, or where no file is named that in FULCRUM_TOKEN, or an empty one. Spaces and line ends around
+/// it are removed. No message ever contains it.
+absl::StatusOr<std::string> LoadAccessToken(const std::string& token_file) {
+  if (token_file.empty()) {
+    const char* value = std::getenv("FULCRUM_TOKEN");
+    if (value == nullptr || *value == '\0') return std::string();
+    return CheckToken(value, "FULCRUM_TOKEN");
+  }
+  std::ifstream stream(token_file, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(stream), {});
+  if (!stream) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--token-file: cannot read '", token_file, "'; name a file that holds a token and nothing else"));
+  }
+  return CheckToken(text, absl::StrCat("--token-file: '", token_file, "'"));
+}
 
 absl::StatusOr<std::string> ReadPem(const std::string& option, const std::string& path) {
   if (path.empty()) return std::string();

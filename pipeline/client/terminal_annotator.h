@@ -7,14 +7,96 @@
 // Not thread-safe.
 #pragma once
 
+#include <termios.h>
+
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "pipeline/client/annotator.h"
-#include "pipeline/client/key_terminal.h"
+#include "absl/status/statusor.h"
+#include "pipeline/client/labeling_calls.h"
 
 namespace fulcrum::pipeline {
+
+// A terminal that gives keys as they are pressed.
+//
+// RawTerminal switches line editing and echo off while it lives and puts the terminal back as it was: in its
+// destructor, and when a second signal ends the process. At most one at a time. Not thread-safe.
+
+class StopFlag;
+
+class KeyTerminal {
+ public:
+  virtual ~KeyTerminal() = default;
+  /// The next key, or nothing after `wait` or where the terminal has gone.
+  virtual std::optional<char> ReadKey(std::chrono::milliseconds wait) = 0;
+  virtual void Write(std::string_view text) = 0;
+  /// Nothing will come any more.
+  virtual bool closed() const = 0;
+};
+
+class RawTerminal final : public KeyTerminal {
+ public:
+  /// Of a descriptor that is a terminal. `stop` must outlive it; once raised, ReadKey does not wait.
+  RawTerminal(int input, int output, const StopFlag& stop);
+  ~RawTerminal() override;
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+
+  std::optional<char> ReadKey(std::chrono::milliseconds wait) override;
+  void Write(std::string_view text) override;
+  bool closed() const override { return closed_; }
+
+ private:
+  const int input_;
+  const int output_;
+  const StopFlag& stop_;
+  bool closed_ = false;
+};
+
+// Somebody who answers tasks: a person at a terminal, or a file that imitates people.
+//
+// Called from one thread.
+
+/// What an annotator does about a task.
+struct Decision {
+  enum class Kind { kLabel, kSkip, kUndo, kQuit, kCrash };
+
+  Kind kind = Kind::kLabel;
+  std::string value = {};                        ///< of kLabel
+  SkipReason skip_reason = SkipReason::kUnsure;  ///< of kSkip
+};
+
+/// Answers that are not sent yet: so many, and as long as they are no older.
+struct HoldBack {
+  std::size_t count = 0;
+  std::chrono::milliseconds age = std::chrono::hours(24 * 365);
+};
+
+class Annotator {
+ public:
+  /// To be called about every second while an annotator thinks, so that leases are renewed; false when it should quit.
+  using KeepAlive = std::function<bool()>;
+
+  virtual ~Annotator() = default;
+
+  virtual absl::StatusOr<Decision> Decide(const WorkTask& task, const KeepAlive& keep_alive) = 0;
+  /// Asked when all tasks are answered and the last answer is about to be sent: kLabel to send it and go on, kUndo to
+  /// take it back, kQuit to send it and leave.
+  virtual Decision::Kind ReviewLast(const KeepAlive& keep_alive) {
+    static_cast<void>(keep_alive);
+    return Decision::Kind::kLabel;
+  }
+  /// There is nothing to do now.
+  virtual void OnIdle() {}
+  /// How far answers are kept back, for an undo or for fewer calls.
+  virtual HoldBack hold_back() const = 0;
+};
 
 class TerminalAnnotator final : public Annotator {
  public:
@@ -36,5 +118,12 @@ class TerminalAnnotator final : public Annotator {
   KeyTerminal& terminal_;
   bool told_idle_ = false;
 };
+
+// One key a class, for a person who answers at a terminal. Stateless and thread-safe.
+
+/// Keys in the order of the classes: a class whose name is one letter or digit has it as its key, the others get 1 to 9
+/// and then letters. Never 'u', 's' or 'q', which mean undo, skip and quit. FailedPrecondition where there are more
+/// classes than keys.
+absl::StatusOr<std::string> ClassKeys(const std::vector<std::string>& classes);
 
 }  // namespace fulcrum::pipeline

@@ -6,22 +6,105 @@
 // them as soon as a stream would. Not thread-safe; everything happens in Run.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "pipeline/client/annotator.h"
+#include "absl/time/time.h"
+#include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/labeling_calls.h"
-#include "pipeline/client/lease_watch.h"
-#include "pipeline/client/outbox.h"
-#include "pipeline/client/request_ids.h"
 #include "pipeline/client/retry.h"
-#include "pipeline/client/work_summary.h"
+#include "pipeline/client/terminal_annotator.h"
 
 namespace fulcrum::pipeline {
+
+// What a worker did, for the line it ends with. A plain value.
+
+struct WorkSummary {
+  std::uint64_t acquired = 0;
+  std::uint64_t accepted = 0;  ///< labels that are on the server's disk
+  std::uint64_t late = 0;      ///< of those, after their lease had ended
+  std::uint64_t refused = 0;
+  std::string last_refusal = {};
+  std::uint64_t skipped = 0;
+  std::uint64_t undone = 0;
+  std::uint64_t released = 0;
+  std::uint64_t lost = 0;      ///< leases that ended before there was an answer
+  std::uint64_t repeated = 0;  ///< calls sent again because the server was away
+};
+
+/// "12 labels accepted (1 late), 0 refused, 2 skipped", and what else is not zero.
+std::string DescribeWork(const WorkSummary& summary);
+
+// Answers on their way to the server.
+//
+// An answer waits here until it is sent; a request that was sent keeps its id and content until the server has said
+// what became of it, so that no answer is lost or given twice when the server goes away in between. Not thread-safe.
+
+/// An answer with its task, which comes back where the answer is undone.
+struct GivenAnswer {
+  WorkTask task = {};
+  std::string value = {};
+  std::chrono::steady_clock::time_point given_at = {};
+};
+
+class Outbox {
+ public:
+  /// All must outlive it.
+  Outbox(LabelingCalls& calls, RequestIds& ids, WorkSummary& summary) : calls_(calls), ids_(ids), summary_(summary) {}
+
+  void Add(GivenAnswer answer) { waiting_.push_back(std::move(answer)); }
+  /// Takes the last answer back, unless it has been sent.
+  std::optional<GivenAnswer> TakeBack();
+  /// Sends all but the last `keep` answers. Where it fails, calling it again goes on with the same request.
+  absl::Status Send(std::size_t keep, Retrier& retrier);
+
+  std::size_t waiting() const { return waiting_.size(); }
+  /// Answers the server has not confirmed.
+  std::size_t unconfirmed() const { return waiting_.size() + sent_.size(); }
+  /// Of the oldest answer that waits.
+  std::optional<std::chrono::steady_clock::time_point> oldest() const;
+  /// Leases of answers that wait.
+  std::vector<LeaseName> leases() const;
+
+ private:
+  void Tally(const std::vector<SubmitResult>& results);
+
+  LabelingCalls& calls_;
+  RequestIds& ids_;
+  WorkSummary& summary_;
+  std::deque<GivenAnswer> waiting_;
+  std::vector<LabelAnswer> sent_;  // of the request below, unconfirmed
+  std::string request_id_;
+};
+
+// When leases should be renewed, from what is known of how long they last.
+//
+// The server's clock decides and may differ from ours, so leases are renewed well before half of their time has gone by
+// and at least once a minute. Not thread-safe.
+
+class LeaseWatch {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  /// Leases were given or renewed just now, until `expires_at` by the server's clock; `wall_now` is by ours.
+  void Note(absl::Time expires_at, absl::Time wall_now, TimePoint now);
+  /// Whether it is time to renew.
+  bool IsDue(TimePoint now) const { return now >= due_; }
+  /// A renewal did not get through.
+  void TryAgainSoon(TimePoint now);
+  /// Nothing is held.
+  void Clear() { due_ = TimePoint::max(); }
+
+ private:
+  TimePoint due_ = TimePoint::max();
+};
 
 struct WorkOptions {
   int batch = 10;  ///< tasks to hold at a time

@@ -1,24 +1,27 @@
-// `fulcrum campaign ...`: everything that steers a campaign on a server.
-
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/campaign_text.h"
-#include "pipeline/client/json_text.h"
+#include "pipeline/client/spec_yaml.h"
 #include "pipeline/commands/campaign_commands.h"
-#include "pipeline/commands/command_registry.h"
-#include "pipeline/commands/connection_options.h"
-#include "pipeline/exit_codes.h"
-#include "pipeline/text_sink.h"
+#include "pipeline/commands/command_line.h"
+#include "pipeline/commands/exit_codes.h"
+#include "pipeline/commands/options.h"
+#include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
+
+// `fulcrum campaign ...`: everything that steers a campaign on a server.
+
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kCampaignFooter[] =
     R"(A campaign is a pool, a question with its classes, and rules for spending labels, kept and run by
 'fulcrum serve'. Workers ('fulcrum work', or any client of fulcrum.v1) give the labels.
 
@@ -46,7 +49,7 @@ CommandRun AddCampaign(CLI::App& app) {
     added->emplace_back(sub, word.add(*sub));
   }
   app.require_subcommand(1);
-  app.footer(absl::StrCat(kFooter, "\n", ExitCodeHelp()));
+  app.footer(absl::StrCat(kCampaignFooter, "\n", ExitCodeHelp()));
   return [added]() -> absl::Status {
     for (const auto& [sub, run] : *added) {
       if (sub->parsed()) return run();
@@ -84,6 +87,135 @@ absl::Status PrintCampaign(const CampaignOptions& options, const v1::Campaign& c
 
 Command CampaignCommand() {
   return {"campaign", "Campaigns", "Create, steer and watch campaigns on a server", AddCampaign};
+}
+
+// `fulcrum campaign list|get|start|pause|resume|stop|retrain|delete`: one call each.
+
+namespace {
+
+using CampaignMethod = absl::StatusOr<v1::Campaign> (CampaignCalls::*)(const std::string&);
+
+absl::Status Steer(const CampaignOptions& options, CampaignMethod method) {
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.connection));
+  CampaignCalls calls(connection);
+  FULCRUM_ASSIGN_OR_RETURN(const v1::Campaign campaign, (calls.*method)(options.name));
+  return PrintCampaign(options, campaign);
+}
+
+Command SteerCommand(std::string name, std::string summary, CampaignMethod method) {
+  const auto add = [method](CLI::App& app) -> CommandRun {
+    auto options = std::make_shared<CampaignOptions>();
+    AddCampaignName(app, *options);
+    AddCampaignOptions(app, *options);
+    return [options, method] { return Steer(*options, method); };
+  };
+  return {std::move(name), "Steer", std::move(summary), add};
+}
+
+absl::Status List(const CampaignOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.connection));
+  FULCRUM_ASSIGN_OR_RETURN(const v1::ListCampaignsResponse campaigns, CampaignCalls(connection).ListAll());
+  return PrintAnswer(options, CampaignTable(campaigns), campaigns);
+}
+
+CommandRun AddList(CLI::App& app) {
+  auto options = std::make_shared<CampaignOptions>();
+  AddCampaignOptions(app, *options);
+  return [options] { return List(*options); };
+}
+
+absl::Status Delete(const CampaignOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.connection));
+  FULCRUM_ASSIGN_OR_RETURN(const v1::DeleteCampaignResponse response, CampaignCalls(connection).Delete(options.name));
+  return PrintAnswer(
+      options, absl::StrCat("deleted; its folder is now ", PrintableLine(response.trash_folder()), " on the server\n"),
+      response);
+}
+
+CommandRun AddDelete(CLI::App& app) {
+  auto options = std::make_shared<CampaignOptions>();
+  AddCampaignName(app, *options);
+  AddCampaignOptions(app, *options);
+  return [options] { return Delete(*options); };
+}
+
+}  // namespace
+
+Command CampaignListCommand() {
+  return {"list", "Look", "List all campaigns", AddList};
+}
+
+Command CampaignGetCommand() {
+  Command command = SteerCommand("get", "Show one campaign", &CampaignCalls::Get);
+  command.group = "Look";
+  return command;
+}
+
+Command CampaignStartCommand() {
+  return SteerCommand("start", "Select the first batch, or go on after a failure", &CampaignCalls::Start);
+}
+
+Command CampaignPauseCommand() {
+  return SteerCommand("pause", "Offer no more tasks; labels are still taken", &CampaignCalls::Pause);
+}
+
+Command CampaignResumeCommand() {
+  return SteerCommand("resume", "Go on after a pause", &CampaignCalls::Resume);
+}
+
+Command CampaignStopCommand() {
+  return SteerCommand("stop", "End a campaign for good; its results stay", &CampaignCalls::Stop);
+}
+
+Command CampaignRetrainCommand() {
+  return SteerCommand("retrain", "Let the next round train from nothing instead of from the last model",
+                      &CampaignCalls::Retrain);
+}
+
+Command CampaignDeleteCommand() {
+  return {"delete", "Steer", "Move a campaign that does not run to the server's trash folder", AddDelete};
+}
+
+// `fulcrum campaign create FILE`: a campaign from its YAML file.
+
+namespace {
+
+constexpr char kCreateFooter[] =
+    R"(The file has the fields of CampaignSpec in proto/fulcrum/v1/campaign_spec.proto, which explains each:
+  name: digits
+  pool: {sources: [digits.parquet], id_column: image}
+  classes: ["3", "5"]
+  question: Which digit is this?
+  selection: {strategy: dbalevs, batch: 10, kernel: {type: rbf, sigma: 1}}
+  labeling: {lease_time: 10m}
+  stop: {labels: 200, accuracy: {sources: [held_out.parquet], target: 0.97}}
+  seed: 1
+Everything that is wrong with it is reported at once. Paths are paths on the server.)";
+
+struct CreateOptions {
+  CampaignOptions campaign = {};
+  std::string file = {};
+};
+
+absl::Status Create(const CreateOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, LoadCampaignYaml(options.file));
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
+  FULCRUM_ASSIGN_OR_RETURN(const v1::Campaign campaign, CampaignCalls(connection).Create(spec));
+  return PrintCampaign(options.campaign, campaign);
+}
+
+CommandRun AddCreate(CLI::App& app) {
+  auto options = std::make_shared<CreateOptions>();
+  app.add_option("file", options->file, "YAML file that describes the campaign")->type_name("")->required();
+  AddCampaignOptions(app, options->campaign);
+  app.footer(kCreateFooter);
+  return [options] { return Create(*options); };
+}
+
+}  // namespace
+
+Command CampaignCreateCommand() {
+  return {"create", "Steer", "Make a campaign from a YAML file; 'start' runs it", AddCreate};
 }
 
 }  // namespace fulcrum::pipeline

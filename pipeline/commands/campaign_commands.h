@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "pipeline/client/server_connection.h"
-#include "pipeline/commands/command.h"
+#include "pipeline/commands/command_line.h"
 
 namespace google::protobuf {
 class Message;

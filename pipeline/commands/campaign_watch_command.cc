@@ -15,11 +15,7 @@
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/campaign_text.h"
 #include "pipeline/client/campaign_watch.h"
-#include "pipeline/client/json_text.h"
-#include "pipeline/client/stop_flag.h"
-#include "pipeline/client/wall_timing.h"
-#include "pipeline/client/watch_lines.h"
-#include "pipeline/client/watch_screen.h"
+#include "pipeline/client/retry.h"
 #include "pipeline/commands/campaign_commands.h"
 #include "stages/core/status_macros.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/commands/command_registry.h"
+#include "pipeline/commands/command_line.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/table_conversion.h"
+#include "stages/ingest/formats/table_conversion.h"
 #include "storage/pool/pool_manifest.h"
 
 namespace fulcrum::pipeline {

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/commands/command_registry.h"
-#include "pipeline/commands/option_checks.h"
-#include "pipeline/text_sink.h"
+#include "pipeline/commands/command_line.h"
+#include "pipeline/commands/options.h"
+#include "pipeline/text/text_sink.h"
 #include "stages/core/matrix.h"
+#include "stages/core/number_text.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/number_text.h"
 #include "stages/ingest/synthetic.h"
 
 namespace fulcrum::pipeline {
@@ -65,7 +65,7 @@ std::string Rows(const ingest::SyntheticSpec& spec, std::size_t dims, std::uint6
     absl::StrAppend(&text, ingest::GenerateRow(spec, row, features));
     for (double value : features) {
       text.push_back(',');
-      ingest::AppendNumber(value, text);
+      AppendNumber(value, text);
     }
     text.push_back('\n');
   }

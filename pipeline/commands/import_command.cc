@@ -9,11 +9,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/commands/column_flags.h"
-#include "pipeline/commands/command_registry.h"
-#include "pipeline/commands/option_checks.h"
-#include "pipeline/pool_import.h"
-#include "pipeline/progress.h"
+#include "pipeline/commands/command_line.h"
+#include "pipeline/commands/options.h"
+#include "pipeline/round/pool_import.h"
+#include "pipeline/round/progress.h"
 #include "stages/core/status_macros.h"
 #include "tbb/global_control.h"
 #include "tbb/info.h"

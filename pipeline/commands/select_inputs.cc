@@ -5,11 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/kernel_features.h"
-#include "pipeline/mapped_source.h"
-#include "pipeline/pool_source.h"
+#include "pipeline/round/pool_source.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/label_file.h"
+#include "stages/ingest/labels.h"
 #include "stages/ingest/normalize.h"
 #include "stages/ingest/pool.h"
 #include "stages/select/strategy_registry.h"

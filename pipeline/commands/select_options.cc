@@ -1,5 +1,6 @@
 #include "pipeline/commands/select_options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -8,11 +9,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "pipeline/commands/option_checks.h"
-#include "pipeline/memory_budget.h"
+#include "pipeline/commands/exit_codes.h"
+#include "pipeline/commands/options.h"
+#include "pipeline/round/memory_budget.h"
+#include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
-#include "stages/ingest/number_text.h"
 #include "stages/leverage/engine_registry.h"
 #include "stages/select/strategy_registry.h"
 #include "tbb/info.h"
@@ -144,7 +146,7 @@ absl::StatusOr<std::vector<double>> ParseClassWeights(const std::string& text, c
       return absl::InvalidArgumentError(absl::StrCat("--class-weights: there is no class '", name,
                                                      "'; the classes are ", absl::StrJoin(classes.names(), ", ")));
     }
-    const double factor = ingest::ParseNumber(factor_text).value_or(0);
+    const double factor = ParseNumber(factor_text).value_or(0);
     if (!(factor > 0 && std::isfinite(factor))) {
       return absl::InvalidArgumentError(
           absl::StrCat("--class-weights: '", part, "' must be a class, '=' and a number above 0"));
@@ -160,6 +162,191 @@ std::string ListStrategies() {
     absl::StrAppendFormat(&text, "%-15s %s\n%15s use it: %s\n", entry.name, entry.summary, "", entry.when_to_use);
   }
   return text;
+}
+
+// The options of `fulcrum select` as people see them.
+
+namespace {
+
+constexpr char kFooter[] =
+    R"(Input files (.csv, .parquet, .arrow and other Arrow IPC, .svm; text also with .gz or .zst):
+  POOL         'id' (optional, otherwise rows are known by their number from 0), 'label' (optional, not used
+               here), all other columns are features: finite numbers, lists of them, or sparse pairs. One file,
+               a folder, a glob in quotes, or the folder of an imported pool
+  LABELS       id,label: what people have said so far, at least one row for each of two classes
+  PREDICTIONS  id,label: the class of every unlabeled row, from a model of your own
+
+Output files (CSV, also .csv.gz or .csv.zst, or .parquet, .arrow, .arrows; they appear when all are whole, or
+not at all):
+  --out        rank,id,class,leverage,gain: the rows to label, best first. 'class' is the predicted one,
+               'gain' is what the strategy ranked by.
+  --scores     id,class,labeled,leverage: every row of the pool in its order; 'labeled' is 1 or 0, the
+               leverage is not scaled, and that of a class sums to its rank k
+  --report     JSON:
+    fulcrum    version; libraries
+    inputs     pool, rows, features, labels, labeled, predictions, classes
+    settings   every option that shapes the result
+    batch      asked, given; F (the set value of the batch), bound (no batch of this size can have a larger
+               F), ratio (F / bound); these three are null for strategies without a set value
+    classes    for each class: m (rows), labeled, k (rank), tau_reached, engine, reason, residual, products,
+               warm, degenerate_cut, given, seconds by stage
+    svm        support_vectors, dual_objective, iterations; null where the predictions were given
+    seconds    by stage, and total; stages of different classes overlap
+    notes      what you should know: constant columns, classes without labels, a batch smaller than asked
+
+Leverage scale: on a class of many rows the unscaled leverage (about k/m) vanishes beside diversity; mean
+or max give it weight.
+
+Example:
+  fulcrum select --pool pool.csv.gz --labels labels.csv --batch 20 --out batch.csv --report report.json
+)";
+
+void AddInputs(CLI::App& app, SelectOptions& options) {
+  const char* group = "Input";
+  app.add_option("--pool", options.pool, "All examples, labeled and not: a file, a folder, a glob, an imported pool")
+      ->type_name("PATH")
+      ->group(group);
+  app.add_option("--labels", options.labels, "Labels so far (id,label)")->type_name("FILE")->group(group);
+  app.add_option("--predictions", options.predictions, "Classes from your own model (id,label), instead of our SVM's")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--normalize", options.normalize, "zscore, unit, both joined by a comma in their order, or none")
+      ->capture_default_str()
+      ->type_name("STEPS")
+      ->group(group);
+}
+
+void AddSelection(CLI::App& app, SelectOptions& options) {
+  const char* group = "Selection";
+  app.add_option("--strategy", options.strategy, "How to choose; 'list' tells what there is and when to use it")
+      ->default_str("hybrid; dbalevs with --predictions")
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--batch", options.batch, "How many rows to select, at least 1")
+      ->check(WholeNumber())
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--alpha", options.alpha, "dbalevs: weight of diversity, 0 to 1")
+      ->capture_default_str()
+      ->type_name("NUMBER")
+      ->group(group);
+  app.add_option("--leverage-scale", options.leverage_scale,
+                 "dbalevs: none (as published), mean (times m/k), max (largest is 1)")
+      ->capture_default_str()
+      ->type_name("SCALE")
+      ->group(group);
+}
+
+std::string EngineHelp() {
+  std::string text = "Engines:\n";
+  for (const leverage::Engine& engine : leverage::Engines()) {
+    absl::StrAppendFormat(&text, "  %-11s  %s\n", engine.name, engine.summary);
+  }
+  return text;
+}
+
+void AddLeverage(CLI::App& app, SelectOptions& options) {
+  const char* group = "Leverage";
+  app.add_option("--kernel", options.kernel, "rbf exp(-|x-z|^2/sigma^2), linear, poly (x.z+c)^degree, or cosine")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--sigma", options.sigma, "rbf: width, above 0")
+      ->capture_default_str()
+      ->type_name("NUMBER")
+      ->group(group);
+  app.add_option("--poly-c", options.poly_c, "poly: c")->capture_default_str()->type_name("NUMBER")->group(group);
+  app.add_option("--degree", options.degree, "poly: degree")->capture_default_str()->type_name("N")->group(group);
+  app.add_flag("--normalize-kernel", options.normalize_kernel,
+               "Divide K(i,j) by sqrt(K(i,i) K(j,j)): dbalevs needs a kernel in [0, 1]")
+      ->group(group);
+  app.add_option("--tau", options.tau, "Share of the kernel's trace that the rank k must reach, above 0 and at most 1")
+      ->capture_default_str()
+      ->type_name("NUMBER")
+      ->group(group);
+  app.add_option("--engine", options.engine, "How to find the eigenvectors, see below")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--landmarks", options.landmarks,
+                 "landmark: how many a class; 0 is as many as size and memory suggest")
+      ->check(WholeNumber())
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  app.add_flag("--no-refine", options.no_refine,
+               "landmark: leave classes of some ten thousand rows as landmarks show them; quicker, less exact")
+      ->group(group);
+}
+
+void AddClassifier(CLI::App& app, SelectOptions& options) {
+  const char* group = "Classifier";
+  app.add_option("--svm-kernel", options.svm_kernel, "Like --kernel")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--svm-sigma", options.svm_sigma, "rbf: width")
+      ->capture_default_str()
+      ->type_name("NUMBER")
+      ->group(group);
+  app.add_option("--svm-poly-c", options.svm_poly_c, "poly: c")
+      ->capture_default_str()
+      ->type_name("NUMBER")
+      ->group(group);
+  app.add_option("--svm-degree", options.svm_degree, "poly: degree")
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--svm-c", options.svm_c, "C, above 0")->capture_default_str()->type_name("NUMBER")->group(group);
+  app.add_option("--class-weights", options.class_weights,
+                 "Factors of C by class, such as 'spam=5,ham=1', or 'balanced'")
+      ->type_name("LIST")
+      ->group(group);
+}
+
+void AddOutputs(CLI::App& app, SelectOptions& options) {
+  const char* group = "Output";
+  app.add_option("--out", options.out, "The batch; - is standard output")
+      ->capture_default_str()
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--scores", options.scores, "The leverage of every row")->type_name("FILE")->group(group);
+  app.add_option("--report", options.report, "What was done and how well, as JSON")->type_name("FILE")->group(group);
+  app.add_flag("--quiet", options.quiet, "Print errors only")->group(group);
+  app.add_flag("--verbose", options.verbose, "Print a line for each stage")->group(group);
+}
+
+void AddRunning(CLI::App& app, SelectOptions& options) {
+  const char* group = "Running";
+  options.threads = std::max(1, tbb::info::default_concurrency());
+  app.add_option("--seed", options.seed, "The same seed and input give the same batch, whatever the threads")
+      ->check(WholeNumber())
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--threads", options.threads, "Processor cores to use")
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--memory", options.memory,
+                 "What the process may use, such as 2GiB; an imported pool that is large beside it stays on the disk")
+      ->default_str("three quarters of the machine's")
+      ->type_name("SIZE")
+      ->group(group);
+}
+
+}  // namespace
+
+void AddSelectOptions(CLI::App& app, SelectOptions& options) {
+  AddInputs(app, options);
+  AddColumnFlags(app, options.columns);
+  AddSelection(app, options);
+  AddLeverage(app, options);
+  AddClassifier(app, options);
+  AddOutputs(app, options);
+  AddRunning(app, options);
+  app.footer(absl::StrCat(kFooter, "\n", EngineHelp(), "\n", ExitCodeHelp()));
 }
 
 }  // namespace fulcrum::pipeline

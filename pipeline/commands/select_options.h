@@ -7,9 +7,9 @@
 #include "CLI/App.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pipeline/round.h"
-#include "stages/ingest/class_names.h"
-#include "stages/ingest/column_roles.h"
+#include "pipeline/round/round.h"
+#include "stages/ingest/columns/column_roles.h"
+#include "stages/ingest/labels.h"
 
 namespace fulcrum::pipeline {
 

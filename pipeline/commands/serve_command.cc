@@ -10,11 +10,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/commands/command_registry.h"
-#include "pipeline/daemon.h"
-#include "pipeline/operation/service_notice.h"
-#include "pipeline/operation/structured_log.h"
-#include "pipeline/serve_config.h"
+#include "pipeline/commands/command_line.h"
+#include "pipeline/operation/daemon.h"
+#include "pipeline/operation/serve_config.h"
+#include "pipeline/operation/watchdog.h"
+#include "pipeline/text/structured_log.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

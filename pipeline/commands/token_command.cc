@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/commands/command_registry.h"
-#include "pipeline/services/token_book.h"
+#include "pipeline/commands/command_line.h"
+#include "pipeline/server/token_book.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

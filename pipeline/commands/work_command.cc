@@ -9,19 +9,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/client/campaign_text.h"
 #include "pipeline/client/imitated_annotator.h"
-#include "pipeline/client/key_terminal.h"
 #include "pipeline/client/labeling_calls.h"
+#include "pipeline/client/retry.h"
 #include "pipeline/client/server_connection.h"
-#include "pipeline/client/stop_flag.h"
 #include "pipeline/client/terminal_annotator.h"
-#include "pipeline/client/wall_timing.h"
 #include "pipeline/client/work_session.h"
-#include "pipeline/commands/command_registry.h"
-#include "pipeline/commands/connection_options.h"
-#include "pipeline/commands/option_checks.h"
-#include "pipeline/duration_text.h"
-#include "pipeline/exit_codes.h"
+#include "pipeline/commands/command_line.h"
+#include "pipeline/commands/exit_codes.h"
+#include "pipeline/commands/options.h"
+#include "pipeline/text/spec_reader.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

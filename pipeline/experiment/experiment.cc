@@ -1,17 +1,30 @@
 #include "pipeline/experiment/experiment.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/experiment/run_data.h"
 #include "pipeline/experiment/run_journal.h"
 #include "pipeline/experiment/run_splits.h"
+#include "pipeline/experiment/strategy_run.h"
 #include "pipeline/experiment/task_data.h"
-#include "pipeline/experiment/task_runs.h"
-#include "pipeline/nearest_name.h"
+#include "pipeline/text/spec_reader.h"
+#include "pipeline/text/version.h"
+#include "stages/classify/model_file.h"
+#include "stages/core/parallel.h"
+#include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/strategy_registry.h"
 
@@ -145,6 +158,160 @@ absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const
   result.curves = CurveSet(std::move(curves));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+namespace {
+
+/// What runs may take of the machine's memory together.
+std::size_t MemoryForRuns() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 2;
+}
+
+std::uint64_t FingerprintOf(const RowList& rows) {
+  return classify::ChecksumOf({reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(RowIndex)});
+}
+
+/// Everything that decides a curve, as a number; a change of any of it makes old curves foreign.
+std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const TaskData& data, const Split& split) {
+  const bool full_data = spec.strategy == kFullData;
+  std::string text = absl::StrFormat("%s|%s|%s|%.17g|%d|%d|%016x|%016x|%016x|%016x", ProgramVersion(), spec.strategy,
+                                     kernel::DescribeKernel(spec.svm.kernel), spec.svm.c, data.positive,
+                                     data.labels.size(), data.checksum, FingerprintOf(split.train),
+                                     FingerprintOf(split.test), full_data ? 0 : FingerprintOf(split.start));
+  if (!full_data) {
+    absl::StrAppendFormat(&text, "|%d|%d|%s|%.17g|%.17g|%d|%s|%d", spec.batch, rounds,
+                          kernel::DescribeKernel(spec.leverage_kernel), spec.tau, spec.alpha,
+                          static_cast<int>(spec.leverage_scale), spec.engine, spec.seed);
+    if (spec.landmarks > 0) absl::StrAppendFormat(&text, "|%d", spec.landmarks);
+    if (!spec.refine_landmarks) absl::StrAppend(&text, "|not refined");
+  }
+  return classify::ChecksumOf(text);
+}
+
+class TaskRunner {
+ public:
+  TaskRunner(const TaskRuns& runs, RunJournal& journal, JobProgress& job)
+      : runs_(runs), journal_(journal), job_(job), curves_(CurvesOfRun(runs.spec) * runs.spec.runs) {
+    for (const JournalEntry& entry : journal.entries()) {
+      if (entry.curve.task == runs.task.name) known_[{entry.curve.strategy, entry.curve.run}].push_back(&entry);
+    }
+  }
+
+  absl::StatusOr<TaskRunsResult> Run() {
+    FULCRUM_ASSIGN_OR_RETURN(const Split first, runs_.splits.Make(0));
+    const std::size_t bytes = std::max<std::size_t>(1, RunData::EstimateBytes(runs_.data, first));
+    const std::size_t lanes = std::clamp<std::size_t>(MemoryForRuns() / bytes, 1, runs_.threads);
+    ParallelForBlocks(lanes, 1, [&](std::size_t, std::size_t) { WorkOffRuns(); });
+    FULCRUM_RETURN_IF_ERROR(first_error_);
+    TaskRunsResult result{.resumed = resumed_, .train_rows = first.train.size(), .test_rows = first.test.size()};
+    for (std::optional<Curve>& curve : curves_) result.curves.push_back(*std::move(curve));
+    return result;
+  }
+
+ private:
+  std::size_t StrategyCount() const { return runs_.spec.strategies.size(); }
+
+  void WorkOffRuns() {
+    while (!failed_.load()) {
+      const std::size_t run = next_run_++;
+      if (run >= runs_.spec.runs) return;
+      if (const absl::Status status = RunAll(run); !status.ok()) {
+        const std::lock_guard lock(mutex_);
+        if (!failed_.exchange(true)) {
+          first_error_ = absl::Status(status.code(),
+                                      absl::StrCat("task ", runs_.task.name, ", run ", run, ": ", status.message()));
+        }
+      }
+    }
+  }
+
+  /// The settings of strategy number `index`; those of the full-data line after the last.
+  RoundSpec SpecOf(std::size_t index, std::size_t run) const {
+    if (index < StrategyCount()) return MakeRoundSpec(runs_.spec, runs_.task, runs_.spec.strategies[index], run);
+    return MakeRoundSpec(runs_.spec, runs_.task, {.name = kFullData, .strategy = kFullData}, run);
+  }
+  std::string NameOf(std::size_t index) const {
+    return index < StrategyCount() ? runs_.spec.strategies[index].name : std::string(kFullData);
+  }
+
+  absl::Status RunAll(std::size_t run) {
+    FULCRUM_ASSIGN_OR_RETURN(const Split split, runs_.splits.Make(run));
+    std::optional<RunData> data;  // made when the first curve is missing
+    for (std::size_t index = 0; index < CurvesOfRun(runs_.spec) && !failed_.load(); ++index) {
+      const RoundSpec spec = SpecOf(index, run);
+      const std::uint64_t fingerprint = FingerprintOf(spec, runs_.spec.rounds, runs_.data, split);
+      if (TakeKnown(index, run, fingerprint)) continue;
+      if (!data) {
+        FULCRUM_ASSIGN_OR_RETURN(data, RunData::Make(runs_.data, split));
+      }
+      absl::StatusOr<Curve> curve =
+          index < StrategyCount() ? RunStrategy(spec, runs_.spec.rounds, *data) : RunFullData(spec.svm, *data);
+      if (!curve.ok()) {
+        return absl::Status(curve.status().code(), absl::StrCat(NameOf(index), ": ", curve.status().message()));
+      }
+      curve->task = runs_.task.name;
+      curve->strategy = NameOf(index);
+      curve->run = run;
+      FULCRUM_RETURN_IF_ERROR(journal_.Append({fingerprint, *curve}));
+      Place(index, run, *std::move(curve));
+      job_.Finish(absl::StrCat(runs_.task.name, ", run ", run + 1, ", ", NameOf(index)));
+    }
+    return absl::OkStatus();
+  }
+
+  bool TakeKnown(std::size_t index, std::size_t run, std::uint64_t fingerprint) {
+    const auto found = known_.find({NameOf(index), run});
+    if (found == known_.end()) return false;
+    for (const JournalEntry* entry : found->second) {
+      if (entry->fingerprint != fingerprint) continue;
+      Place(index, run, entry->curve);
+      ++resumed_;
+      job_.Skip();
+      return true;
+    }
+    return false;
+  }
+
+  // Every (strategy, run) has a slot of its own, so that the order of the table is not that of the threads.
+  void Place(std::size_t index, std::size_t run, Curve curve) {
+    curves_[index * runs_.spec.runs + run] = std::move(curve);
+  }
+
+  const TaskRuns& runs_;
+  RunJournal& journal_;
+  JobProgress& job_;
+  std::map<std::pair<std::string, std::size_t>, std::vector<const JournalEntry*>> known_;
+  std::vector<std::optional<Curve>> curves_;
+  std::atomic<std::size_t> next_run_ = 0;
+  std::atomic<std::size_t> resumed_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;  // guards first_error_
+  absl::Status first_error_;
+};
+
+}  // namespace
+
+RoundSpec MakeRoundSpec(const ExperimentSpec& spec, const TaskSettings& task, const StrategySettings& strategy,
+                        std::size_t run) {
+  RoundSpec round;
+  round.strategy = strategy.strategy;
+  round.batch = spec.batch;
+  round.leverage_kernel = task.leverage_kernel;
+  round.tau = strategy.tau.value_or(task.tau);
+  round.alpha = strategy.alpha.value_or(task.alpha);
+  round.leverage_scale = strategy.scale.value_or(task.scale);
+  round.engine = strategy.engine;
+  round.landmarks = strategy.landmarks;
+  round.refine_landmarks = strategy.refine_landmarks;
+  round.svm.kernel = spec.svm_kernel;
+  round.svm.c = spec.svm_c;
+  round.seed = Random::Fork(spec.seed, run).Next();
+  round.svm.seed = round.seed;
+  return round;
+}
+
+absl::StatusOr<TaskRunsResult> RunTask(const TaskRuns& runs, RunJournal& journal, JobProgress& job) {
+  return TaskRunner(runs, journal, job).Run();
 }
 
 }  // namespace fulcrum::pipeline

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "pipeline/spec_reader.h"
+#include "pipeline/text/spec_reader.h"
 #include "stages/core/status_macros.h"
 #include "stages/leverage/engine_registry.h"
 #include "stages/select/strategy_registry.h"

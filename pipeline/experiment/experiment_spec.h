@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pipeline/experiment/curve.h"
+#include "pipeline/experiment/curves.h"
 #include "stages/ingest/synthetic.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/select/strategy.h"

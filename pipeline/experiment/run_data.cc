@@ -1,16 +1,65 @@
 #include "pipeline/experiment/run_data.h"
 
 #include <algorithm>
+#include <cassert>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <utility>
 
-#include "pipeline/experiment/dot_table.h"
+#include "stages/core/matrix.h"
 #include "stages/core/parallel.h"
+#include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
+#include "stages/kernel/features.h"
 
 namespace fulcrum::pipeline {
 namespace {
+
+// Features of which only inner products are kept, computed once and looked up ever after.
+//
+// An experiment asks for the same kernel values again and again: every strategy, every round. What all kernels are made
+// of, the inner products with the training half, fits into memory, and the stages read it as they would read features.
+// Immutable and thread-safe after construction.
+
+class DotTable final : public kernel::Features {
+ public:
+  /// dots(i, j) = x_i . x_j for the first `rows` rows i and all columns j; rows and columns count the same examples,
+  /// those with a column first. Shares the table.
+  DotTable(std::shared_ptr<const Matrix<double>> dots, std::span<const double> squared_norms, std::size_t dims);
+
+  std::size_t dims() const override { return dims_; }
+  /// `other` is a DotTable over the same examples; each of `b` has a column.
+  void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
+                MutableMatrixView out) const override;
+
+ private:
+  std::shared_ptr<const Matrix<double>> dots_;
+  std::size_t dims_;
+};
+
+DotTable::DotTable(std::shared_ptr<const Matrix<double>> dots, std::span<const double> squared_norms, std::size_t dims)
+    : dots_(std::move(dots)), dims_(dims) {
+  assert(squared_norms.size() <= dots_->rows());
+  squared_norms_.assign(squared_norms.begin(), squared_norms.end());
+}
+
+void DotTable::DotBlock(std::span<const RowIndex> a, [[maybe_unused]] const Features& other,
+                        std::span<const RowIndex> b, MutableMatrixView out) const {
+  assert(dynamic_cast<const DotTable*>(&other) != nullptr);
+  bool neighbours = true;
+  for (std::size_t j = 1; j < b.size() && neighbours; ++j) neighbours = b[j] == b[0] + j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double* const from = dots_->row(a[i]).data();
+    double* const to = out.row(i).data();
+    if (neighbours) {
+      if (!b.empty()) std::copy_n(from + b[0], b.size(), to);
+      continue;
+    }
+    for (std::size_t j = 0; j < b.size(); ++j) to[j] = from[b[j]];
+  }
+}
 
 constexpr std::size_t kTile = 256;
 

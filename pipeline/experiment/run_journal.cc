@@ -11,9 +11,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "stages/classify/byte_stream.h"
+#include "stages/classify/model_file.h"
+#include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/number_text.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -26,7 +26,7 @@ std::string FormatPoint(const CurvePoint& point) {
   for (const double value : {point.accuracy, point.f1, point.queried_positive_share, point.train_seconds,
                              point.predict_seconds, point.select_seconds}) {
     text.push_back(',');
-    ingest::AppendNumber(value, text);
+    AppendNumber(value, text);
   }
   return text;
 }
@@ -39,7 +39,7 @@ bool ParsePoint(absl::string_view text, CurvePoint& point) {
   if (parts.size() != 2 + std::size(values)) return false;
   if (!absl::SimpleAtoi(parts[0], &point.round) || !absl::SimpleAtoi(parts[1], &point.labels)) return false;
   for (std::size_t i = 0; i < std::size(values); ++i) {
-    const std::optional<double> value = ingest::ParseNumber(parts[2 + i]);
+    const std::optional<double> value = ParseNumber(parts[2 + i]);
     if (!value) return false;
     *values[i] = *value;
   }

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pipeline/experiment/curve.h"
+#include "pipeline/experiment/curves.h"
 
 namespace fulcrum::pipeline {
 

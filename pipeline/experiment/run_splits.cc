@@ -1,19 +1,80 @@
 #include "pipeline/experiment/run_splits.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "pipeline/experiment/index_file.h"
-#include "stages/classify/byte_stream.h"
+#include "absl/strings/str_split.h"
+#include "stages/classify/model_file.h"
 #include "stages/core/random.h"
+#include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
 namespace {
+
+// Files with one line a run and row numbers from 0 on it, separated by commas: published splits and starts.
+
+/// zlib reads a file that is not compressed as it is.
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  if (!std::filesystem::exists(path)) return absl::NotFoundError(absl::StrCat("there is no file '", path, "'"));
+  gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) return absl::DataLossError(absl::StrCat("cannot read '", path, "'"));
+  std::string text;
+  std::vector<char> buffer(1 << 16);
+  int count = 0;
+  while ((count = gzread(file, buffer.data(), static_cast<unsigned>(buffer.size()))) > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  gzclose(file);
+  if (count < 0) return absl::DataLossError(absl::StrCat("'", path, "' is damaged: gzip cannot unpack it"));
+  return text;
+}
+
+absl::StatusOr<RowList> ParseLine(absl::string_view line, std::size_t row_count) {
+  RowList rows;
+  std::vector<bool> seen(row_count, false);
+  for (absl::string_view part : absl::StrSplit(line, ',')) {
+    RowIndex row = 0;
+    if (!absl::SimpleAtoi(part, &row)) return absl::DataLossError(absl::StrCat("'", part, "' is no row number"));
+    if (row >= row_count) {
+      return absl::DataLossError(absl::StrCat("row ", row, " does not exist; the data has ", row_count, " rows"));
+    }
+    if (seen[row]) return absl::DataLossError(absl::StrCat("row ", row, " comes twice"));
+    seen[row] = true;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+/// Reads such a file, gzipped or not. NotFound where it is absent; DataLoss where a number is none, is not below
+/// `row_count` or comes twice on its line.
+absl::StatusOr<std::vector<RowList>> LoadIndexFile(const std::string& path, std::size_t row_count) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  std::vector<RowList> lines;
+  std::size_t number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty()) continue;
+    absl::StatusOr<RowList> rows = ParseLine(line, row_count);
+    if (!rows.ok()) {
+      return absl::Status(rows.status().code(), absl::StrCat(path, ", line ", number, ": ", rows.status().message()));
+    }
+    lines.push_back(*std::move(rows));
+  }
+  return lines;
+}
 
 // Separate streams of random numbers for what is drawn separately: a given start must not change the halves.
 enum Stream : std::uint64_t { kUniverse, kHalves, kStart };

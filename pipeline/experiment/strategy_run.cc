@@ -1,15 +1,15 @@
 #include "pipeline/experiment/strategy_run.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <limits>
 #include <map>
 #include <memory>
 #include <utility>
 
-#include "pipeline/experiment/metrics.h"
-#include "pipeline/round_stages.h"
-#include "pipeline/round_work.h"
+#include "pipeline/round/round_stages.h"
+#include "pipeline/round/round_work.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/strategy_registry.h"
@@ -207,6 +207,25 @@ absl::StatusOr<Curve> RunFullData(const classify::SvmParameters& svm, const RunD
   point.train_seconds = train_seconds;
   point.predict_seconds = SecondsSince(start) - train_seconds;
   return Curve{.task = {}, .strategy = kFullData, .points = {point}};
+}
+
+double Accuracy(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth) {
+  assert(predicted.size() == truth.size());
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < truth.size(); ++i) right += predicted[i] == truth[i] ? 1 : 0;
+  return truth.empty() ? 0 : static_cast<double>(right) / static_cast<double>(truth.size());
+}
+
+double F1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth, ClassIndex positive) {
+  assert(predicted.size() == truth.size());
+  std::size_t hits = 0, mistakes = 0;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    const bool said = predicted[i] == positive, is = truth[i] == positive;
+    hits += said && is ? 1 : 0;
+    mistakes += said != is ? 1 : 0;
+  }
+  const double weight = 2 * static_cast<double>(hits);
+  return hits + mistakes == 0 ? 0 : weight / (weight + static_cast<double>(mistakes));
 }
 
 }  // namespace fulcrum::pipeline

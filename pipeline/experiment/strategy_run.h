@@ -4,10 +4,13 @@
 // small rounds, many runs at a time, leave nothing for a graph to overlap. Thread-safe on shared RunData.
 #pragma once
 
+#include <span>
+
 #include "absl/status/statusor.h"
-#include "pipeline/experiment/curve.h"
+#include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/run_data.h"
-#include "pipeline/round.h"
+#include "pipeline/round/round.h"
+#include "stages/core/rows.h"
 
 namespace fulcrum::pipeline {
 
@@ -16,5 +19,13 @@ absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, con
 
 /// One point: a classifier that knows all answers of the training half.
 absl::StatusOr<Curve> RunFullData(const classify::SvmParameters& svm, const RunData& data);
+
+// How good predictions are. Pure functions, thread-safe.
+
+/// The share of predictions that are right; 0 of nothing.
+double Accuracy(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth);
+
+/// 2 TP / (2 TP + FP + FN) of the class `positive`; 0 where it is neither there nor predicted.
+double F1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth, ClassIndex positive);
 
 }  // namespace fulcrum::pipeline

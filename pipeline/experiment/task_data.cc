@@ -9,12 +9,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/pool_source.h"
-#include "stages/classify/byte_stream.h"
+#include "pipeline/round/pool_source.h"
+#include "stages/classify/model_file.h"
+#include "stages/core/number_text.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/class_names.h"
-#include "stages/ingest/number_text.h"
+#include "stages/ingest/labels.h"
 #include "stages/ingest/pool.h"
 
 namespace fulcrum::pipeline {
@@ -63,10 +63,10 @@ std::uint64_t ChecksumOf(const TaskData& data) {
 /// A class by its name, or by its number where the file writes it another way ("+1").
 ClassIndex FindClass(const ingest::ClassNames& classes, const std::string& name) {
   const ClassIndex exact = classes.Find(name);
-  const std::optional<double> number = ingest::ParseNumber(name);
+  const std::optional<double> number = ParseNumber(name);
   if (exact != kUnlabeled || !number) return exact;
   for (std::size_t i = 0; i < classes.size(); ++i) {
-    if (ingest::ParseNumber(classes.names()[i]) == number) return static_cast<ClassIndex>(i);
+    if (ParseNumber(classes.names()[i]) == number) return static_cast<ClassIndex>(i);
   }
   return kUnlabeled;
 }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "stages/core/parallel.h"
-#include "stages/core/stop_scope.h"
 #include "stages/kernel/float_columns.h"
 #include "stages/linalg/blas.h"
 

@@ -1,11 +1,21 @@
 // Reads and writes whole model files. Thread-safe for different paths.
 #pragma once
 
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stages/classify/svm_model.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
 
 namespace fulcrum::classify {
 
@@ -13,5 +23,83 @@ namespace fulcrum::classify {
 absl::Status WriteModelFile(const std::string& path, std::string_view content);
 
 absl::StatusOr<std::string> ReadModelFile(const std::string& path);
+
+// Saving and loading a model together with the features of its support vectors, so that it predicts without its pool.
+//
+// The format is binary and little-endian: the text "FULCRUMSVM", a version, the model, a checksum over all of it. Pure
+// functions, thread-safe.
+
+/// A model that was saved. Its support_rows are rows of its own `features`, 0, 1, 2, ...
+struct SavedSvm {
+  SvmModel model;
+  std::unique_ptr<const kernel::DenseFeatures> features;
+  RowList pool_rows;  ///< what support_rows were in the pool the model was trained on
+};
+
+/// `support_features` is the pool the model was trained on. Support vectors of a sparse one are written out.
+absl::StatusOr<std::string> SerializeSvm(const SvmModel& model, const kernel::Features& support_features);
+
+/// InvalidArgument where the bytes are no model or of a newer version, DataLoss where they are damaged or cut short.
+absl::StatusOr<SavedSvm> ParseSvm(std::string_view bytes);
+
+absl::Status SaveSvm(const SvmModel& model, const kernel::Features& support_features, const std::string& path);
+absl::StatusOr<SavedSvm> LoadSvm(const std::string& path);
+
+// Numbers as little-endian bytes, for the model format. Not thread-safe.
+
+static_assert(std::endian::native == std::endian::little, "the model format is little-endian");
+
+class ByteWriter {
+ public:
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  void Put(T value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
+  void PutDoubles(std::span<const double> values) {
+    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  }
+  void PutText(std::string_view text) { bytes_.append(text); }
+  const std::string& bytes() const { return bytes_; }
+  std::string Take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+/// Reading past the end gives zeros and leaves ok() false: check once after a group of reads.
+class ByteReader {
+ public:
+  explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  requires std::is_arithmetic_v<T> T Get() {
+    T value{};
+    Copy(&value, sizeof(value));
+    return value;
+  }
+  void GetDoubles(std::span<double> values) { Copy(values.data(), values.size_bytes()); }
+  bool ok() const { return ok_; }
+  std::size_t remaining() const { return bytes_.size(); }
+
+ private:
+  void Copy(void* to, std::size_t size) {
+    if (size > bytes_.size()) {
+      ok_ = false;
+      std::memset(to, 0, size);
+      return;
+    }
+    if (size > 0) std::memcpy(to, bytes_.data(), size);
+    bytes_.remove_prefix(size);
+  }
+
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+/// FNV-1a: finds damage by accident, not by intent.
+inline std::uint64_t ChecksumOf(std::string_view bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
+  return hash;
+}
 
 }  // namespace fulcrum::classify

@@ -2,14 +2,49 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <numeric>
 
-#include "stages/classify/kernel_rounding.h"
 #include "stages/core/parallel.h"
+#include "stages/kernel/kernel_function.h"
 
 namespace fulcrum::classify {
 namespace {
+
+// Bounds on the rounding errors of kernel values.
+
+/// For rows of `dims` features with a squared norm of at most `largest_squared_norm`.
+struct KernelRounding {
+  double largest_value = 0;  ///< bound on |K|
+  double value_error = 0;    ///< bound on the difference of two computations of one K by GEMM
+};
+
+KernelRounding BoundKernelRounding(const kernel::KernelFunction& kernel, std::size_t dims,
+                                   double largest_squared_norm) {
+  // |x.z| <= m, and GEMM's sum is off by at most dims * epsilon * m however it is ordered. `slope` is what that becomes
+  // in K, |dK / d(x.z)| * m; the added constant covers the handful of roundings in K itself.
+  const double m = largest_squared_norm;
+  double slope = 1, largest = 1;
+  switch (kernel.type) {
+    case kernel::KernelType::kRbf:
+      slope = 4 * m / (kernel.sigma * kernel.sigma);
+      break;
+    case kernel::KernelType::kLinear:
+      if (!kernel.normalize) slope = largest = m;
+      break;
+    case kernel::KernelType::kCosine:
+      break;
+    case kernel::KernelType::kPoly:
+      // By Cauchy and Schwarz x.z + c <= sqrt((|x|^2 + c)(|z|^2 + c)), so normalised values and slopes have these
+      // bounds.
+      if (!kernel.normalize) largest = std::pow(m + kernel.offset, kernel.degree);
+      slope = kernel.degree * largest;
+      break;
+  }
+  const double epsilon = std::numeric_limits<double>::epsilon();
+  return {largest, epsilon * (static_cast<double>(dims) + 8) * (slope + largest)};
+}
 
 constexpr double kFloatRounding =
     static_cast<double>(std::numeric_limits<float>::epsilon()) / std::numeric_limits<double>::epsilon();

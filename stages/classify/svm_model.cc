@@ -1,6 +1,10 @@
 #include "stages/classify/svm_model.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "stages/core/status_macros.h"
 
 namespace fulcrum::classify {
 
@@ -38,6 +42,42 @@ std::vector<ClassIndex> ClassesOf(std::span<const SvmPair> pairs) {
   std::sort(classes.begin(), classes.end());
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   return classes;
+}
+
+namespace {
+
+bool PositiveAndFinite(double value) {
+  return std::isfinite(value) && value > 0;
+}
+
+}  // namespace
+
+absl::Status ValidateSvmParameters(const SvmParameters& parameters) {
+  FULCRUM_RETURN_IF_ERROR(kernel::ValidateKernel(parameters.kernel));
+  if (!PositiveAndFinite(parameters.c)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the SVM's C is ", parameters.c, "; give a positive finite number (1 is the usual choice)"));
+  }
+  if (!PositiveAndFinite(parameters.tolerance)) {
+    return absl::InvalidArgumentError(absl::StrCat("the SVM's tolerance is ", parameters.tolerance,
+                                                   "; give a positive finite number (0.001 is the usual choice)"));
+  }
+  for (std::size_t i = 0; i < parameters.class_weights.size(); ++i) {
+    if (PositiveAndFinite(parameters.class_weights[i])) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the SVM's weight of class ", i, " is ", parameters.class_weights[i],
+                                                   "; give a positive finite number (1 leaves the class as it is)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateSvmParameters(const SvmParameters& parameters, std::size_t class_count) {
+  FULCRUM_RETURN_IF_ERROR(ValidateSvmParameters(parameters));
+  const std::size_t weights = parameters.class_weights.size();
+  if (weights != 0 && weights != class_count) {
+    return absl::InvalidArgumentError(absl::StrCat("the SVM has ", weights, " class weights but there are ",
+                                                   class_count, " classes; give one weight a class, or none at all"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace fulcrum::classify

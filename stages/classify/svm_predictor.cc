@@ -4,9 +4,8 @@
 #include <numeric>
 
 #include "absl/status/status.h"
-#include "stages/classify/coupled_probability.h"
 #include "stages/classify/kernel_product.h"
-#include "stages/classify/platt.h"
+#include "stages/classify/probability.h"
 #include "stages/core/parallel.h"
 
 namespace fulcrum::classify {

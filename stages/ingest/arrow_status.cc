@@ -1,6 +1,7 @@
 #include "stages/ingest/arrow_status.h"
 
 #include "absl/strings/str_cat.h"
+#include "arrow/config.h"
 
 namespace fulcrum::ingest {
 namespace {
@@ -31,6 +32,10 @@ absl::StatusCode CodeOf(const arrow::Status& status) {
 absl::Status FromArrow(const arrow::Status& status, absl::string_view doing) {
   if (status.ok()) return absl::OkStatus();
   return absl::Status(CodeOf(status), absl::StrCat(doing, ": ", status.message()));
+}
+
+std::string ArrowVersion() {
+  return arrow::GetBuildInfo().version_string;
 }
 
 }  // namespace fulcrum::ingest

@@ -15,8 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "stages/core/matrix.h"
-#include "stages/core/sparse_matrix.h"
-#include "stages/ingest/pool_features.h"
+#include "stages/ingest/pool.h"
 
 namespace fulcrum::ingest {
 

@@ -1,13 +1,18 @@
 #include "stages/ingest/pool.h"
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "arrow/record_batch.h"
+#include "arrow/type.h"
+#include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/pool_builder.h"
-#include "stages/ingest/reader_registry.h"
+#include "stages/ingest/columns/problem_list.h"
+#include "stages/ingest/columns/text_column.h"
+#include "stages/ingest/formats/reader_registry.h"
 
 namespace fulcrum::ingest {
 
@@ -30,6 +35,161 @@ absl::StatusOr<Pool> LoadPool(const std::vector<std::string>& sources, const Poo
     FULCRUM_RETURN_IF_ERROR(builder.Append(*batch));
     if (options.on_progress) options.on_progress(builder.rows());
   }
+}
+
+namespace {
+
+constexpr std::size_t kRowsPerCopy = 1024;
+constexpr BadCellRequest kShownBadCells = {.most = ProblemList::kMostShown, .one_a_row = false};
+
+}  // namespace
+
+PoolBuilder::PoolBuilder(const TableSource& source, ColumnRoles roles, const PoolOptions& options)
+    : source_(source), roles_(std::move(roles)), max_memory_bytes_(options.limits.max_memory_bytes) {
+  if (!options.keep_labels) roles_.label = -1;
+  if (!options.keep_payloads) roles_.payload = roles_.cost = -1;
+}
+
+// A few bytes of a file can claim billions of rows.
+absl::Status PoolBuilder::CheckMemory(const arrow::RecordBatch& batch) const {
+  const std::size_t rows = rows_ + static_cast<std::size_t>(batch.num_rows());
+  const std::size_t text = (roles_.id >= 0 ? sizeof(std::string) : 0) + (roles_.label >= 0 ? sizeof(std::string) : 0);
+  const std::size_t elements = roles_.sparse() ? sparse_.nonzeros() * (sizeof(double) + sizeof(std::int32_t)) : 0;
+  const std::size_t a_row = std::max<std::size_t>(roles_.width(), 1) * sizeof(double) + text;
+  if (rows <=
+      (static_cast<std::size_t>(max_memory_bytes_) - std::min<std::size_t>(elements, max_memory_bytes_)) / a_row) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(source_.path(), ": ", rows, " rows and more do not fit the ",
+                                                   max_memory_bytes_ >> 20, " MiB that a pool may take in memory"));
+}
+
+absl::Status PoolBuilder::Append(const arrow::RecordBatch& batch) {
+  FULCRUM_RETURN_IF_ERROR(AppendFeatures(batch));
+  if (roles_.id >= 0) FULCRUM_RETURN_IF_ERROR(AppendText(batch, roles_.id, ids_));
+  if (roles_.label >= 0) FULCRUM_RETURN_IF_ERROR(AppendText(batch, roles_.label, labels_));
+  if (roles_.payload >= 0) FULCRUM_RETURN_IF_ERROR(AppendPayloadColumn(*batch.column(roles_.payload), payloads_));
+  if (roles_.cost >= 0) FULCRUM_RETURN_IF_ERROR(AppendCosts(batch));
+  rows_ += static_cast<std::size_t>(batch.num_rows());
+  if (rows_ > std::numeric_limits<RowIndex>::max()) {
+    return absl::DataLossError(absl::StrCat(source_.path(), " has more than 4 billion rows; split it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PoolBuilder::AppendFeatures(const arrow::RecordBatch& batch) {
+  std::vector<BadCell> bad;
+  if (roles_.sparse()) {
+    FULCRUM_RETURN_IF_ERROR(CheckMemory(batch));
+    bad = DecodeSparse(batch, roles_.parts[0], sparse_, kShownBadCells);
+  } else {
+    SettleWidths(batch, roles_);
+    if (roles_.width() == 0) {
+      return absl::DataLossError(absl::StrCat(source_.path(), ": its lists are empty; nothing can be told apart"));
+    }
+    FULCRUM_RETURN_IF_ERROR(CheckMemory(batch));
+    Matrix<double> block(static_cast<std::size_t>(batch.num_rows()), roles_.width());
+    bad = DecodeFeatures<double>(batch, roles_.parts, block.view(), kShownBadCells);
+    blocks_.push_back(std::move(block));
+  }
+  return bad.empty() ? absl::OkStatus() : BadCellsError(bad);
+}
+
+absl::StatusOr<Pool> PoolBuilder::Finish() {
+  if (rows_ == 0) {
+    return absl::DataLossError(absl::StrCat(source_.path(), " has a header but no rows; add a line for each example"));
+  }
+  FULCRUM_RETURN_IF_ERROR(CheckIdsAreThere());
+  Pool pool;
+  pool.ids = roles_.id >= 0 ? RowIds(ids_) : RowIds(rows_);
+  FULCRUM_RETURN_IF_ERROR(CheckIdsAreUnique(pool.ids));
+  pool.feature_names = roles_.FeatureNames();
+  pool.features = JoinBlocks();
+  if (pool.features.cols() == 0) {
+    return absl::DataLossError(absl::StrCat(source_.path(), ": no row has a feature; nothing can be told apart"));
+  }
+  if (roles_.label >= 0) pool.labels = std::move(labels_);
+  pool.payloads = std::move(payloads_);
+  pool.costs = std::move(costs_);
+  return pool;
+}
+
+absl::Status PoolBuilder::AppendCosts(const arrow::RecordBatch& batch) {
+  FeaturePart part;
+  part.column = roles_.cost;
+  Matrix<double> costs(static_cast<std::size_t>(batch.num_rows()), 1);
+  const std::vector<BadCell> bad = DecodeFeatures<double>(batch, {part}, costs.view(), kShownBadCells);
+  if (!bad.empty()) {
+    const std::vector<std::uint64_t> row = {rows_ + bad[0].row};
+    return absl::DataLossError(absl::StrCat(source_.PlacesOfRows(row)[0], ", column '",
+                                            batch.schema()->field(roles_.cost)->name(), "': ", bad[0].complaint,
+                                            "; the cost of a label must be a finite number"));
+  }
+  for (std::size_t row = 0; row < costs.rows(); ++row) costs_.push_back(costs(row, 0));
+  return absl::OkStatus();
+}
+
+absl::Status PoolBuilder::AppendText(const arrow::RecordBatch& batch, int column,
+                                     std::vector<std::string>& text) const {
+  const absl::Status status = AppendTextColumn(*batch.column(column), text);
+  if (status.ok()) return status;
+  return absl::DataLossError(
+      absl::StrCat(source_.path(), ", column '", batch.schema()->field(column)->name(), "' ", status.message()));
+}
+
+absl::Status PoolBuilder::BadCellsError(const std::vector<BadCell>& bad) const {
+  std::vector<std::uint64_t> rows;
+  for (const BadCell& cell : bad) rows.push_back(rows_ + cell.row);
+  const std::vector<std::string> places = source_.PlacesOfRows(rows);
+  ProblemList problems;
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    problems.Add(absl::StrCat(places[i], ", column '", roles_.parts[bad[i].part].name, "': ", bad[i].complaint));
+  }
+  return problems.ToStatus(source_.path(),
+                           "every feature must be a finite number: correct the values, or leave out the rows or the "
+                           "columns they are in");
+}
+
+absl::Status PoolBuilder::CheckIdsAreThere() const {
+  std::vector<std::uint64_t> missing;
+  for (std::size_t row = 0; row < ids_.size() && missing.size() < ProblemList::kMostShown; ++row) {
+    if (ids_[row].empty()) missing.push_back(row);
+  }
+  ProblemList problems;
+  for (const std::string& place : source_.PlacesOfRows(missing)) {
+    problems.Add(absl::StrCat(place, ", column 'id': the value is missing or not UTF-8 text"));
+  }
+  return problems.ToStatus(source_.path(), "give every row an id of its own, or remove the column to use row numbers");
+}
+
+absl::Status PoolBuilder::CheckIdsAreUnique(const RowIds& ids) const {
+  const auto repeated = ids.FindRepeated(ProblemList::kMostShown);
+  std::vector<std::uint64_t> rows;
+  for (const auto& [first, again] : repeated) rows.insert(rows.end(), {first, again});
+  const std::vector<std::string> places = source_.PlacesOfRows(rows);
+  ProblemList problems;
+  for (std::size_t i = 0; i < repeated.size(); ++i) {
+    problems.Add(absl::StrCat(places[2 * i + 1], ", column 'id': '", ids.TextOf(repeated[i].again), "' is the id of ",
+                              places[2 * i], " too"));
+  }
+  return problems.ToStatus(source_.path(), "ids must differ: remove the copies, or give each row an id of its own");
+}
+
+// Each block goes as soon as it is copied, so that the pool is not in memory twice for long.
+PoolFeatures PoolBuilder::JoinBlocks() {
+  if (roles_.sparse()) return PoolFeatures(std::move(sparse_));
+  if (blocks_.size() == 1) return PoolFeatures(std::move(blocks_.front()));
+  Matrix<double> joined(rows_, roles_.width());
+  std::size_t first_row = 0;
+  for (Matrix<double>& block : blocks_) {
+    const MutableMatrixView target = joined.view().Rows(first_row, block.rows());
+    ParallelForBlocks(block.rows(), kRowsPerCopy, [&](std::size_t first, std::size_t count) {
+      CopyMatrix<double>(std::as_const(block).view().Rows(first, count), target.Rows(first, count));
+    });
+    first_row += block.rows();
+    block = Matrix<double>();
+  }
+  return PoolFeatures(std::move(joined));
 }
 
 }  // namespace fulcrum::ingest

@@ -4,18 +4,54 @@
 // which must be finite numbers. A plain value; movable, not copyable.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stages/ingest/column_roles.h"
-#include "stages/ingest/input_limits.h"
-#include "stages/ingest/pool_features.h"
-#include "stages/ingest/row_ids.h"
+#include "arrow/type_fwd.h"
+#include "stages/core/matrix.h"
+#include "stages/ingest/columns/column_roles.h"
+#include "stages/ingest/columns/feature_block.h"
+#include "stages/ingest/columns/row_ids.h"
+#include "stages/ingest/formats/input_stream.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {
+
+// The features of a pool in memory: a dense matrix or a sparse one, as the files had them.
+//
+// A plain value; movable, not copyable.
+
+class PoolFeatures {
+ public:
+  PoolFeatures() = default;
+  explicit PoolFeatures(Matrix<double> dense) : values_(std::move(dense)) {}
+  explicit PoolFeatures(SparseMatrix sparse) : values_(std::move(sparse)) {}
+
+  bool is_sparse() const { return std::holds_alternative<SparseMatrix>(values_); }
+  std::size_t rows() const { return is_sparse() ? sparse().rows() : dense().rows(); }
+  std::size_t cols() const { return is_sparse() ? sparse().cols : dense().cols(); }
+
+  /// The one that it is.
+  Matrix<double>& dense() { return std::get<Matrix<double>>(values_); }
+  const Matrix<double>& dense() const { return std::get<Matrix<double>>(values_); }
+  SparseMatrix& sparse() { return std::get<SparseMatrix>(values_); }
+  const SparseMatrix& sparse() const { return std::get<SparseMatrix>(values_); }
+
+  /// Writes out the zeros, where there are some to write out.
+  void MakeDense() {
+    if (is_sparse()) values_ = ToDense(sparse());
+  }
+
+ private:
+  std::variant<Matrix<double>, SparseMatrix> values_;
+};
 
 struct Pool {
   RowIds ids;
@@ -45,5 +81,39 @@ absl::StatusOr<Pool> LoadPool(const std::string& path, const PoolOptions& option
 
 /// The same from several sources, read as one table: files, folders, globs (source_list.h).
 absl::StatusOr<Pool> LoadPool(const std::vector<std::string>& sources, const PoolOptions& options = {});
+
+// Collects a pool batch by batch. Not thread-safe; decodes in parallel inside.
+
+class PoolBuilder {
+ public:
+  /// Keeps a reference to the source, for the places of what is wrong.
+  PoolBuilder(const TableSource& source, ColumnRoles roles, const PoolOptions& options);
+
+  absl::Status Append(const arrow::RecordBatch& batch);
+  std::size_t rows() const { return rows_; }
+  /// The pool, once all of its rows are there.
+  absl::StatusOr<Pool> Finish();
+
+ private:
+  absl::Status CheckMemory(const arrow::RecordBatch& batch) const;
+  absl::Status AppendFeatures(const arrow::RecordBatch& batch);
+  absl::Status AppendCosts(const arrow::RecordBatch& batch);
+  absl::Status AppendText(const arrow::RecordBatch& batch, int column, std::vector<std::string>& text) const;
+  absl::Status BadCellsError(const std::vector<BadCell>& bad) const;
+  absl::Status CheckIdsAreThere() const;
+  absl::Status CheckIdsAreUnique(const RowIds& ids) const;
+  PoolFeatures JoinBlocks();
+
+  const TableSource& source_;
+  ColumnRoles roles_;
+  std::int64_t max_memory_bytes_;
+  std::vector<Matrix<double>> blocks_;
+  SparseMatrix sparse_;
+  std::vector<std::string> ids_;
+  std::vector<std::string> labels_;
+  std::vector<std::string> payloads_;
+  std::vector<double> costs_;
+  std::size_t rows_ = 0;
+};
 
 }  // namespace fulcrum::ingest

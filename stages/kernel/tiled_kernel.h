@@ -17,7 +17,7 @@
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
-#include "stages/linalg/symmetric_operator.h"
+#include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::kernel {
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "stages/linalg/symmetric_operator.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {

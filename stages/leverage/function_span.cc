@@ -9,9 +9,9 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_block.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/cholesky.h"
 #include "stages/linalg/krylov_eigensolver.h"
-#include "stages/linalg/symmetric_operator.h"
+#include "stages/linalg/lapack.h"
+#include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {
 namespace {

@@ -7,7 +7,6 @@
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/dense_eigensolver.h"
-#include "stages/linalg/vector_block.h"
 
 namespace fulcrum::leverage {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "stages/core/row_changes.h"
+#include "stages/core/rows.h"
 
 namespace fulcrum::leverage {
 namespace {

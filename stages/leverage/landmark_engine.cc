@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "stages/core/matrix.h"
-#include "stages/core/row_changes.h"
+#include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/float_columns.h"
 #include "stages/leverage/kernel_extension.h"

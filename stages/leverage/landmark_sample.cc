@@ -10,8 +10,8 @@
 #include "stages/kernel/kernel_block.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/leverage/refinement.h"
-#include "stages/linalg/symmetric_operator.h"
-#include "stages/linalg/vector_block.h"
+#include "stages/linalg/blas.h"
+#include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {
 namespace {

@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stages/core/matrix.h"
-#include "stages/linalg/symmetric_operator.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {

@@ -9,7 +9,6 @@
 #include "stages/leverage/kernel_extension.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/vector_block.h"
 
 namespace fulcrum::leverage {
 namespace {

@@ -19,7 +19,6 @@
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/leverage/landmark_pass.h"
-#include "stages/linalg/symmetric_operator.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "stages/linalg/vector_block.h"
+#include "stages/linalg/blas.h"
 
 namespace fulcrum::leverage {
 namespace {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "stages/core/status_macros.h"
-#include "stages/linalg/abandonable.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/blas_library.h"
-#include "stages/linalg/symmetric_operator.h"
-#include "stages/linalg/tridiagonal.h"
+#include "stages/linalg/lapack.h"
+#include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::linalg {
 namespace {
@@ -90,6 +90,79 @@ double LargestResidual(ConstMatrixView matrix, const TopEigen& top) {
     largest = std::max(largest, Norm(residuals.row(i)));
   }
   return top.values[0] > 0 ? largest / top.values[0] : largest;
+}
+
+namespace {
+
+/// All eigenvalues of a tridiagonal matrix.
+struct AllValues {
+  std::vector<double> values;  // the diagonal at first
+  std::vector<double> beside;
+  int failure = 0;
+
+  void Run() { failure = LAPACKE_dsterf(static_cast<int>(values.size()), values.data(), beside.data()); }
+};
+
+/// The eigenvectors of the `count` largest eigenvalues of a tridiagonal matrix, one a row, the largest last.
+struct LargestVectors {
+  std::size_t count;
+  std::vector<double> diagonal;
+  std::vector<double> beside;
+  Matrix<double> vectors = Matrix<double>(count, diagonal.size());
+  int failure = 0;
+
+  void Run() {
+    const int size = static_cast<int>(diagonal.size()), wanted = static_cast<int>(count);
+    std::vector<double> values(diagonal.size());
+    std::vector<int> supports(2 * count);
+    int found = 0, try_accurate = 1;
+    failure = LAPACKE_dstemr(LAPACK_COL_MAJOR, 'V', 'I', size, diagonal.data(), beside.data(), 0, 0, size - wanted + 1,
+                             size, &found, values.data(), vectors.data(), static_cast<int>(vectors.stride()), wanted,
+                             supports.data(), &try_accurate);
+  }
+};
+
+absl::StatusOr<std::vector<double>> DescendingValues(const Tridiagonal& tridiagonal) {
+  const std::size_t size = tridiagonal.diagonal.size();
+  AllValues all = RunAbandonably(size, AllValues{.values = tridiagonal.diagonal, .beside = tridiagonal.beside});
+  FULCRUM_RETURN_IF_ERROR(CheckLapack("dsterf", size, all.failure));
+  std::ranges::reverse(all.values);
+  return std::move(all.values);
+}
+
+/// The eigenvectors of the `count` largest eigenvalues, one a row, the largest first.
+absl::StatusOr<Matrix<double>> TopVectors(const Tridiagonal& tridiagonal, std::size_t count) {
+  const std::size_t size = tridiagonal.diagonal.size();
+  LargestVectors largest = RunAbandonably(
+      size, LargestVectors{.count = count, .diagonal = tridiagonal.diagonal, .beside = tridiagonal.beside});
+  FULCRUM_RETURN_IF_ERROR(CheckLapack("dstemr", size, largest.failure));
+  FULCRUM_RETURN_IF_ERROR(ApplyReflectors(tridiagonal, largest.vectors.view()));
+  Matrix<double> vectors(count, size);
+  for (std::size_t i = 0; i < count; ++i) std::ranges::copy(largest.vectors.row(count - 1 - i), vectors.row(i).begin());
+  return vectors;
+}
+
+}  // namespace
+
+absl::StatusOr<TopEigen> SolveTopEigenPartial(ConstMatrixView matrix, const TopEigenRequest& request) {
+  double trace = 0;
+  for (std::size_t i = 0; i < matrix.rows(); ++i) trace += matrix(i, i);
+  FULCRUM_ASSIGN_OR_RETURN(const Tridiagonal tridiagonal, ReduceToTridiagonal(Matrix<double>::CopyOf(matrix)));
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<double> values, DescendingValues(tridiagonal));
+  TopEigen top;
+  top.engine = "dense";
+  top.rank = RankForShare(values, trace, request.tau);
+  top.values.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(top.rank));
+  absl::StatusOr<Matrix<double>> vectors = TopVectors(tridiagonal, top.rank);
+  // Where hundreds of eigenvalues are nearly equal dstemr may give up; divide and conquer does not.
+  if (!vectors.ok()) return SolveTopEigenDense(matrix, request);
+  top.vectors = *std::move(vectors);
+  double sum = 0;
+  for (const double value : top.values) sum += value;
+  top.trace_share = trace > 0 ? sum / trace : 1;
+  top.residual = LargestResidual(matrix, top);
+  top.degenerate_cut = top.rank < values.size() && values[top.rank - 1] - values[top.rank] <= 1e-10 * values[0];
+  return top;
 }
 
 }  // namespace fulcrum::linalg

@@ -5,9 +5,8 @@
 #include "absl/strings/str_format.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/linalg/krylov_basis.h"
-#include "stages/linalg/partial_eigensolver.h"
-#include "stages/linalg/ritz_verdict.h"
+#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/krylov_space.h"
 
 namespace fulcrum::linalg {
 namespace {

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "stages/linalg/symmetric_operator.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::linalg {

@@ -7,10 +7,9 @@
 #include "absl/strings/str_format.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/batch_shares.h"
-#include "stages/select/class_leverage.h"
-#include "stages/select/streamed_greedy.h"
-#include "stages/select/submodular_greedy.h"
+#include "stages/select/greedy/streamed_greedy.h"
+#include "stages/select/greedy/submodular_greedy.h"
+#include "stages/select/strategies/class_leverage.h"
 
 namespace fulcrum::select {
 namespace {

@@ -118,4 +118,10 @@ Selection SelectTopByScore(const Candidates& candidates, const std::function<dou
 /// Fills in the predicted class of each pick, where there are predictions.
 void AnnotateClasses(const Candidates& candidates, std::span<Pick> picks);
 
+// Ranks in place of values, so that scores of different kinds can be mixed.
+
+/// The rank of each value, scaled so that the smallest is 0 and the largest 1. Equal values share the mean of
+/// their ranks; a single value, or values all equal, get 1/2.
+std::vector<double> ScaledRanks(std::span<const double> values);
+
 }  // namespace fulcrum::select

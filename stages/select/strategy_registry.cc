@@ -2,17 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "stages/select/alevs.h"
-#include "stages/select/dbalevs.h"
-#include "stages/select/hybrid.h"
-#include "stages/select/lev_on_all.h"
-#include "stages/select/most_confident.h"
-#include "stages/select/near_opt.h"
-#include "stages/select/quire.h"
-#include "stages/select/random.h"
-#include "stages/select/ted.h"
-#include "stages/select/top_lev.h"
-#include "stages/select/uncertainty.h"
+#include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {
 

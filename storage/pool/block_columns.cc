@@ -13,10 +13,10 @@
 #include "arrow/type.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
-#include "stages/ingest/feature_block.h"
-#include "stages/ingest/text_column.h"
+#include "stages/ingest/columns/feature_block.h"
+#include "stages/ingest/columns/text_column.h"
 #include "storage/pool/batch_checksum.h"
-#include "storage/pool/block_features.h"
+#include "storage/pool/pool_block.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "arrow/type_fwd.h"
-#include "stages/ingest/column_roles.h"
-#include "stages/ingest/input_limits.h"
+#include "stages/ingest/columns/column_roles.h"
+#include "stages/ingest/formats/input_stream.h"
 #include "storage/pool/feature_statistics.h"
 #include "storage/pool/pool_block.h"
 #include "storage/pool/pool_schema.h"

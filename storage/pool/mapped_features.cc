@@ -14,7 +14,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
-#include "storage/pool/block_features.h"
+#include "storage/pool/pool_block.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -2,8 +2,17 @@
 // it can be mapped into memory and used where it lies. Not thread-safe.
 #pragma once
 
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -41,5 +50,64 @@ class PartWriter {
 /// A single small batch as a file of its own, on the disk when it is OK, and back.
 absl::Status WriteBatchFile(const std::string& path, const arrow::RecordBatch& batch);
 absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> ReadBatchFile(const std::string& path);
+
+// A new file, written from front to back past the page cache by a thread of its own.
+//
+// What is written goes through buffers straight to the disk: the processor copies it once, the disk works along from
+// the first buffer on, and the sync at the end has little left to wait for. Where a file system cannot do without its
+// cache, it is written as usual. Belongs to one thread.
+
+class DirectFile {
+ public:
+  /// Makes the file, or empties the one that is there.
+  static absl::StatusOr<std::unique_ptr<DirectFile>> Create(const std::string& path);
+  /// Without Finish, what has been written is of no use.
+  ~DirectFile();
+  DirectFile(const DirectFile&) = delete;
+  DirectFile& operator=(const DirectFile&) = delete;
+
+  /// May tell of an earlier part that could not be written.
+  absl::Status Write(std::string_view bytes);
+  /// OK: all of it is on the disk, safe from a loss of power. Nothing may be written afterwards.
+  absl::Status Finish();
+  /// Bytes so far.
+  std::int64_t size() const { return size_; }
+
+ private:
+  struct FreeMemory {
+    void operator()(char* bytes) const { std::free(bytes); }
+  };
+  using Buffer = std::unique_ptr<char, FreeMemory>;
+  /// A buffer on its way.
+  struct Piece {
+    Buffer buffer;
+    std::size_t bytes = 0;
+    std::int64_t offset = 0;
+  };
+
+  DirectFile(std::string path, int descriptor);
+  /// An empty buffer, waited for where all are on their way.
+  absl::StatusOr<Buffer> TakeBuffer();
+  void Send();
+  void WriteAlong();
+  absl::Status WritePiece(const Piece& piece) const;
+  /// From now on through the cache; false where that was so already. Leaves errno as it is.
+  bool StopBeingDirect() const;
+  absl::Status Error(std::string_view doing) const;
+
+  const std::string path_;
+  const int descriptor_;
+  std::int64_t size_ = 0;
+  Buffer filling_;  // null until something is written
+  std::size_t filled_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Buffer> empty_;
+  std::deque<Piece> sent_;
+  bool ending_ = false;
+  absl::Status result_;  // of what was sent so far
+  std::thread thread_;   // last: it uses all of the above
+};
 
 }  // namespace fulcrum::storage

@@ -10,10 +10,11 @@
 
 #include "absl/status/statusor.h"
 #include "arrow/type_fwd.h"
-#include "stages/ingest/column_roles.h"
-#include "stages/ingest/input_limits.h"
-#include "storage/pool/feature_statistics.h"
+#include "stages/core/matrix.h"
+#include "stages/ingest/columns/column_roles.h"
+#include "stages/ingest/formats/input_stream.h"
 #include "storage/pool/pool_schema.h"
+#include "storage/pool/feature_statistics.h"
 
 namespace fulcrum::storage {
 
@@ -54,5 +55,13 @@ absl::StatusOr<PoolBlock> KeepRows(const PoolBlock& block, const std::vector<std
 
 /// A block of a batch that is in a pool already, with its fingerprints alone.
 void FingerprintRows(const arrow::RecordBatch& batch, const PoolShape& shape, PoolBlock& block);
+
+// The features of a pool's block as numbers in memory, without a copy. Thread-safe.
+
+/// Of a dense pool: a view of the batch's own memory.
+MatrixView<const float> DenseRows(const arrow::RecordBatch& batch, const PoolShape& shape);
+
+/// Of the features of one row, dense or sparse.
+std::uint64_t FeatureFingerprint(const arrow::RecordBatch& batch, const PoolShape& shape, std::int64_t row);
 
 }  // namespace fulcrum::storage

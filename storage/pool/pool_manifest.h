@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stages/core/atomic_file.h"
+#include "stages/core/files.h"
 
 namespace fulcrum::storage {
 
@@ -54,5 +54,14 @@ absl::Status WriteManifest(const std::string& folder, const PoolManifest& manife
 
 /// Whether a path is the folder of an imported pool.
 bool IsPoolFolder(const std::string& path);
+
+// An imported pool in a second folder, without reading it where the file system can do without.
+//
+// What a manifest names is never written to again, so both folders may share the files themselves: a pool that grows
+// gets new ones. Functions for one thread; others may import into the pool meanwhile.
+
+/// Makes the folder `to`, which must not be there yet, a pool with the rows that `from` has now: by hard links, and by
+/// copies where links cannot be made. It appears whole or not at all, and OK means that it is on the disk.
+absl::Status CopyPool(const std::string& from, const std::string& to);
 
 }  // namespace fulcrum::storage

@@ -6,24 +6,89 @@
 // a lock. Not thread-safe.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stages/core/file_lock.h"
+#include "arrow/io/type_fwd.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "storage/pool/feature_statistics.h"
-#include "storage/pool/known_rows.h"
 #include "storage/pool/part_writer.h"
 #include "storage/pool/pool_block.h"
 #include "storage/pool/pool_manifest.h"
-#include "storage/pool/rejected_rows.h"
+
+namespace parquet::arrow {
+class FileWriter;
+}  // namespace parquet::arrow
 
 namespace fulcrum::storage {
+
+// Rows that an import set aside, with where they were and why: rejected.parquet. Not thread-safe.
+//
+// The file is made when the first row comes. Rows go out a row group at a time, so that memory stays bounded however
+// many there are.
+
+class RejectedRows {
+ public:
+  explicit RejectedRows(std::string path);
+  ~RejectedRows();
+
+  /// `place` says where the row was in its source.
+  absl::Status Add(RejectedRow row, std::string place);
+  /// Ends the file, which is on the disk then; nothing where no row came.
+  absl::Status Finish();
+
+  std::int64_t count() const { return count_; }
+  const std::string& path() const { return path_; }
+  /// The first few, for a message.
+  const std::vector<std::string>& examples() const { return examples_; }
+
+ private:
+  absl::Status Flush();
+  absl::Status Open();
+
+  std::string path_;
+  std::string doing_;
+  std::int64_t count_ = 0;
+  std::vector<std::string> examples_;
+  std::vector<RejectedRow> rows_;
+  std::vector<std::string> places_;
+  std::shared_ptr<arrow::io::FileOutputStream> stream_;
+  std::unique_ptr<parquet::arrow::FileWriter> writer_;
+};
+
+// The rows that a pool has, by the fingerprints of their ids, to tell new ones from old ones. Not thread-safe.
+//
+// 64 bits an id: among 20 million rows the chance that any two different ids are taken for one is one in 90,000, and
+// then a row is set aside with a reason, not lost. In shards, so that growing copies a 64th at a time.
+
+class KnownRows {
+ public:
+  enum class Verdict { kNew, kSame, kOther };
+
+  /// Whether a row with this id is there, with this content or another; where it is not, it is from now on.
+  Verdict Add(std::uint64_t id, std::uint64_t content) {
+    const auto [found, inserted] = shards_[id >> kShift].try_emplace(id, content);
+    if (inserted) return Verdict::kNew;
+    return found->second == content ? Verdict::kSame : Verdict::kOther;
+  }
+  /// Adds what `other` knows; where both have an id, this one's content stays.
+  void Merge(KnownRows other) {
+    for (std::size_t shard = 0; shard < shards_.size(); ++shard) shards_[shard].merge(other.shards_[shard]);
+  }
+
+ private:
+  static constexpr int kShift = 58;
+  std::array<absl::flat_hash_map<std::uint64_t, std::uint64_t>, 64> shards_;
+};
 
 class MappedPool;
 

@@ -12,7 +12,7 @@
 
 namespace fulcrum::architecture {
 
-// stages/core <- stages/linalg <- stages/kernel <- { classify, leverage <- select } <- storage <- pipeline
+// stages/core <- stages/* <- storage <- pipeline/round <- campaign <- server <- operation <- commands
 const std::vector<FolderRule>& FolderRules() {
   static const auto* const rules = new std::vector<FolderRule>{
       {"stages/core", {}},
@@ -23,7 +23,15 @@ const std::vector<FolderRule>& FolderRules() {
       {"stages/leverage", {"stages/core", "stages/linalg", "stages/kernel"}},
       {"stages/select", {"stages/core", "stages/linalg", "stages/kernel", "stages/leverage"}},
       {"storage", {"stages/"}},
-      {"pipeline", {"stages/", "storage"}},
+      {"pipeline/text", {"stages/core", "stages/ingest", "stages/linalg"}},
+      {"pipeline/round", {"stages/", "storage/pool"}},
+      {"pipeline/campaign", {"stages/", "storage", "pipeline/text", "pipeline/round"}},
+      {"pipeline/server", {"stages/", "storage", "pipeline/text", "pipeline/round", "pipeline/campaign"}},
+      {"pipeline/operation",
+       {"stages/core", "pipeline/text", "pipeline/round", "pipeline/campaign", "pipeline/server"}},
+      {"pipeline/client", {"stages/core", "stages/ingest", "pipeline/text"}},
+      {"pipeline/experiment", {"stages/", "pipeline/text", "pipeline/round"}},
+      {"pipeline/commands", {"stages/", "storage", "pipeline/"}},
   };
   return *rules;
 }
@@ -40,7 +48,7 @@ const std::vector<LibraryRule>& LibraryRules() {
        "the numerical stages see matrices, never files"},
       {"SQLite",
        {"sqlite3"},
-       {"storage/", "pipeline/version.cc"},
+       {"storage/", "pipeline/text/version.cc"},
        "one folder keeps the promises about what is durable"},
       {"gRPC and Protocol Buffers",
        {"grpc", "google/protobuf/", "fulcrum/v1/"},
@@ -48,7 +56,7 @@ const std::vector<LibraryRule>& LibraryRules() {
        "stages and storage work without a network"},
       {"oneTBB's flow graph",
        {"tbb/flow_graph", "oneapi/tbb/flow_graph"},
-       {"pipeline/"},
+       {"pipeline/round/"},
        "stages are functions; how they are chained is decided in one place"},
       {"the command line and its formats",
        {"CLI/", "nlohmann/", "yaml-cpp/"},

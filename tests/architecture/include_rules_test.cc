@@ -42,22 +42,25 @@ TEST(IncludeRulesTest, DependenciesPointOneWay) {
   EXPECT_EQ(Judge("stages/leverage/dense.cc", "#include \"storage/sqlite_database.h\"\n").size(), 1U);
   EXPECT_THAT(Judge("storage/label_log.cc", "#include \"stages/ingest/pool.h\"\n"), IsEmpty());
   EXPECT_EQ(Judge("storage/label_log.cc", "#include \"pipeline/round.h\"\n").size(), 1U);
-  EXPECT_THAT(Judge("pipeline/commands/x.cc", "#include \"storage/label_log.h\"\n#include \"pipeline/round.h\"\n"),
+  EXPECT_THAT(Judge("pipeline/commands/x.cc", "#include \"storage/label_log.h\"\n#include \"pipeline/round/round.h\"\n"),
               IsEmpty());
+  EXPECT_EQ(Judge("pipeline/round/x.cc", "#include \"pipeline/campaign/campaign.h\"\n").size(), 1U);
+  EXPECT_EQ(Judge("pipeline/campaign/x.cc", "#include \"pipeline/server/executor.h\"\n").size(), 1U);
+  EXPECT_EQ(Judge("pipeline/client/x.cc", "#include \"storage/clock.h\"\n").size(), 1U);
 }
 
 TEST(IncludeRulesTest, LibrariesStayWhereTheyBelong) {
   EXPECT_THAT(Judge("stages/linalg/blas.cc", "#include <mkl.h>\n#include <cblas.h>\n"), IsEmpty());
   EXPECT_EQ(Judge("stages/kernel/kernel_block.cc", "#include <mkl.h>\n#  include <lapacke.h>\n").size(), 2U);
   EXPECT_EQ(Judge("stages/leverage/engine.cc", "#include \"arrow/api.h\"\n").size(), 1U);
-  EXPECT_EQ(Judge("pipeline/round.cc", "#include <sqlite3.h>\n").size(), 1U);
-  EXPECT_THAT(Judge("pipeline/version.cc", "#include <sqlite3.h>\n"), IsEmpty());
+  EXPECT_EQ(Judge("pipeline/round/round.cc", "#include <sqlite3.h>\n").size(), 1U);
+  EXPECT_THAT(Judge("pipeline/text/version.cc", "#include <sqlite3.h>\n"), IsEmpty());
   EXPECT_EQ(Judge("storage/lease.cc", "#include <grpcpp/grpcpp.h>\n#include \"fulcrum/v1/x.pb.h\"\n").size(), 2U);
   EXPECT_EQ(Judge("stages/leverage/engine.cc", "#include \"tbb/flow_graph.h\"\n").size(), 1U);
   EXPECT_EQ(Judge("stages/leverage/engine.cc", "#include <oneapi/tbb/flow_graph.h>\n").size(), 1U);
   EXPECT_THAT(Judge("stages/leverage/engine.cc", "#include \"tbb/parallel_for.h\"\n"), IsEmpty());
   EXPECT_EQ(Judge("stages/classify/svm.cc", "#include <libsvm/svm.h>\n").size(), 1U);
-  EXPECT_EQ(Judge("pipeline/main.cc", "#include \"tests/support/matrices.h\"\n").size(), 1U);
+  EXPECT_EQ(Judge("pipeline/commands/main.cc", "#include \"tests/support/matrices.h\"\n").size(), 1U);
 }
 
 TEST(IncludeRulesTest, FaultsAreToldWithTheirLineAndReason) {

@@ -10,7 +10,7 @@
 
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
-#include "pipeline/daemon.h"
+#include "pipeline/operation/daemon.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::benchmarks {

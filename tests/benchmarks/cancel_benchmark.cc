@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/round.h"
+#include "pipeline/round/round.h"
 #include "stages/core/random.h"
 #include "stages/kernel/features.h"
 #include "tests/benchmarks/ratio_report.h"

@@ -10,8 +10,8 @@
 
 #include "arrow/api.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/memory_budget.h"
-#include "pipeline/round.h"
+#include "pipeline/round/memory_budget.h"
+#include "pipeline/round/round.h"
 #include "stages/linalg/blas.h"
 #include "storage/pool/mapped_features.h"
 #include "storage/pool/pool_writer.h"

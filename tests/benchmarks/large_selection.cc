@@ -4,7 +4,7 @@
 
 #include "stages/core/random.h"
 #include "stages/kernel/features.h"
-#include "stages/select/streamed_greedy.h"
+#include "stages/select/greedy/streamed_greedy.h"
 #include "tests/benchmarks/large_sections.h"
 #include "tests/benchmarks/ratio_report.h"
 

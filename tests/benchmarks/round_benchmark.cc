@@ -6,7 +6,7 @@
 #include <memory>
 #include <numeric>
 
-#include "pipeline/round.h"
+#include "pipeline/round/round.h"
 #include "stages/kernel/kernel_block.h"
 #include "stages/linalg/dense_eigensolver.h"
 #include "tests/benchmarks/ratio_report.h"

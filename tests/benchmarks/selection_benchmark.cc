@@ -4,8 +4,8 @@
 
 #include "stages/core/random.h"
 #include "stages/kernel/kernel_block.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/strategy_registry.h"
-#include "stages/select/submodular_greedy.h"
 #include "tests/benchmarks/ratio_report.h"
 #include "tests/support/matrices.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline/services/message_arena.h"
+#include "pipeline/server/message_arena.h"
 #include "tests/benchmarks/crowd_worker.h"
 
 namespace fulcrum::benchmarks {

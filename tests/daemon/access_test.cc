@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "pipeline/services/token_book.h"
+#include "pipeline/server/token_book.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/support/process.h"
 

@@ -9,7 +9,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/services/token_book.h"
+#include "pipeline/server/token_book.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/raw_connections.h"

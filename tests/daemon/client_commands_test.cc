@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "stages/classify/svm_io.h"
+#include "stages/classify/model_file.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/support/process.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "pipeline/daemon.h"
+#include "pipeline/operation/daemon.h"
 #include "tests/daemon/daemon_client.h"
 #include "tests/support/temporary_directory.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "stages/classify/svm_io.h"
+#include "stages/classify/model_file.h"
 #include "tests/daemon/daemon_fixture.h"
 
 namespace fulcrum::testing {

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/pool_import.h"
-#include "stages/ingest/table_conversion.h"
-#include "storage/backup.h"
+#include "pipeline/round/pool_import.h"
+#include "stages/ingest/formats/table_conversion.h"
+#include "storage/maintenance/backup.h"
 #include "tests/daemon/daemon_fixture.h"
 
 namespace fulcrum::testing {

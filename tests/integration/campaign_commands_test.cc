@@ -7,9 +7,9 @@
 
 #include "storage/campaign_files.h"
 #include "storage/campaign_store.h"
-#include "storage/label_rules.h"
-#include "storage/lease_rules.h"
-#include "storage/sqlite_database.h"
+#include "storage/sqlite/sqlite.h"
+#include "storage/state/label_rules.h"
+#include "storage/state/lease_rules.h"
 #include "tests/integration/program_fixture.h"
 
 namespace fulcrum::testing {

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_store.h"
-#include "storage/fsck.h"
-#include "storage/round_rules.h"
+#include "storage/maintenance/fsck.h"
+#include "storage/state/round_rules.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temporary_directory.h"
 

@@ -10,7 +10,7 @@
 
 #include "stages/core/random.h"
 #include "storage/campaign_store.h"
-#include "storage/fsck.h"
+#include "storage/maintenance/fsck.h"
 #include "tests/recovery/outside_ledger.h"
 #include "tests/recovery/victim.h"
 #include "tests/support/fault_vfs.h"

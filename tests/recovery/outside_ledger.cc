@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "storage/event.h"
-#include "storage/sqlite_database.h"
+#include "storage/log/event_log.h"
+#include "storage/sqlite/sqlite.h"
 
 namespace fulcrum::testing {
 namespace {

@@ -11,9 +11,9 @@
 #include "stages/core/random.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
-#include "storage/label_rules.h"
-#include "storage/lease_rules.h"
-#include "storage/round_rules.h"
+#include "storage/state/label_rules.h"
+#include "storage/state/lease_rules.h"
+#include "storage/state/round_rules.h"
 #include "tests/support/manual_clock.h"
 
 namespace fulcrum::testing {

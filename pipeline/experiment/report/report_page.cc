@@ -4,20 +4,133 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "pipeline/experiment/regret.h"
-#include "pipeline/experiment/report/html_text.h"
-#include "pipeline/experiment/report/learning_curve_chart.h"
-#include "pipeline/experiment/report/queried_section.h"
-#include "pipeline/experiment/report/regret_section.h"
-#include "pipeline/experiment/report/report_style.h"
-#include "pipeline/experiment/report/selection_time_chart.h"
-#include "pipeline/experiment/report/series_colors.h"
-#include "pipeline/experiment/report/settings_section.h"
-#include "pipeline/experiment/report/wtl_section.h"
-#include "pipeline/experiment/win_tie_loss.h"
+#include "pipeline/experiment/comparison.h"
+#include "pipeline/experiment/report/charts.h"
+#include "pipeline/experiment/report/sections.h"
+#include "pipeline/experiment/report/svg_chart.h"
 
 namespace fulcrum::pipeline {
 namespace {
+
+// The style sheet and the script of the report: constants of the page.
+
+extern const char kReportStyle[];
+extern const char kReportScript[];
+
+const char kReportStyle[] = R"css(
+:root {
+  color-scheme: light dark;
+  --page: #f7f7f5; --card: #ffffff; --ink: #1c1e21; --muted: #63676e; --line: #e3e4e6; --grid: #ececec;
+  --win: #2f6fde; --tie: #c9ccd1; --loss: #e07b39; --heat: 224, 123, 57; --accent: #2f6fde;
+  --s0: #1f5fd0; --s1: #d9480f; --s2: #2b8a3e; --s3: #c2255c; --s4: #6741d9; --s5: #0b7285;
+  --s6: #a07000; --s7: #5c636b; --s8: #8d3b72; --s9: #5c940d;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --page: #15171a; --card: #1d2024; --ink: #e8eaed; --muted: #9aa0a8; --line: #30343a; --grid: #2a2e33;
+    --win: #5b95f5; --tie: #50555c; --loss: #ee9a5d; --heat: 238, 154, 93; --accent: #7aa9f7;
+    --s0: #6fa3ff; --s1: #ff8a50; --s2: #5fc773; --s3: #f06595; --s4: #a98bff; --s5: #3bc9db;
+    --s6: #e0b040; --s7: #adb5bd; --s8: #d98fc2; --s9: #a3d15a;
+  }
+}
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink);
+  font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+main { max-width: 1240px; margin: 0 auto; padding: 40px 28px 80px; }
+header h1 { font-size: 30px; line-height: 1.2; margin: 0 0 8px; letter-spacing: -0.01em; }
+header p { max-width: 76ch; color: var(--muted); margin: 0 0 18px; }
+nav { display: flex; flex-wrap: wrap; gap: 6px 18px; margin: 0 0 8px; font-size: 14px; }
+nav a { color: var(--accent); text-decoration: none; }
+nav a:hover { text-decoration: underline; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 20px 0 8px; }
+.tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px; }
+.tile b { display: block; font-size: 22px; line-height: 1.25; font-weight: 650; }
+.tile span { color: var(--muted); font-size: 13px; }
+section { margin-top: 48px; }
+h2 { font-size: 21px; margin: 0 0 6px; letter-spacing: -0.005em; }
+h3 { font-size: 16px; margin: 26px 0 6px; }
+.lead { color: var(--muted); max-width: 84ch; margin: 0 0 16px; }
+.notice { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--loss);
+  border-radius: 8px; padding: 10px 16px; margin: 14px 0 0; }
+.notice ul { margin: 4px 0 0; padding-left: 20px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(480px, 100%), 1fr)); gap: 16px; }
+figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 14px 8px; }
+figcaption { display: flex; justify-content: space-between; align-items: baseline; margin: 0 4px 6px; }
+figcaption b { font-size: 16px; }
+figcaption span { color: var(--muted); font-size: 13px; }
+svg { display: block; width: 100%; height: auto; overflow: visible; }
+svg text { font-family: inherit; fill: var(--muted); }
+.tick { font-size: 12px; font-variant-numeric: tabular-nums; }
+.axis-name { font-size: 12px; }
+svg .name { font-size: 13px; fill: var(--ink); }
+.grid { stroke: var(--grid); stroke-width: 1; }
+.axis { stroke: var(--muted); stroke-width: 1; opacity: 0.6; }
+.full-data { stroke: var(--ink); stroke-width: 1.4; stroke-dasharray: 6 5; opacity: 0.65; }
+.curve { fill: none; stroke: var(--series); stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
+.band { fill: var(--series); opacity: 0.13; stroke: none; }
+.whisker { stroke: var(--series); stroke-width: 1.4; }
+.box { fill: var(--series); fill-opacity: 0.28; stroke: var(--series); stroke-width: 1.2; }
+.median { stroke: var(--series); stroke-width: 2.6; }
+.s0 { --series: var(--s0); } .s1 { --series: var(--s1); } .s2 { --series: var(--s2); } .s3 { --series: var(--s3); }
+.s4 { --series: var(--s4); } .s5 { --series: var(--s5); } .s6 { --series: var(--s6); } .s7 { --series: var(--s7); }
+.s8 { --series: var(--s8); } .s9 { --series: var(--s9); }
+.legend { display: flex; flex-wrap: wrap; gap: 8px; margin: 0 0 14px; position: sticky; top: 0; z-index: 2;
+  background: var(--page); padding: 8px 0; }
+.chip { display: inline-flex; align-items: center; gap: 8px; border: 1px solid var(--line); border-radius: 999px;
+  background: var(--card); color: var(--ink); font: inherit; font-size: 14px; padding: 3px 12px; }
+button.chip { cursor: pointer; }
+.chip i { width: 18px; height: 3px; border-radius: 2px; background: var(--series); }
+.chip.dashed i { height: 0; border-top: 2px dashed var(--ink); background: none; opacity: 0.65; }
+.chip[aria-pressed="false"] { opacity: 0.45; text-decoration: line-through; }
+.scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; }
+caption { text-align: left; padding: 10px 14px 0; color: var(--muted); }
+th, td { padding: 8px 12px; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
+tr:last-child td { border-bottom: none; }
+th { font-weight: 600; color: var(--muted); white-space: nowrap; }
+.numbers td { font-variant-numeric: tabular-nums; white-space: nowrap; vertical-align: middle; }
+.numbers th:not(:first-child), .numbers td:not(:first-child) { text-align: right; }
+.numbers small { color: var(--muted); }
+.heat { background: rgba(var(--heat), calc(var(--depth) * 0.75)); }
+.heat.best { color: var(--win); font-weight: 650; }
+.dot { display: inline-block; width: 10px; height: 10px; border-radius: 3px; background: var(--series);
+  margin-right: 8px; }
+.wtl-table td { min-width: 206px; }
+.wtl-table td:first-child { min-width: 84px; }
+.wtl { margin-bottom: 10px; font-variant-numeric: tabular-nums; }
+.wtl:last-child { margin-bottom: 0; }
+.wtl small { color: var(--muted); display: block; font-size: 12px; }
+.wtl .ours, .wtl .paper { display: grid; grid-template-columns: 72px 74px max-content; align-items: center; }
+.wtl b { font-weight: 650; }
+.wtl .paper { color: var(--muted); font-size: 12.5px; }
+.wtl .paper b { font-weight: 400; font-size: 13.5px; }
+.wtl em { color: var(--loss); font-style: normal; font-weight: 700; }
+.bar { display: inline-flex; width: 72px; height: 9px; border-radius: 3px; overflow: hidden; vertical-align: middle;
+  gap: 1px; }
+.paper .bar { height: 5px; opacity: 0.75; }
+.bar i { display: block; height: 100%; }
+.win { background: var(--win); } .tie { background: var(--tie); } .loss { background: var(--loss); }
+.key { color: #fff; border-radius: 4px; padding: 0 6px; }
+.key.tie { color: var(--ink); }
+.differences { padding-left: 20px; max-width: 100ch; }
+.differences li { margin-bottom: 8px; }
+.differences span { color: var(--muted); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 6px 22px; margin: 18px 4px 0; font-size: 14px; }
+dt { color: var(--muted); }
+dd { margin: 0; }
+@media print { .legend { position: static; } body { background: #fff; } figure, .scroll { break-inside: avoid; } }
+)css";
+
+const char kReportScript[] = R"js(
+for (const chip of document.querySelectorAll("button.chip")) {
+  chip.addEventListener("click", () => {
+    const shown = chip.getAttribute("aria-pressed") !== "true";
+    const series = chip.dataset.series;
+    for (const same of document.querySelectorAll(`button.chip.${series}`)) same.setAttribute("aria-pressed", shown);
+    for (const group of document.querySelectorAll(`#curves g.${series}`)) group.style.display = shown ? "" : "none";
+  });
+}
+)js";
 
 std::string Tile(const std::string& value, const std::string& caption) {
   return absl::StrCat("<div class=\"tile\"><b>", value, "</b><span>", caption, "</span></div>\n");

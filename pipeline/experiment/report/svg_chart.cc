@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "pipeline/experiment/report/html_text.h"
+#include "absl/strings/str_replace.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -99,6 +99,53 @@ void SvgDrawing::BeginGroup(const std::string& css_class) {
 
 void SvgDrawing::EndGroup() {
   text_.append("</g>\n");
+}
+
+std::string EscapeHtml(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+}
+
+std::string Section(const std::string& anchor, const std::string& heading, const std::string& introduction,
+                    const std::string& body) {
+  const std::string lead = introduction.empty() ? "" : absl::StrCat("<p class=\"lead\">", introduction, "</p>\n");
+  return absl::StrCat("<section id=\"", anchor, "\">\n<h2>", heading, "</h2>\n", lead, body, "</section>\n");
+}
+
+std::string TableRow(const std::string& tag, const std::vector<std::string>& cells) {
+  std::string row = "<tr>";
+  for (const std::string& cell : cells) absl::StrAppend(&row, "<", tag, ">", cell, "</", tag, ">");
+  return row + "</tr>\n";
+}
+
+namespace {
+
+constexpr std::size_t kColors = 10;  // as many as the style sheet has
+
+}  // namespace
+
+SeriesColors::SeriesColors(const CurveSet& curves)
+    : full_data_(std::ranges::any_of(curves.all(), [](const Curve& curve) { return curve.strategy == kFullData; })) {
+  for (const std::string& task : curves.Tasks()) {
+    for (const std::string& strategy : curves.StrategiesOf(task)) {
+      if (std::ranges::find(strategies_, strategy) == strategies_.end()) strategies_.push_back(strategy);
+    }
+  }
+}
+
+std::string SeriesColors::ClassOf(const std::string& strategy) const {
+  const auto index = static_cast<std::size_t>(std::ranges::find(strategies_, strategy) - strategies_.begin());
+  return absl::StrCat("s", index % kColors);
+}
+
+std::string SeriesColors::Legend() const {
+  std::string html = "<div class=\"legend\">";
+  for (const std::string& strategy : strategies_) {
+    const std::string css_class = ClassOf(strategy);
+    absl::StrAppend(&html, "<button type=\"button\" class=\"chip ", css_class, "\" data-series=\"", css_class,
+                    "\" aria-pressed=\"true\"><i></i>", EscapeHtml(strategy), "</button>");
+  }
+  if (full_data_) html += "<span class=\"chip dashed\"><i></i>whole training half labeled</span>";
+  return html + "</div>\n";
 }
 
 }  // namespace fulcrum::pipeline

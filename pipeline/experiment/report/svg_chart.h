@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/experiment/curves.h"
+
 namespace fulcrum::pipeline {
 
 /// Maps a range of values to a range of pixels, linearly or by the logarithm.
@@ -50,6 +52,36 @@ class SvgDrawing {
  private:
   void AppendPoints(const Points& points);
   std::string text_;
+};
+
+// Small pieces of HTML. Pure functions, thread-safe.
+
+/// Text that means itself inside an element or a quoted attribute.
+std::string EscapeHtml(const std::string& text);
+
+/// A section of the page with a heading, an anchor and an introduction (HTML).
+std::string Section(const std::string& anchor, const std::string& heading, const std::string& introduction,
+                    const std::string& body);
+
+/// A row of a table; `tag` is td or th.
+std::string TableRow(const std::string& tag, const std::vector<std::string>& cells);
+
+// Which colour a strategy has, in every chart and table of a report. Immutable after construction, thread-safe.
+
+class SeriesColors {
+ public:
+  /// In the order in which strategies come in the curves.
+  explicit SeriesColors(const CurveSet& curves);
+
+  const std::vector<std::string>& strategies() const { return strategies_; }
+  /// "s0", "s1", ...: the page's style sheet has a colour for each.
+  std::string ClassOf(const std::string& strategy) const;
+  /// The legend of all strategies, as HTML; a click hides a strategy's lines.
+  std::string Legend() const;
+
+ private:
+  std::vector<std::string> strategies_;
+  bool full_data_;  // whether some curve is the full-data line
 };
 
 }  // namespace fulcrum::pipeline

@@ -1,11 +1,11 @@
-#include "storage/answer_bell.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
 #include <thread>
 #include <vector>
+
+#include "storage/log/commit_queue.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -1,4 +1,4 @@
-#include "storage/backup.h"
+#include "storage/maintenance/backup.h"
 
 #include <gmock/gmock.h>
 
@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "storage/campaign_reader.h"
-#include "storage/fsck.h"
-#include "storage/pool_rules.h"
+#include "storage/maintenance/fsck.h"
+#include "storage/state/round_rules.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

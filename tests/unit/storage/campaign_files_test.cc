@@ -5,7 +5,7 @@
 
 #include "arrow/scalar.h"
 #include "arrow/table.h"
-#include "stages/ingest/parquet_file.h"
+#include "stages/ingest/formats/parquet_file.h"
 #include "storage/checksum.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,4 +1,4 @@
-#include "storage/campaign_settings.h"
+#include "storage/state/campaign_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

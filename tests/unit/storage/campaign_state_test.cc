@@ -1,5 +1,5 @@
 // What can never happen is refused, whatever wrote it into the log.
-#include "storage/campaign_state.h"
+#include "storage/state/campaign_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 // The derived tables are written a lot at a time, between commits, and are sound at any moment.
-#include "storage/campaign_writer.h"
+#include "storage/log/campaign_writer.h"
 
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
-#include "storage/derived_tables.h"
-#include "storage/fsck.h"
-#include "storage/round_rules.h"
+#include "storage/maintenance/fsck.h"
+#include "storage/state/derived_tables.h"
+#include "storage/state/round_rules.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,4 +1,4 @@
-#include "storage/changed_items.h"
+#include "storage/state/changed_items.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "storage/commit_queue.h"
+#include "storage/log/commit_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "storage/derived_tables.h"
+#include "storage/state/derived_tables.h"
 
 #include <gmock/gmock.h>
 

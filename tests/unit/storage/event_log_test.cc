@@ -1,9 +1,9 @@
-#include "storage/event_log.h"
+#include "storage/log/event_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "storage/schema.h"
+#include "storage/state/schema.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

@@ -1,10 +1,10 @@
-#include "storage/label_export.h"
+#include "storage/maintenance/label_export.h"
 
 #include <gmock/gmock.h>
 
 #include "arrow/scalar.h"
 #include "arrow/table.h"
-#include "stages/ingest/parquet_file.h"
+#include "stages/ingest/formats/parquet_file.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

@@ -1,5 +1,5 @@
 // The promises about labels: late ones are kept, each request counts once, votes decide, skips have reasons.
-#include "storage/label_rules.h"
+#include "storage/state/label_rules.h"
 
 #include <gmock/gmock.h>
 

@@ -1,8 +1,7 @@
-#include "storage/landmark_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "storage/campaign_files.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

@@ -1,5 +1,5 @@
 // The promises about leases: one a slot, epochs that grow, expiry on the server, attempts, request ids.
-#include "storage/lease_rules.h"
+#include "storage/state/lease_rules.h"
 
 #include <gmock/gmock.h>
 

@@ -1,9 +1,8 @@
-#include "storage/pool_rules.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "storage/campaign_reader.h"
+#include "storage/state/round_rules.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

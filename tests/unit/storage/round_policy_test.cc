@@ -1,6 +1,6 @@
-#include "storage/round_policy.h"
-
 #include <gtest/gtest.h>
+
+#include "storage/state/campaign_settings.h"
 
 namespace fulcrum::storage {
 namespace {

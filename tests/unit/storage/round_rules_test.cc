@@ -1,5 +1,5 @@
 // Rounds: batches are committed once, rounds advance by their policy, stragglers count later.
-#include "storage/round_rules.h"
+#include "storage/state/round_rules.h"
 
 #include <gmock/gmock.h>
 

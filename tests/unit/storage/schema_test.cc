@@ -1,10 +1,10 @@
-#include "storage/schema.h"
+#include "storage/state/schema.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "storage/campaign_store.h"
-#include "storage/event_log.h"
+#include "storage/log/event_log.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

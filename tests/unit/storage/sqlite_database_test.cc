@@ -1,5 +1,3 @@
-#include "storage/sqlite_database.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "storage/sqlite_status.h"
+#include "storage/sqlite/sqlite.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

@@ -8,8 +8,7 @@
 
 #include <string>
 
-#include "storage/sqlite_database.h"
-#include "storage/sqlite_transaction.h"
+#include "storage/sqlite/sqlite.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

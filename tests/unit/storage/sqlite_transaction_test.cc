@@ -1,5 +1,3 @@
-#include "storage/sqlite_transaction.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "storage/sqlite/sqlite.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

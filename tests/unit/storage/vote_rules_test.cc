@@ -1,4 +1,4 @@
-#include "storage/vote_rules.h"
+#include "storage/state/vote_rules.h"
 
 #include <gtest/gtest.h>
 

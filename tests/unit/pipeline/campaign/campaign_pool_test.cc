@@ -7,8 +7,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/campaign/own_pool.h"
-#include "pipeline/pool_import.h"
+#include "pipeline/round/pool_import.h"
 #include "stages/core/random.h"
 #include "tests/support/temporary_directory.h"
 

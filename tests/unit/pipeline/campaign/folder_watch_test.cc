@@ -1,8 +1,7 @@
-#include "pipeline/campaign/folder_watch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pipeline/campaign/pool_growth.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {

@@ -1,8 +1,8 @@
-#include "pipeline/campaign/stopping_rules.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "pipeline/campaign/campaign_plan.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -11,9 +11,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/client/class_keys.h"
 #include "pipeline/client/imitated_annotator.h"
-#include "pipeline/client/stop_flag.h"
+#include "pipeline/client/retry.h"
 #include "pipeline/client/terminal_annotator.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/pipeline/client/fake_timing.h"

@@ -10,7 +10,7 @@
 
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
-#include "pipeline/command_line.h"
+#include "pipeline/commands/command_line.h"
 
 namespace fulcrum::testing {
 

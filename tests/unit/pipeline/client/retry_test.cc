@@ -6,9 +6,9 @@
 #include <set>
 #include <vector>
 
-#include "pipeline/client/lease_watch.h"
-#include "pipeline/client/request_ids.h"
-#include "pipeline/error_details.h"
+#include "pipeline/client/campaign_calls.h"
+#include "pipeline/client/work_session.h"
+#include "pipeline/text/status.h"
 #include "tests/unit/pipeline/client/fake_timing.h"
 
 namespace fulcrum::pipeline {

@@ -1,5 +1,3 @@
-#include "pipeline/client/watch_screen.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/client/campaign_watch.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -1,13 +1,13 @@
 // Wins, ties and losses, regret and the tables, on curves made by hand.
 
+#include "pipeline/experiment/comparison.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "pipeline/experiment/curves_table.h"
-#include "pipeline/experiment/regret.h"
-#include "pipeline/experiment/win_tie_loss.h"
+#include "pipeline/experiment/curves.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -1,8 +1,8 @@
-#include "pipeline/experiment/metrics.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "pipeline/experiment/strategy_run.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <string_view>
 
-#include "pipeline/experiment/metrics.h"
 #include "pipeline/experiment/run_data.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/classify/svm_trainer.h"

@@ -1,10 +1,9 @@
-#include "pipeline/operation/pulse.h"
-
 #include <atomic>
 #include <future>
 #include <optional>
 
 #include "gtest/gtest.h"
+#include "pipeline/operation/watchdog.h"
 
 namespace fulcrum::pipeline {
 namespace {

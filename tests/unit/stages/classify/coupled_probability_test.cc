@@ -1,11 +1,10 @@
-#include "stages/classify/coupled_probability.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
+#include "stages/classify/probability.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::classify {

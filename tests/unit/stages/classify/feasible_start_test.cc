@@ -1,11 +1,10 @@
-#include "stages/classify/feasible_start.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <vector>
 
+#include "stages/classify/smo_solver.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::classify {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/classify/svm_parameters.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 

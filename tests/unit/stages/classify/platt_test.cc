@@ -1,11 +1,10 @@
-#include "stages/classify/platt.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 #include <set>
 
+#include "stages/classify/probability.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"

@@ -1,8 +1,7 @@
-#include "stages/classify/svm_io.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "stages/classify/model_file.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/classify/svm_trainer.h"
 #include "tests/support/temporary_directory.h"

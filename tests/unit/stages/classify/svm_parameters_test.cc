@@ -1,9 +1,9 @@
-#include "stages/classify/svm_parameters.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+
+#include "stages/classify/svm_model.h"
 
 namespace fulcrum::classify {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "stages/classify/svm_predictor.h"
 #include "stages/classify/svm_trainer.h"
-#include "stages/classify/svm_warm_start.h"
 #include "stages/core/random.h"
 #include "tests/unit/stages/classify/labeled_clusters.h"
 

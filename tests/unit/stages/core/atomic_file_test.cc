@@ -1,5 +1,3 @@
-#include "stages/core/atomic_file.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -7,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "stages/core/files.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum {

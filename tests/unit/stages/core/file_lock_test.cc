@@ -1,5 +1,3 @@
-#include "stages/core/file_lock.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "stages/core/files.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum {

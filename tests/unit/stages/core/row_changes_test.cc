@@ -1,7 +1,6 @@
-#include "stages/core/row_changes.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "stages/core/rows.h"
 
 namespace fulcrum {
 namespace {

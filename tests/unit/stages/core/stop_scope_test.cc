@@ -1,5 +1,3 @@
-#include "stages/core/stop_scope.h"
-
 #include <atomic>
 #include <cstddef>
 

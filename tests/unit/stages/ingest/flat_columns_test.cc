@@ -1,4 +1,4 @@
-#include "stages/ingest/flat_columns.h"
+#include "stages/ingest/formats/flat_columns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "parquet/arrow/writer.h"
 #include "parquet/file_reader.h"
 #include "stages/core/random.h"
-#include "stages/ingest/parquet_source.h"
+#include "stages/ingest/formats/parquet_source.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"
 

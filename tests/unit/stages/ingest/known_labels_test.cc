@@ -1,8 +1,7 @@
-#include "stages/ingest/known_labels.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "stages/ingest/labels.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::ingest {

@@ -1,9 +1,7 @@
-#include "stages/ingest/label_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/ingest/class_names.h"
+#include "stages/ingest/labels.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::ingest {

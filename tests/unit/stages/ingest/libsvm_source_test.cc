@@ -1,5 +1,3 @@
-#include "stages/ingest/libsvm_source.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
-#include "stages/ingest/label_file.h"
+#include "stages/ingest/formats/libsvm.h"
+#include "stages/ingest/labels.h"
 #include "stages/ingest/pool.h"
 #include "tests/support/data_sets.h"
 #include "tests/support/temporary_directory.h"

@@ -1,4 +1,4 @@
-#include "stages/ingest/parquet_file.h"
+#include "stages/ingest/formats/parquet_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

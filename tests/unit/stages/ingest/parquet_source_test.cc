@@ -1,4 +1,4 @@
-#include "stages/ingest/parquet_source.h"
+#include "stages/ingest/formats/parquet_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "arrow/table.h"
 #include "parquet/arrow/writer.h"
 #include "stages/core/random.h"
-#include "stages/ingest/label_file.h"
+#include "stages/ingest/labels.h"
 #include "stages/ingest/pool.h"
 #include "tests/support/temporary_directory.h"
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "stages/core/number_text.h"
 #include "stages/core/random.h"
-#include "stages/ingest/number_text.h"
 #include "tests/support/data_sets.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/ingest/input_files.h"

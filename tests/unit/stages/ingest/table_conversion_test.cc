@@ -1,4 +1,4 @@
-#include "stages/ingest/table_conversion.h"
+#include "stages/ingest/formats/table_conversion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

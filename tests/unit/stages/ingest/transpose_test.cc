@@ -1,10 +1,9 @@
-#include "stages/ingest/transpose.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "stages/ingest/columns/number_columns.h"
 
 namespace fulcrum::ingest {
 namespace {

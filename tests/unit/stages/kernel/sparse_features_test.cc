@@ -1,5 +1,3 @@
-#include "stages/kernel/sparse_features.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <numeric>
 
 #include "stages/core/random.h"
+#include "stages/kernel/features.h"
 #include "stages/kernel/kernel_block.h"
 
 namespace fulcrum::kernel {

@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
-#include "stages/kernel/sparse_features.h"
+#include "stages/kernel/features.h"
 #include "stages/linalg/blas.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"

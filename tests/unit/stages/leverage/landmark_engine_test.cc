@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/symmetric_operator.h"
+#include "stages/linalg/top_eigen.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"
 

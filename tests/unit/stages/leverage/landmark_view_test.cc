@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "stages/core/rows.h"
 #include "stages/leverage/function_span.h"
-#include "stages/linalg/cholesky.h"
+#include "stages/linalg/lapack.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::leverage {

@@ -1,12 +1,10 @@
-#include "stages/linalg/abandonable.h"
-
 #include <gtest/gtest.h>
 
 #include <future>
 #include <latch>
 
 #include "stages/linalg/dense_eigensolver.h"
-#include "stages/linalg/partial_eigensolver.h"
+#include "stages/linalg/lapack.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::linalg {

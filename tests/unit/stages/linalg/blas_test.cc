@@ -3,7 +3,6 @@
 #include <cctype>
 
 #include "gtest/gtest.h"
-#include "stages/linalg/library_version.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::linalg {

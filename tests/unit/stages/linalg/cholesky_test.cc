@@ -1,10 +1,9 @@
-#include "stages/linalg/cholesky.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "stages/linalg/blas.h"
+#include "stages/linalg/lapack.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::linalg {

@@ -1,5 +1,3 @@
-#include "stages/linalg/partial_eigensolver.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>

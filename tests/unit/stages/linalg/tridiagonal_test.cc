@@ -1,14 +1,12 @@
-#include "stages/linalg/tridiagonal.h"
-
 #include <limits>
 #include <stop_token>
 
 #include "gtest/gtest.h"
-#include "stages/core/stop_scope.h"
+#include "stages/core/parallel.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/dense_eigensolver.h"
 #include "stages/linalg/krylov_eigensolver.h"
-#include "stages/linalg/partial_eigensolver.h"
+#include "stages/linalg/lapack.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::linalg {

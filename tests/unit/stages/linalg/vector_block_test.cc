@@ -1,6 +1,5 @@
-#include "stages/linalg/vector_block.h"
-
 #include "gtest/gtest.h"
+#include "stages/linalg/blas.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"
 

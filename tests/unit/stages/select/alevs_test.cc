@@ -1,8 +1,7 @@
-#include "stages/select/alevs.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "stages/select/strategies/strategies.h"
 #include "tests/unit/stages/select/small_pool.h"
 
 namespace fulcrum::select {

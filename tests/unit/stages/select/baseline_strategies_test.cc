@@ -5,11 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "stages/select/lev_on_all.h"
-#include "stages/select/most_confident.h"
-#include "stages/select/random.h"
-#include "stages/select/top_lev.h"
-#include "stages/select/uncertainty.h"
+#include "stages/select/strategies/strategies.h"
 #include "tests/unit/stages/select/small_pool.h"
 
 namespace fulcrum::select {

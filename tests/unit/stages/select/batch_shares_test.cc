@@ -1,5 +1,3 @@
-#include "stages/select/batch_shares.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <numeric>
 
 #include "stages/core/random.h"
+#include "stages/select/strategies/class_leverage.h"
 
 namespace fulcrum::select {
 namespace {

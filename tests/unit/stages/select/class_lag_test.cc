@@ -1,4 +1,4 @@
-#include "stages/select/class_lag.h"
+#include "stages/select/strategies/class_lag.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,10 @@
-#include "stages/select/dbalevs.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "stages/select/strategies/strategies.h"
 #include "tests/unit/stages/select/set_function_reference.h"
 #include "tests/unit/stages/select/small_pool.h"
 

@@ -1,11 +1,10 @@
-#include "stages/select/doubt_reduction.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "stages/select/class_lag.h"
+#include "stages/select/posterior/posterior.h"
+#include "stages/select/strategies/class_lag.h"
 #include "tests/unit/stages/select/gaussian_process_reference.h"
 #include "tests/unit/stages/select/small_pool.h"
 

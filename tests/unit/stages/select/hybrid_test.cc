@@ -1,5 +1,3 @@
-#include "stages/select/hybrid.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +5,8 @@
 #include <cmath>
 #include <set>
 
-#include "stages/select/ranks.h"
+#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 #include "tests/unit/stages/select/gaussian_process_reference.h"
 #include "tests/unit/stages/select/small_pool.h"
 

@@ -1,11 +1,10 @@
-#include "stages/select/near_opt.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "stages/core/random.h"
+#include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {
 namespace {

@@ -1,4 +1,4 @@
-#include "stages/select/posterior.h"
+#include "stages/select/posterior/posterior.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

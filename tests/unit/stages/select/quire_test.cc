@@ -1,5 +1,3 @@
-#include "stages/select/quire.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "stages/select/strategies/strategies.h"
 #include "tests/support/matrices.h"
 #include "tests/unit/stages/select/dense_inverse.h"
 #include "tests/unit/stages/select/small_pool.h"

@@ -1,4 +1,4 @@
-#include "stages/select/remaining_mass.h"
+#include "stages/select/posterior/remaining_mass.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

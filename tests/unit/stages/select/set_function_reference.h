@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "stages/select/submodular_greedy.h"
+#include "stages/select/greedy/submodular_greedy.h"
 
 namespace fulcrum::select {
 

@@ -1,7 +1,6 @@
-#include "stages/select/settled_scores.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "stages/select/greedy/streamed_greedy.h"
 
 namespace fulcrum::select {
 namespace {

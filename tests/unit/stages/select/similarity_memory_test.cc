@@ -1,10 +1,8 @@
-#include "stages/select/similarity_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "stages/select/similarity_sums.h"
+#include "stages/select/greedy/similarity_sums.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::select {

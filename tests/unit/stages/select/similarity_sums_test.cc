@@ -1,4 +1,4 @@
-#include "stages/select/similarity_sums.h"
+#include "stages/select/greedy/similarity_sums.h"
 
 #include <numeric>
 

@@ -1,12 +1,12 @@
-#include "stages/select/streamed_greedy.h"
+#include "stages/select/greedy/streamed_greedy.h"
 
 #include <numeric>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "stages/core/matrix.h"
 #include "stages/core/random.h"
-#include "stages/core/sparse_matrix.h"
-#include "stages/kernel/sparse_features.h"
+#include "stages/kernel/features.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"
 

@@ -1,4 +1,4 @@
-#include "stages/select/submodular_greedy.h"
+#include "stages/select/greedy/submodular_greedy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,8 @@
-#include "stages/select/ted.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/select/experimental_design.h"
+#include "stages/select/posterior/experimental_design.h"
+#include "stages/select/strategies/strategies.h"
 #include "tests/support/matrices.h"
 #include "tests/unit/stages/select/small_pool.h"
 

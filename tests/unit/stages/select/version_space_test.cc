@@ -1,4 +1,4 @@
-#include "stages/select/version_space.h"
+#include "stages/select/posterior/version_space.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "stages/linalg/blas.h"
-#include "stages/select/span_basis.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::select {

@@ -1,5 +1,3 @@
-#include "storage/pool/pool_copy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include "arrow/record_batch.h"
 #include "arrow/table.h"
 #include "storage/pool/mapped_pool.h"
+#include "storage/pool/pool_manifest.h"
 #include "storage/pool/pool_writer.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"

@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/client/campaign_calls.h"
+#include "pipeline/client/label_export.h"
+#include "pipeline/commands/campaign_commands.h"
+#include "pipeline/commands/options.h"
+#include "pipeline/text/text_sink.h"
+#include "stages/core/files.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/formats/csv.h"
+#include "stages/ingest/pool.h"
+
+namespace fulcrum::pipeline {
+
+// `fulcrum campaign export NAME`: every label there is, as CSV or Parquet.
+
+namespace {
+
+struct ExportOptions {
+  CampaignOptions campaign = {};
+  std::string out = "-";
+};
+
+absl::Status Export(const ExportOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
+  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<LabelExport> out, OpenLabelExport(options.out));
+  FULCRUM_RETURN_IF_ERROR(
+      CampaignCalls(connection).ExportLabels(options.campaign.name, [&](const v1::ExportedLabel& label) {
+        return out->Add(label);
+      }));
+  return out->Finish();
+}
+
+CommandRun AddExport(CLI::App& app) {
+  auto options = std::make_shared<ExportOptions>();
+  AddCampaignName(app, options->campaign);
+  app.add_option("--out", options->out, "File to write: .parquet, .csv or .csv.gz; - is CSV on standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
+  AddConnectionOptions(app, options->campaign.connection);
+  app.footer(
+      "Columns: sequence,id,label,annotator,time,round,lease_id,cost,kind, in the order the labels were given.\n"
+      "The file appears when it is whole.");
+  return [options] { return Export(*options); };
+}
+
+}  // namespace
+
+Command CampaignExportCommand() {
+  return {"export", "Labels", "Write every label to a file, with who gave it and when", AddExport};
+}
+
+// `fulcrum campaign model NAME`: a trained model as a file.
+
+namespace {
+
+struct ModelOptions {
+  CampaignOptions campaign = {};
+  std::int64_t round = 0;
+  std::string out = {};
+};
+
+absl::Status FetchModel(const ModelOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
+  FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(options.out));
+  FULCRUM_ASSIGN_OR_RETURN(
+      const v1::ModelDescription model,
+      CampaignCalls(connection).GetModel(options.campaign.name, options.round, [&](const std::string& bytes) {
+        return file.Write(bytes);
+      }));
+  FULCRUM_RETURN_IF_ERROR(file.Commit());
+  return PrintAnswer(options.campaign,
+                     absl::StrCat(options.out, ": the model of round ", model.round(), ", trained on the log up to ",
+                                  model.trained_on(), ", ", model.bytes(), " bytes\n"),
+                     model);
+}
+
+CommandRun AddModel(CLI::App& app) {
+  auto options = std::make_shared<ModelOptions>();
+  AddCampaignName(app, options->campaign);
+  app.add_option("--out", options->out, "File to write")->type_name("FILE")->required();
+  app.add_option("--round", options->round, "The round that it was trained for; the latest unless given")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  AddCampaignOptions(app, options->campaign);
+  app.footer(
+      "The file holds the support vectors with their features and predicts without the pool; its format is in\n"
+      "stages/classify/svm_io.h. It appears when it is whole.");
+  return [options] { return FetchModel(*options); };
+}
+
+}  // namespace
+
+Command CampaignModelCommand() {
+  return {"model", "Pool and models", "Write a trained model to a file", AddModel};
+}
+
+// `fulcrum campaign predict NAME`: what a model says of rows in a file, or of examples of the pool.
+
+namespace {
+
+constexpr std::size_t kMostValues = 200'000;  // of a request: some 2 MB
+constexpr std::size_t kMostRows = 1000;
+constexpr char kFooter[] =
+    R"(Writes CSV: id, class, a decision value for each pair of classes, and a probability for each class where
+the model has them. The file of --rows has the pool's feature columns, as they are in the pool's files.
+
+Example:
+  fulcrum campaign predict digits --rows new.parquet --out predicted.csv)";
+
+struct PredictOptions {
+  CampaignOptions campaign = {};
+  std::int64_t round = 0;
+  std::string rows = {};
+  std::vector<std::string> items = {};
+  std::string out = "-";
+};
+
+/// Requests and the names of what they ask for, in order.
+struct Questions {
+  std::vector<v1::PredictRequest> requests;
+  std::vector<std::string> names;
+};
+
+v1::PredictRequest& NextRequest(const PredictOptions& options, Questions& questions, std::size_t most_rows) {
+  auto& requests = questions.requests;
+  const bool full = requests.empty() || static_cast<std::size_t>(requests.back().rows_size() +
+                                                                 requests.back().item_ids_size()) >= most_rows;
+  if (full) {
+    requests.emplace_back().set_name(options.campaign.name);
+    requests.back().set_round(options.round);
+  }
+  return requests.back();
+}
+
+v1::FeatureRow RowOf(const ingest::PoolFeatures& features, std::size_t row) {
+  v1::FeatureRow message;
+  if (features.is_sparse()) {
+    const auto columns = features.sparse().ColumnsOf(row);
+    const auto values = features.sparse().ValuesOf(row);
+    message.mutable_indices()->Add(columns.begin(), columns.end());
+    message.mutable_values()->Add(values.begin(), values.end());
+  } else {
+    const auto values = features.dense().row(row);
+    message.mutable_values()->Add(values.begin(), values.end());
+  }
+  return message;
+}
+
+absl::StatusOr<Questions> Ask(const PredictOptions& options) {
+  Questions questions;
+  for (const std::string& item : options.items) {
+    NextRequest(options, questions, kMostRows).add_item_ids(item);
+    questions.names.push_back(item);
+  }
+  if (options.rows.empty()) return questions;
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::Pool pool, ingest::LoadPool(options.rows));
+  const std::size_t most_rows =
+      std::clamp<std::size_t>(kMostValues / std::max<std::size_t>(pool.features.cols(), 1), 1, kMostRows);
+  for (std::size_t row = 0; row < pool.features.rows(); ++row) {
+    *NextRequest(options, questions, most_rows).add_rows() = RowOf(pool.features, row);
+    questions.names.push_back(pool.ids.TextOf(static_cast<RowIndex>(row)));
+  }
+  return questions;
+}
+
+/// A line of CSV that grows.
+class CsvLine {
+ public:
+  void Add(const std::string& value) {
+    if (!line_.empty()) line_ += ',';
+    ingest::AppendCsvField(value, line_);
+  }
+  std::string Ended() const { return line_ + "\n"; }
+
+ private:
+  std::string line_;
+};
+
+std::string Header(const v1::PredictResponse& response) {
+  CsvLine line;
+  line.Add("id");
+  line.Add("class");
+  for (const v1::ClassPair& pair : response.pairs()) {
+    line.Add(absl::StrCat("decision ", pair.first(), "|", pair.second()));
+  }
+  const bool likely = response.predictions_size() > 0 && response.predictions(0).probabilities_size() > 0;
+  for (int i = 0; likely && i < response.classes_size(); ++i) {
+    line.Add(absl::StrCat("probability ", response.classes(i)));
+  }
+  return line.Ended();
+}
+
+std::string Line(const std::string& name, const v1::Prediction& prediction) {
+  CsvLine line;
+  line.Add(name);
+  line.Add(prediction.value());
+  for (const double value : prediction.decision_values()) line.Add(absl::StrCat(value));
+  for (const double value : prediction.probabilities()) line.Add(absl::StrCat(value));
+  return line.Ended();
+}
+
+absl::Status Predict(const PredictOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(Questions questions, Ask(options));
+  if (questions.requests.empty()) return absl::InvalidArgumentError("say what to predict: --rows FILE or --item ID");
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
+  CampaignCalls calls(connection);
+  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TextSink> out, OpenTextSink(options.out));
+  std::size_t answered = 0;
+  std::int64_t round = options.round;
+  for (v1::PredictRequest& request : questions.requests) {
+    // A newer model may come while we ask; all answers are of one.
+    request.set_round(round);
+    FULCRUM_ASSIGN_OR_RETURN(const v1::PredictResponse response, calls.Predict(request));
+    round = response.round();
+    if (answered == 0) FULCRUM_RETURN_IF_ERROR(out->Write(Header(response)));
+    for (const v1::Prediction& prediction : response.predictions()) {
+      FULCRUM_RETURN_IF_ERROR(out->Write(Line(questions.names[answered++], prediction)));
+    }
+  }
+  FULCRUM_RETURN_IF_ERROR(out->Finish());
+  return out->Commit();
+}
+
+CommandRun AddPredict(CLI::App& app) {
+  auto options = std::make_shared<PredictOptions>();
+  AddCampaignName(app, options->campaign);
+  app.add_option("--rows", options->rows, "Table with rows of features")->type_name("FILE");
+  app.add_option("--item", options->items, "An example of the pool; may be given several times")->type_name("ID");
+  app.add_option("--round", options->round, "Use this round's model; the latest unless given")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--out", options->out, "File to write; - is standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
+  AddConnectionOptions(app, options->campaign.connection);
+  app.footer(kFooter);
+  return [options] { return Predict(*options); };
+}
+
+}  // namespace
+
+Command CampaignPredictCommand() {
+  return {"predict", "Pool and models", "Ask a trained model about examples", AddPredict};
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,159 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/client/campaign_calls.h"
+#include "pipeline/client/campaign_text.h"
+#include "pipeline/client/retry.h"
+#include "pipeline/commands/campaign_commands.h"
+#include "pipeline/text/text_sink.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/formats/table_conversion.h"
+#include "stages/ingest/labels.h"
+
+namespace fulcrum::pipeline {
+
+// `fulcrum campaign append NAME FILE`: more examples for a campaign's pool.
+
+namespace {
+
+constexpr RetryPolicy kRetry{.give_up_after = std::chrono::seconds(30)};
+constexpr char kFooter[] =
+    R"(The file may be of any format that 'fulcrum convert' reads; it travels as Arrow IPC. Its columns have the
+names of the pool's. All rows that can be taken join the pool together and take part from the next round on;
+those that cannot are counted, and some of them shown with the reason. Rows whose ids the pool has are no error;
+where the pool has no ids, all rows are new and get the next row numbers.)";
+
+struct AppendOptions {
+  CampaignOptions campaign = {};
+  std::string file = {};
+};
+
+std::string ToText(const v1::AppendItemsResponse& response) {
+  std::string text = absl::StrCat(response.added(), " of ", response.read(), " rows added, ", response.there_already(),
+                                  " were there already, ", response.rejected(), " rejected; the pool has ",
+                                  response.pool_rows(), " rows\n");
+  for (const std::string& example : response.rejected_examples()) {
+    absl::StrAppend(&text, "  ", PrintableLine(example), "\n");
+  }
+  return text;
+}
+
+absl::Status Append(const AppendOptions& options) {
+  const std::string converted =
+      (std::filesystem::temp_directory_path() / absl::StrCat("fulcrum-append-", getpid(), ".arrow")).string();
+  const auto cleanup = absl::MakeCleanup([&converted] {
+    std::error_code ignored;
+    std::filesystem::remove(converted, ignored);
+  });
+  FULCRUM_RETURN_IF_ERROR(ingest::ConvertTable({options.file}, converted).status());
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
+  CampaignCalls calls(connection);
+  const StopFlag stop;
+  Retrier retrier(kRetry, WallTiming(stop), /*seed=*/0);
+  const std::string request_id = RequestIds().Next();
+  v1::AppendItemsResponse response;
+  FULCRUM_RETURN_IF_ERROR(retrier.Call([&]() -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(response, calls.AppendItems(options.campaign.name, request_id, converted));
+    return absl::OkStatus();
+  }));
+  return PrintAnswer(options.campaign, ToText(response), response);
+}
+
+CommandRun AddAppend(CLI::App& app) {
+  auto options = std::make_shared<AppendOptions>();
+  AddCampaignName(app, options->campaign);
+  app.add_option("file", options->file, "Table with the new rows")->type_name("")->required();
+  AddCampaignOptions(app, options->campaign);
+  app.footer(kFooter);
+  return [options] { return Append(*options); };
+}
+
+}  // namespace
+
+Command CampaignAppendCommand() {
+  return {"append", "Pool and models", "Add examples to a campaign's pool while it runs", AddAppend};
+}
+
+// `fulcrum campaign import-labels NAME FILE`: labels from elsewhere.
+
+namespace {
+
+constexpr std::size_t kMostBytes = 3 * 1024 * 1024;  // below the server's 4 MiB a message
+
+struct ImportOptions {
+  CampaignOptions campaign = {};
+  std::string file = {};
+  std::string source = {};
+};
+
+/// As few requests as there can be; each is taken whole or not at all.
+std::vector<v1::ImportLabelsRequest> MakeRequests(const ImportOptions& options,
+                                                  const std::vector<ingest::KnownLabel>& labels) {
+  RequestIds ids;
+  std::vector<v1::ImportLabelsRequest> requests;
+  std::size_t bytes = kMostBytes;
+  for (const ingest::KnownLabel& label : labels) {
+    if (bytes >= kMostBytes) {
+      bytes = 0;
+      v1::ImportLabelsRequest& request = requests.emplace_back();
+      request.set_name(options.campaign.name);
+      request.set_source(options.source.empty() ? std::filesystem::path(options.file).filename().string()
+                                                : options.source);
+      request.set_request_id(ids.Next());
+    }
+    v1::ImportLabelsRequest::Entry& entry = *requests.back().add_labels();
+    entry.set_item_id(label.id);
+    entry.set_value(label.label);
+    bytes += label.id.size() + label.label.size() + 16;
+  }
+  return requests;
+}
+
+absl::Status Import(const ImportOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<ingest::KnownLabel> labels, ingest::LoadKnownLabels(options.file));
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
+  CampaignCalls calls(connection);
+  const StopFlag stop;
+  Retrier retrier(kRetry, WallTiming(stop), /*seed=*/0);
+  v1::ImportLabelsResponse all;
+  for (const v1::ImportLabelsRequest& request : MakeRequests(options, labels)) {
+    const absl::Status status = retrier.Call([&]() -> absl::Status {
+      FULCRUM_ASSIGN_OR_RETURN(const v1::ImportLabelsResponse response, calls.ImportLabels(request));
+      all.set_imported(all.imported() + response.imported());
+      return absl::OkStatus();
+    });
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(status.message(), " (", all.imported(), " of ", labels.size(),
+                                                      " labels were imported before)"));
+    }
+  }
+  return PrintAnswer(options.campaign, absl::StrCat(all.imported(), " labels imported\n"), all);
+}
+
+CommandRun AddImport(CLI::App& app) {
+  auto options = std::make_shared<ImportOptions>();
+  AddCampaignName(app, options->campaign);
+  app.add_option("file", options->file, "Table with the columns id and label")->type_name("")->required();
+  app.add_option("--source", options->source, "Where they come from, kept with them; the file's name unless given")
+      ->type_name("TEXT");
+  AddCampaignOptions(app, options->campaign);
+  app.footer(
+      "Imported labels decide their examples, whatever workers said. A large file is sent in parts of some ten\n"
+      "thousand labels, each taken whole or not at all.");
+  return [options] { return Import(*options); };
+}
+
+}  // namespace
+
+Command CampaignImportLabelsCommand() {
+  return {"import-labels", "Labels", "Give a campaign labels from elsewhere", AddImport};
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,158 @@
+#include "pipeline/commands/command_line.h"
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "CLI/Config.hpp"
+#include "CLI/Formatter.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "pipeline/commands/exit_codes.h"
+#include "pipeline/text/spec_reader.h"
+#include "pipeline/text/version.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+struct AddedCommand {
+  CLI::App* app = nullptr;
+  CommandRun run;
+};
+
+std::vector<AddedCommand> AddCommands(CLI::App& program) {
+  std::vector<AddedCommand> added;
+  for (const Command& command : Commands()) {
+    CLI::App* app = program.add_subcommand(command.name, command.summary);
+    app->group(command.group);
+    app->get_formatter()->column_width(34);
+    added.push_back({app, command.add(*app)});
+  }
+  return added;
+}
+
+void PrintError(const std::string& who, absl::string_view message) {
+  std::fprintf(stderr, "%s: %.*s\n", who.c_str(), static_cast<int>(message.size()), message.data());
+}
+
+const CLI::App& DeepestParsed(const CLI::App& program) {
+  const CLI::App* deepest = &program;
+  for (auto parsed = deepest->get_subcommands(); !parsed.empty(); parsed = deepest->get_subcommands()) {
+    deepest = parsed.front();
+  }
+  return *deepest;
+}
+
+// "fulcrum campaign list"
+std::string FullName(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : absl::StrCat(FullName(*app.get_parent()), " ", app.get_name());
+}
+
+std::vector<std::string> KnownNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(absl::StrCat("--", name));
+  }
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+// CLI11 says which words it did not expect; a person wants to know which ones it would have.
+std::string UnexpectedWords(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(/*recurse=*/true);
+  if (words.empty()) return "";
+  const std::string word = words.front().substr(0, words.front().find('='));
+  const bool takes_commands = !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+  const std::string kind = absl::StartsWith(word, "-") ? "option" : takes_commands ? "command" : "argument";
+  const std::string nearest = NearestName(word, KnownNames(app));
+  return absl::StrCat("unknown ", kind, " '", word, "'",
+                      nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?"));
+}
+
+int ReportUsageError(const CLI::App& program, const CLI::ParseError& error) {
+  const CLI::App& app = DeepestParsed(program);
+  const std::string name = FullName(app);
+  std::string message = UnexpectedWords(program);
+  if (!message.empty()) message = UnexpectedWords(app).empty() ? message : UnexpectedWords(app);
+  PrintError(name, message.empty() ? error.what() : message);
+  std::fprintf(stderr, "Run '%s --help' to see what there is.\n", name.c_str());
+  return kExitUsage;
+}
+
+absl::Status RunGuarded(const CommandRun& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        "out of memory; free some, or give it a smaller pool, and run again. No output was written");
+  } catch (const std::exception& exception) {
+    return absl::InternalError(absl::StrCat("unexpected error: ", exception.what()));
+  }
+}
+
+int RunChosen(const CLI::App& program, const std::vector<AddedCommand>& commands) {
+  for (const AddedCommand& command : commands) {
+    if (!command.app->parsed()) continue;
+    const absl::Status status = RunGuarded(command.run);
+    const std::string name = FullName(DeepestParsed(*command.app));
+    if (!status.ok()) PrintError(name, status.message());
+    if (absl::IsInvalidArgument(status)) {
+      std::fprintf(stderr, "Run '%s --help' to see what there is.\n", name.c_str());
+    }
+    return ExitCodeFor(status);
+  }
+  std::fputs(program.help().c_str(), stdout);
+  return kExitDone;
+}
+
+int ParseAndRun(int argc, char** argv) {
+  CLI::App program("Finds the examples worth labeling, by statistical leverage scores.", "fulcrum");
+  program.set_version_flag("--version", VersionText(), "Print the versions of fulcrum and of its libraries");
+  program.footer(absl::StrCat("'fulcrum COMMAND --help' tells all about a command.\n\n", ExitCodeHelp()));
+  program.get_formatter()->column_width(34);
+  const std::vector<AddedCommand> commands = AddCommands(program);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    // Help or version: printed to standard output.
+    return program.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    return ReportUsageError(program, error);
+  }
+  return RunChosen(program, commands);
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, char** argv) {
+  // A reader that goes away is an error like another, so that outputs in the making are removed.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return ParseAndRun(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("fulcrum: out of memory; run again\n", stderr);
+    return kExitTryAgain;
+  } catch (const std::exception& exception) {
+    PrintError("fulcrum", absl::StrCat("unexpected error: ", exception.what()));
+    return kExitInternal;
+  }
+}
+
+const std::vector<Command>& Commands() {
+  static const auto* const commands = new std::vector<Command>{
+      CampaignCommand(), WorkCommand(),    SelectCommand(),     GenerateCommand(), ImportCommand(),
+      InspectCommand(),  ConvertCommand(), ExperimentCommand(), ServeCommand(),    TokenCommand(),
+      ExportCommand(),   BackupCommand(),  RestoreCommand(),    FsckCommand(),
+  };
+  return *commands;
+}
+
+}  // namespace fulcrum::pipeline

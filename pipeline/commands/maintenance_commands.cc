@@ -1,0 +1,226 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "pipeline/commands/command_line.h"
+#include "pipeline/text/text_sink.h"
+#include "stages/core/status_macros.h"
+#include "stages/ingest/formats/parquet_file.h"
+#include "storage/campaign_reader.h"
+#include "storage/maintenance/backup.h"
+#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/label_export.h"
+
+namespace fulcrum::pipeline {
+
+// `fulcrum backup` and `fulcrum restore`: a campaign in one file, and back.
+
+namespace {
+
+constexpr char kBackupFooter[] =
+    R"(Takes campaign.db as of one moment, while a daemon goes on writing, the files its log names (models, and each
+round's scores and batch) and the pool. With --without-pool the pool is listed with sizes and checksums but not copied:
+for large pools whose sources are kept elsewhere. The backup is one SQLite database. It is read back, its integrity
+checked and its events counted, before it appears under its name; a backup that fails leaves what was there before.
+
+Example:
+  fulcrum backup campaigns/birds birds-$(date +%F).fulcrum)";
+
+constexpr char kRestoreFooter[] =
+    R"(Makes a campaign folder out of a file that fulcrum backup wrote, and checks it like fulcrum fsck before it appears.
+The folder must not exist yet, or be empty. Where the backup was made without the pool, the daemon imports it again
+from the campaign's sources, which must be as they were.
+
+Example:
+  fulcrum restore birds-2026-11-16.fulcrum campaigns/birds)";
+
+struct BackupArguments {
+  std::string campaign;
+  std::string file;
+  storage::BackupOptions options;
+};
+
+void PrintReport(const char* what, const storage::BackupReport& report) {
+  std::printf("%s %lld events and %lld files (%lld bytes)\n", what, static_cast<long long>(report.events),
+              static_cast<long long>(report.files), static_cast<long long>(report.file_bytes));
+  if (report.not_included.empty()) return;
+  std::printf("not included: %zu files of the pool, such as %s\n", report.not_included.size(),
+              report.not_included.front().c_str());
+}
+
+absl::Status BackUp(const BackupArguments& arguments) {
+  FULCRUM_ASSIGN_OR_RETURN(const storage::BackupReport report,
+                           storage::BackUpCampaign(arguments.campaign, arguments.file, arguments.options));
+  PrintReport("backed up and verified:", report);
+  return absl::OkStatus();
+}
+
+absl::Status Restore(const BackupArguments& arguments) {
+  FULCRUM_ASSIGN_OR_RETURN(const storage::BackupReport report,
+                           storage::RestoreCampaign(arguments.file, arguments.campaign));
+  PrintReport("restored and checked:", report);
+  return absl::OkStatus();
+}
+
+CommandRun AddBackup(CLI::App& app) {
+  auto arguments = std::make_shared<BackupArguments>();
+  app.add_option("campaign", arguments->campaign, "Folder of the campaign")->type_name("")->required();
+  app.add_option("file", arguments->file, "File to write; one that is there is replaced")->type_name("")->required();
+  app.add_flag("!--without-pool", arguments->options.with_pool, "Only list the files of the pool");
+  app.footer(kBackupFooter);
+  return [arguments] { return BackUp(*arguments); };
+}
+
+CommandRun AddRestore(CLI::App& app) {
+  auto arguments = std::make_shared<BackupArguments>();
+  app.add_option("file", arguments->file, "Backup to read")->type_name("")->required();
+  app.add_option("campaign", arguments->campaign, "Folder to make")->type_name("")->required();
+  app.footer(kRestoreFooter);
+  return [arguments] { return Restore(*arguments); };
+}
+
+}  // namespace
+
+Command BackupCommand() {
+  return {"backup", "Campaigns", "Copy a campaign, running or not, into one verified file", AddBackup};
+}
+
+Command RestoreCommand() {
+  return {"restore", "Campaigns", "Make a campaign out of a backup", AddRestore};
+}
+
+// `fulcrum export`: labels with where they come from.
+
+namespace {
+
+constexpr char kExportFooter[] =
+    R"(One row for every label that was given, changed, withdrawn or imported, in the order of the log:
+  sequence     number of the event in the log; a model's sequence number refers to these
+  kind         label_submitted, label_changed, label_withdrawn or label_imported
+  item, label  what was labeled, and as what
+  annotator    who said so; of an imported label, where it comes from
+  time         when, in UTC
+  lease, epoch, slot, round   under which lease; 0 where there was none
+  cost         what it cost
+  late         it came after its lease had ended; it counts all the same
+  request_id   under which it was sent
+  counts       it is what this annotator says today
+  item_status  what became of the item: labeled, disputed, set aside, offered, in pool
+  decision     the item's label today; empty where there is none
+
+The format is that of the file's name: .csv, .csv.gz or .parquet; - is CSV on standard output. Works while a daemon
+runs, and sees what was committed when it started.
+
+Example:
+  fulcrum export campaigns/birds --out labels.parquet)";
+
+struct ExportOptions {
+  std::string campaign;
+  std::string out;
+};
+
+constexpr std::size_t kTextBytes = 1 << 20;
+
+absl::Status ExportCsv(storage::CampaignReader& reader, const std::string& out) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TextSink> sink, OpenTextSink(out));
+  std::string text = storage::LabelCsvHeader();
+  const auto write = [&](const storage::ExportedLabel& label) -> absl::Status {
+    storage::AppendLabelCsv(label, text);
+    if (text.size() < kTextBytes) return absl::OkStatus();
+    return sink->Write(std::exchange(text, {}));
+  };
+  FULCRUM_RETURN_IF_ERROR(storage::VisitLabels(reader, write));
+  FULCRUM_RETURN_IF_ERROR(sink->Write(text));
+  FULCRUM_RETURN_IF_ERROR(sink->Finish());
+  return sink->Commit();
+}
+
+absl::Status ExportParquet(storage::CampaignReader& reader, const std::string& out) {
+  std::vector<storage::ExportedLabel> labels;
+  FULCRUM_RETURN_IF_ERROR(storage::VisitLabels(reader, [&](const storage::ExportedLabel& label) {
+    labels.push_back(label);
+    return absl::OkStatus();
+  }));
+  FULCRUM_ASSIGN_OR_RETURN(const auto table, storage::LabelTable(labels));
+  return ingest::WriteParquetFile(*table, out);
+}
+
+absl::Status Export(const ExportOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(options.campaign));
+  const bool parquet = absl::EndsWithIgnoreCase(options.out, ".parquet");
+  return parquet ? ExportParquet(*reader, options.out) : ExportCsv(*reader, options.out);
+}
+
+CommandRun AddExport(CLI::App& app) {
+  auto options = std::make_shared<ExportOptions>();
+  app.add_option("campaign", options->campaign, "Folder of the campaign")->type_name("")->required();
+  app.add_option("--out", options->out, "File to write: .csv, .csv.gz or .parquet; - is standard output")
+      ->type_name("FILE")
+      ->required();
+  app.footer(kExportFooter);
+  return [options] { return Export(*options); };
+}
+
+}  // namespace
+
+Command ExportCommand() {
+  return {"export", "Campaigns", "Write a campaign's labels with who, when, lease, round and cost", AddExport};
+}
+
+// `fulcrum fsck`: checks a campaign from the disk up, and rebuilds what is derived from its log.
+
+namespace {
+
+constexpr char kFsckFooter[] =
+    R"(Checks, in this order: the pages of campaign.db; that its log is protected against changes; every event of the log,
+by replaying it (epochs grow, no slot is leased twice, no request takes effect twice); the tables of items, slots,
+leases and rounds, which are derived from the log; the files of rounds and models; every block of the pool, by its
+checksum. Works while a daemon runs.
+
+--rebuild first writes the derived tables anew from the log, and brings an older schema up to date. Stop the daemon
+before. The log itself is never changed: where it is damaged, restore a backup.
+
+Exit code 0 where all is well, 65 where something is not; every problem is a line on standard output.
+
+Example:
+  fulcrum fsck campaigns/birds)";
+
+struct FsckOptions {
+  std::string campaign;
+  bool rebuild = false;
+};
+
+absl::Status Fsck(const FsckOptions& options) {
+  if (options.rebuild) FULCRUM_RETURN_IF_ERROR(storage::RebuildCampaign(options.campaign));
+  FULCRUM_ASSIGN_OR_RETURN(const storage::FsckReport report, storage::CheckCampaign(options.campaign));
+  std::printf("%lld events, %lld labels, %lld items, %lld rounds, %lld models; derived tables up to event %lld%s\n",
+              static_cast<long long>(report.events), static_cast<long long>(report.labels),
+              static_cast<long long>(report.items), static_cast<long long>(report.rounds),
+              static_cast<long long>(report.models), static_cast<long long>(report.tables_through),
+              options.rebuild ? ", rebuilt" : "");
+  for (const std::string& problem : report.problems) std::printf("problem: %s\n", problem.c_str());
+  if (report.problems.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("campaign '", options.campaign, "' has ", report.problems.size(),
+                                          " problem(s), listed above; where only derived ",
+                                          "tables differ, --rebuild mends them, otherwise restore a backup"));
+}
+
+CommandRun AddFsck(CLI::App& app) {
+  auto options = std::make_shared<FsckOptions>();
+  app.add_option("campaign", options->campaign, "Folder of the campaign")->type_name("")->required();
+  app.add_flag("--rebuild", options->rebuild, "Write the derived tables anew from the log");
+  app.footer(kFsckFooter);
+  return [options] { return Fsck(*options); };
+}
+
+}  // namespace
+
+Command FsckCommand() {
+  return {"fsck", "Campaigns", "Check a campaign, and rebuild what is derived from its log", AddFsck};
+}
+
+}  // namespace fulcrum::pipeline

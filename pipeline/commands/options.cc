@@ -1,0 +1,89 @@
+#include "pipeline/commands/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace fulcrum::pipeline {
+
+CLI::Validator WholeNumber() {
+  const auto check = [](const std::string& text) -> std::string {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size()) return "";
+    return absl::StrCat("'", text, "' is not a whole number from 0 to 18446744073709551615");
+  };
+  // Without a name the help text would show it a second time.
+  return CLI::Validator(check, "");
+}
+
+absl::StatusOr<std::int64_t> ParseByteSize(absl::string_view text) {
+  constexpr absl::string_view kUnits = "KMGT";
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  absl::string_view unit = text.substr(digits);
+  int shift = 0;
+  if (!unit.empty() &&
+      kUnits.find(absl::ascii_toupper(static_cast<unsigned char>(unit[0]))) != absl::string_view::npos) {
+    shift = 10 * static_cast<int>(kUnits.find(absl::ascii_toupper(static_cast<unsigned char>(unit[0]))) + 1);
+    unit.remove_prefix(1);
+  }
+  std::int64_t count = 0;
+  const bool understood = absl::SimpleAtoi(text.substr(0, digits), &count) &&
+                          (unit.empty() || absl::EqualsIgnoreCase(unit, "iB") || absl::EqualsIgnoreCase(unit, "B"));
+  if (!understood || count <= 0 || count > (std::int64_t{1} << 62 >> shift)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a size; write it like 512MiB or 2GiB"));
+  }
+  return count << shift;
+}
+
+void AddColumnFlags(CLI::App& app, ingest::ColumnOptions& columns) {
+  const char* group = "Columns";
+  app.add_option("--id", columns.id, "What rows are called; 'id' where there is one, else row numbers")
+      ->type_name("COLUMN")
+      ->group(group);
+  app.add_option("--label", columns.label, "Their class; 'label' where there is one")
+      ->type_name("COLUMN")
+      ->group(group);
+  app.add_option("--cost", columns.cost, "What labeling one costs")->type_name("COLUMN")->group(group);
+  app.add_option("--payload", columns.payload, "What a person needs to see to label it; carried along untouched")
+      ->type_name("COLUMN")
+      ->group(group);
+  app.add_option("--features", columns.features, "The features, joined by commas; all other columns unless given")
+      ->delimiter(',')
+      ->type_name("COLUMNS")
+      ->group(group);
+}
+
+void AddConnectionOptions(CLI::App& app, ConnectionOptions& options) {
+  constexpr char kGroup[] = "Server";
+  app.add_option("--server", options.server, "Address of the server")
+      ->type_name("HOST:PORT")
+      ->envname("FULCRUM_SERVER")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--token-file", options.token_file,
+                 "File with the access token; without it the variable FULCRUM_TOKEN")
+      ->type_name("FILE")
+      ->envname("FULCRUM_TOKEN_FILE")
+      ->group(kGroup);
+  app.add_option("--tls-ca", options.tls_ca, "Certificates to know the server by, in PEM format; switches TLS on")
+      ->type_name("FILE")
+      ->envname("FULCRUM_TLS_CA")
+      ->group(kGroup);
+  app.add_option("--tls-cert", options.tls_cert, "Own certificate, for a server that asks for one (mutual TLS)")
+      ->type_name("FILE")
+      ->envname("FULCRUM_TLS_CERT")
+      ->group(kGroup);
+  app.add_option("--tls-key", options.tls_key, "Private key of --tls-cert")
+      ->type_name("FILE")
+      ->envname("FULCRUM_TLS_KEY")
+      ->group(kGroup);
+}
+
+}  // namespace fulcrum::pipeline

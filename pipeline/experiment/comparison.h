@@ -1,0 +1,91 @@
+// Rounds won, tied and lost by one strategy against the others, and what the paper counted. Pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipeline/experiment/curves.h"
+#include "pipeline/experiment/experiment_spec.h"
+#include "pipeline/experiment/t_test.h"
+
+namespace fulcrum::pipeline {
+
+/// How our counts lean beside the paper's.
+enum class Agreement {
+  kSame,       ///< more rounds won than lost in both, fewer in both, or as many in both
+  kUndecided,  ///< as many won as lost in one of them
+  kOpposite,
+};
+
+/// Means over the rounds of a span, in percentage points of the metric: why a cell leans as it does.
+struct SpanMeans {
+  MeanInterval over_opponent = {};  ///< the subject's lead over the opponent, with a confidence interval over the runs
+  /// Leads over random, which needs no settings and is the same in every program; absent where it is not run.
+  std::optional<double> subject_over_random = {};
+  std::optional<double> opponent_over_random = {};
+};
+
+/// One cell of the table: a task, an opponent and a span of rounds.
+struct WtlCell {
+  std::string task = {};
+  std::string opponent = {};
+  std::size_t span_index = 0;
+  RoundSpan span = {};  ///< cut off at the last round there is
+  WtlCounts counts = {};
+  SpanMeans means = {};
+  std::optional<WtlCounts> paper = {};
+
+  /// kSame where the paper has no counts.
+  Agreement agreement() const;
+};
+
+/// 1 where more rounds are won than lost, -1 where fewer, 0 where as many.
+int LeanOf(const WtlCounts& counts);
+
+/// A one-sided paired t-test at 0.05 over the runs for every round.
+std::vector<WtlCell> CompareWithSubject(const ExperimentSpec& spec, const CurveSet& curves);
+
+/// "same", "undecided" or "opposite".
+std::string AgreementName(Agreement agreement);
+
+/// Why a cell may differ from the paper's: the note of the task and opponent, of the opponent, or nothing.
+std::string NoteOn(const ComparisonSettings& comparison, const WtlCell& cell);
+
+/// "a is 1.2 ± 0.3 points above b; a is 3.1 above random, b 1.9 above it".
+std::string DescribeMeans(const std::string& subject, const WtlCell& cell);
+
+/// wtl.csv: task,subject,opponent,first_round,last_round,win,tie,loss,lead,lead_half_width,paper_win,paper_tie,
+/// paper_loss,lean,note; the lead in percentage points
+std::string WtlTable(const ExperimentSpec& spec, const std::vector<WtlCell>& cells);
+
+// How far each strategy stays below the best one of a task: the area under its curve that is missing. Pure functions.
+
+struct RegretEntry {
+  std::string strategy = {};
+  double area = 0;    ///< under the mean curve by the trapezoid rule, over the number of rounds: a mean of the metric
+  double regret = 0;  ///< the best strategy's area less this one
+  double share = 0;   ///< of the best strategy's area
+};
+
+struct TaskRegret {
+  std::string task = {};
+  std::vector<RegretEntry> entries = {};  ///< in the order of the curves
+};
+
+std::vector<TaskRegret> ComputeRegret(const CurveSet& curves, Metric metric);
+
+/// Mean and largest share over the tasks that have the strategy.
+struct RegretSummary {
+  std::string strategy = {};
+  double mean_share = 0;
+  double largest_share = 0;
+};
+
+/// Smallest mean first.
+std::vector<RegretSummary> SummarizeRegret(const std::vector<TaskRegret>& tasks);
+
+/// regret.csv: task,strategy,area,regret,share
+std::string RegretTable(const std::vector<TaskRegret>& tasks);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,71 @@
+// The curves of an experiment, found by task and strategy. Immutable after construction, thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fulcrum::pipeline {
+
+// What one run of one strategy gives: how good the classifier is after every round. Plain values.
+
+/// The name under which a classifier that knows the whole training half is recorded, beside the strategies.
+inline constexpr char kFullData[] = "full-data";
+
+struct CurvePoint {
+  std::size_t round = 0;  ///< 0 is the start, before any query
+  std::size_t labels = 0;
+  double accuracy = 0;                ///< on the test half
+  double f1 = 0;                      ///< of the positive class, on the test half
+  double queried_positive_share = 0;  ///< among all queries so far; not a number before the first
+  double train_seconds = 0;
+  double predict_seconds = 0;
+  double select_seconds = 0;  ///< to choose the queries of this round; 0 at the start
+};
+
+struct Curve {
+  std::string task;
+  std::string strategy;  ///< as the experiment calls it, or kFullData
+  std::size_t run = 0;
+  std::vector<CurvePoint> points;
+};
+
+/// What curves are compared by.
+enum class Metric { kAccuracy, kF1 };
+
+inline double ValueOf(const CurvePoint& point, Metric metric) {
+  return metric == Metric::kAccuracy ? point.accuracy : point.f1;
+}
+
+class CurveSet {
+ public:
+  /// In the order of the tables: by task, strategy and run as the caller has them.
+  explicit CurveSet(std::vector<Curve> curves) : curves_(std::move(curves)) {}
+
+  const std::vector<Curve>& all() const { return curves_; }
+  /// The curves of a strategy on a task, by ascending run.
+  std::vector<const Curve*> Of(const std::string& task, const std::string& strategy) const;
+  /// Names that have curves, in the order they come in; kFullData is no strategy.
+  std::vector<std::string> Tasks() const;
+  std::vector<std::string> StrategiesOf(const std::string& task) const;
+
+  /// The metric at one round, one entry a run that got there, in the order of runs.
+  std::vector<double> ValuesAt(const std::string& task, const std::string& strategy, std::size_t round,
+                               Metric metric) const;
+  /// The mean of the full-data line; not a number where there is none.
+  double FullDataMean(const std::string& task, Metric metric) const;
+  /// The last round that every run of the task's strategies has.
+  std::size_t LastRound(const std::string& task) const;
+
+ private:
+  std::vector<Curve> curves_;
+};
+
+// curves.csv: every point of every curve.
+
+/// task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,select_seconds. The share
+/// of the positive class among the queries so far is empty before the first query.
+std::string CurvesTable(const CurveSet& curves);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,189 @@
+#include "pipeline/experiment/report/charts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "pipeline/experiment/report/svg_chart.h"
+#include "pipeline/experiment/t_test.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr double kWidth = 560, kHeight = 330;
+constexpr double kLeft = 52, kRight = 14, kTop = 12, kBottom = 44;
+
+struct Series {
+  std::string strategy;
+  std::vector<double> labels;
+  std::vector<MeanInterval> values;
+};
+
+std::vector<Series> Collect(const CurveSet& curves, const std::string& task, Metric metric) {
+  std::vector<Series> all;
+  for (const std::string& strategy : curves.StrategiesOf(task)) {
+    Series& series = all.emplace_back(Series{.strategy = strategy, .labels = {}, .values = {}});
+    const std::vector<const Curve*> runs = curves.Of(task, strategy);
+    for (std::size_t round = 0; round <= curves.LastRound(task); ++round) {
+      std::vector<double> values;
+      values.reserve(runs.size());
+      for (const Curve* curve : runs) values.push_back(ValueOf(curve->points[round], metric));
+      series.labels.push_back(static_cast<double>(runs.front()->points[round].labels));
+      series.values.push_back(MeanWithInterval(values));
+    }
+  }
+  return all;
+}
+
+/// The values shown: bands may be cut off, since early ones are as wide as they are uninteresting.
+std::pair<double, double> ValueRange(const std::vector<Series>& all, double full) {
+  double low = std::isnan(full) ? 1 : full, high = std::isnan(full) ? 0 : full;
+  for (const Series& series : all) {
+    for (const MeanInterval& value : series.values) {
+      low = std::min(low, value.mean);
+      high = std::max(high, value.mean);
+    }
+  }
+  const double margin = std::max(0.005, 0.06 * (high - low));
+  return {std::max(0.0, low - margin), std::min(1.0, high + margin)};
+}
+
+void DrawAxes(SvgDrawing& drawing, const ChartScale& x, const ChartScale& y, const std::string& metric_name) {
+  const std::vector<double> y_ticks = y.Ticks(5);
+  const double distance = y_ticks.size() > 1 ? y_ticks[1] - y_ticks[0] : 0.1;
+  for (const double tick : y_ticks) {
+    drawing.Line(kLeft, y(tick), kWidth - kRight, y(tick), "grid");
+    drawing.Text(kLeft - 8, y(tick) + 4, "end", "tick", TickText(tick, distance));
+  }
+  for (const double tick : x.Ticks(6)) {
+    drawing.Line(x(tick), kHeight - kBottom, x(tick), kHeight - kBottom + 4, "axis");
+    drawing.Text(x(tick), kHeight - kBottom + 18, "middle", "tick", TickText(tick, 1));
+  }
+  drawing.Line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, "axis");
+  drawing.Text((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", "axis-name", "labels");
+  drawing.Text(kLeft, kTop - 1, "start", "axis-name", metric_name);
+}
+
+void DrawSeries(SvgDrawing& drawing, const Series& series, const std::string& css_class, const ChartScale& x,
+                const ChartScale& y) {
+  Points line, band, back;
+  for (std::size_t i = 0; i < series.values.size(); ++i) {
+    const double at = x(series.labels[i]);
+    const auto& [mean, half_width] = series.values[i];
+    line.emplace_back(at, y(mean));
+    band.emplace_back(at, y(std::min(mean + half_width, y.high())));
+    back.emplace_back(at, y(std::max(mean - half_width, y.low())));
+  }
+  band.insert(band.end(), back.rbegin(), back.rend());
+  drawing.BeginGroup(absl::StrCat("series ", css_class));
+  drawing.Polygon(band, "band");
+  drawing.Polyline(line, "curve", absl::StrFormat("%s: %.4f at the end", series.strategy, series.values.back().mean));
+  drawing.EndGroup();
+}
+
+}  // namespace
+
+std::string LearningCurveChart(const CurveSet& curves, const std::string& task, Metric metric,
+                               const SeriesColors& colors) {
+  const std::vector<Series> all = Collect(curves, task, metric);
+  const double full = curves.FullDataMean(task, metric);
+  const auto [low, high] = ValueRange(all, full);
+  const ChartScale y(low, high, kHeight - kBottom, kTop + 6);
+  const ChartScale x(all.front().labels.front(), all.front().labels.back(), kLeft, kWidth - kRight);
+  SvgDrawing drawing(kWidth, kHeight, absl::StrCat("Learning curves on ", task));
+  DrawAxes(drawing, x, y, metric == Metric::kAccuracy ? "accuracy" : "F1");
+  if (!std::isnan(full)) drawing.Line(kLeft, y(full), kWidth - kRight, y(full), "full-data");
+  // The first strategy is what the experiment is about: on top of the others.
+  for (auto series = all.rbegin(); series != all.rend(); ++series) {
+    DrawSeries(drawing, *series, colors.ClassOf(series->strategy), x, y);
+  }
+  return drawing.Finish();
+}
+
+namespace {
+
+constexpr double kTimeWidth = 560, kTimeLeft = 128, kTimeRight = 64, kTimeTop = 8, kTimeBottom = 40;
+constexpr double kRowHeight = 26, kBoxHeight = 14;
+// Shorter times than this are below what the clock tells apart.
+constexpr double kShortestMilliseconds = 1e-3;
+
+struct Box {
+  std::string strategy;
+  double low = 0, lower = 0, median = 0, upper = 0, high = 0;  // milliseconds
+};
+
+double QuantileOf(const std::vector<double>& sorted, double share) {
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+std::vector<Box> Collect(const CurveSet& curves, const std::string& task) {
+  std::vector<Box> boxes;
+  for (const std::string& strategy : curves.StrategiesOf(task)) {
+    std::vector<double> times;
+    for (const Curve* curve : curves.Of(task, strategy)) {
+      for (const CurvePoint& point : curve->points) {
+        if (point.round > 0) times.push_back(std::max(point.select_seconds * 1e3, kShortestMilliseconds));
+      }
+    }
+    if (times.empty()) continue;
+    std::ranges::sort(times);
+    boxes.push_back({strategy, QuantileOf(times, 0.05), QuantileOf(times, 0.25), QuantileOf(times, 0.5),
+                     QuantileOf(times, 0.75), QuantileOf(times, 0.95)});
+  }
+  return boxes;
+}
+
+ChartScale TimeScale(const std::vector<Box>& boxes) {
+  double low = boxes.front().low, high = boxes.front().high;
+  for (const Box& box : boxes) {
+    low = std::min(low, box.low);
+    high = std::max(high, box.high);
+  }
+  const double first = std::pow(10, std::floor(std::log10(low))), last = std::pow(10, std::ceil(std::log10(high)));
+  return {first, std::max(last, 10 * first), kTimeLeft, kTimeWidth - kTimeRight, /*logarithmic=*/true};
+}
+
+std::string TimeText(double milliseconds) {
+  if (milliseconds >= 1000) return absl::StrFormat("%.3g s", milliseconds / 1000);
+  if (milliseconds >= 1) return absl::StrFormat("%.3g ms", milliseconds);
+  return absl::StrFormat("%.3g µs", milliseconds * 1000);
+}
+
+void DrawBox(SvgDrawing& drawing, const Box& box, double middle, const std::string& css_class, const ChartScale& x) {
+  drawing.Text(kTimeLeft - 10, middle + 4, "end", "name", box.strategy);
+  drawing.BeginGroup(absl::StrCat("series ", css_class));
+  drawing.Line(x(box.low), middle, x(box.high), middle, "whisker");
+  for (const double end : {box.low, box.high}) drawing.Line(x(end), middle - 4, x(end), middle + 4, "whisker");
+  drawing.Rect(x(box.lower), middle - kBoxHeight / 2, x(box.upper) - x(box.lower), kBoxHeight, "box");
+  drawing.Line(x(box.median), middle - kBoxHeight / 2, x(box.median), middle + kBoxHeight / 2, "median");
+  drawing.EndGroup();
+  drawing.Text(kTimeWidth - kTimeRight + 8, middle + 4, "start", "tick", TimeText(box.median));
+}
+
+}  // namespace
+
+std::string SelectionTimeChart(const CurveSet& curves, const std::string& task, const SeriesColors& colors) {
+  const std::vector<Box> boxes = Collect(curves, task);
+  if (boxes.empty()) return "";
+  const double height = kTimeTop + kTimeBottom + kRowHeight * static_cast<double>(boxes.size());
+  const ChartScale x = TimeScale(boxes);
+  SvgDrawing drawing(kTimeWidth, height, absl::StrCat("Selection time on ", task));
+  for (const double tick : x.Ticks(0)) {
+    drawing.Line(x(tick), kTimeTop, x(tick), height - kTimeBottom, "grid");
+    drawing.Text(x(tick), height - kTimeBottom + 16, "middle", "tick", TimeText(tick));
+  }
+  drawing.Text((kTimeLeft + kTimeWidth - kTimeRight) / 2, height - 6, "middle", "axis-name",
+               "time to choose a round's queries");
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    DrawBox(drawing, boxes[i], kTimeTop + kRowHeight * (static_cast<double>(i) + 0.5),
+            colors.ClassOf(boxes[i].strategy), x);
+  }
+  return drawing.Finish();
+}
+
+}  // namespace fulcrum::pipeline

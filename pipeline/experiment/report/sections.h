@@ -1,0 +1,33 @@
+// The win/tie/loss table of the report: ours with the paper's below, and why some differ.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pipeline/experiment/comparison.h"
+#include "pipeline/experiment/curves.h"
+#include "pipeline/experiment/experiment.h"
+#include "pipeline/experiment/experiment_spec.h"
+#include "pipeline/experiment/report/svg_chart.h"
+
+namespace fulcrum::pipeline {
+
+/// HTML; empty where nothing was compared.
+std::string WtlSection(const ExperimentSpec& spec, const std::vector<WtlCell>& cells);
+
+// What was queried: the classes among all queries of a run. Paper, table "class ratios of the queried sets".
+
+/// HTML: the mean share of the positive class among the queries, and the ratio of the others to it.
+std::string QueriedSection(const ExperimentSpec& spec, const CurveSet& curves, const SeriesColors& colors);
+
+// The regret table of the report: how far each strategy stays below the best one of each task.
+
+/// HTML; strategies by their mean regret, smallest first.
+std::string RegretSection(const std::vector<TaskRegret>& tasks, const SeriesColors& colors);
+
+// The exact settings, data and versions behind a report, so that someone else can get the same page.
+
+std::string SettingsSection(const ExperimentSpec& spec, const ExperimentOptions& options,
+                            const ExperimentResult& result);
+
+}  // namespace fulcrum::pipeline

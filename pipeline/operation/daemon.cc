@@ -1,0 +1,213 @@
+#include "pipeline/operation/daemon.h"
+
+#include <malloc.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/operation/metrics.h"
+#include "pipeline/operation/watchdog.h"
+#include "pipeline/server/campaign_service.h"
+#include "pipeline/server/executor.h"
+#include "pipeline/server/gatekeeper.h"
+#include "pipeline/server/grpc_server.h"
+#include "pipeline/server/labeling_service.h"
+#include "pipeline/server/task_waiters.h"
+#include "pipeline/server/token_book.h"
+#include "pipeline/text/structured_log.h"
+#include "pipeline/text/version.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kExecutorThreads = 4;
+constexpr std::size_t kMostQueuedCalls = 256;
+
+bool IsLoopback(const std::string& address) {
+  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]:") || absl::StartsWith(address, "unix:");
+}
+
+absl::Status CheckDoor(const DaemonOptions& options) {
+  if (IsLoopback(options.server.address)) return absl::OkStatus();
+  if (options.server.tls_certificate.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("refusing to listen on ", options.server.address,
+                     " without TLS: tokens and labels would travel in the clear. Give --tls-cert "
+                     "and --tls-key, or listen on 127.0.0.1"));
+  }
+  if (!options.ask_for_tokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("refusing to listen on ", options.server.address,
+                     " without tokens: anybody could label and delete. Leave --no-tokens out, or "
+                     "listen on 127.0.0.1"));
+  }
+  return absl::OkStatus();
+}
+
+/// Connections and databases take file descriptors; the usual limit of 1024 is for programs with a few.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// Lets memory go back to the system when a campaign goes. By itself the allocator learns from the first large matrix
+/// to keep those that follow, and in an arena for each of many threads: a daemon would grow for as long as campaigns
+/// come.
+void GiveMemoryBack() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
+}
+
+}  // namespace
+
+struct Daemon::Parts {
+  DaemonOptions options = {};
+  int fatal_event = -1;
+  std::mutex mutex;
+  absl::Status fatal;
+
+  ReplySender replies;  // first: whoever answers calls does it through this
+  std::unique_ptr<TokenBook> tokens;
+  std::unique_ptr<Gatekeeper> gatekeeper;
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<TaskWaiters> waiters;
+  DaemonMetrics metrics;
+  std::unique_ptr<CampaignBook> campaigns;
+  std::unique_ptr<GrpcServer> server;
+  std::unique_ptr<DaemonWatch> watch;
+
+  ~Parts() {
+    // Who waits is let go, then what answers calls goes, and what they use last. The campaigns' threads notify the
+    // waiters to the end.
+    watch.reset();
+    if (waiters) waiters->Stop();
+    if (campaigns) campaigns->RequestStop();
+    server.reset();
+    executor.reset();
+    campaigns.reset();
+    waiters.reset();
+    if (fatal_event >= 0) close(fatal_event);
+  }
+
+  void Fail(const absl::Status& status) {
+    {
+      const std::scoped_lock lock(mutex);
+      if (fatal.ok()) fatal = status;
+    }
+    const std::uint64_t one = 1;
+    if (write(fatal_event, &one, sizeof(one)) < 0) std::abort();
+  }
+
+  void NoteRound(const std::string& name, const CampaignRound::Times& times) {
+    metrics.ObserveRound(name, times.warm, times.seconds, times.stages);
+    Log(LogLevel::kInfo, "batch committed", {{"campaign", name}, {"seconds", times.seconds}, {"warm", times.warm}});
+  }
+
+  absl::Status StartWatch() {
+    DaemonWatch::Subject subject{
+        .data_folder = options.data_folder,
+        .grpc_address = options.server.address,
+        .campaigns = *campaigns,
+        .server = *server,
+        .metrics = metrics,
+        .queues = {.calls = [this] { return executor->queued(); }, .workers = [this] { return waiters->waiting(); }}};
+    FULCRUM_ASSIGN_OR_RETURN(watch, DaemonWatch::Start(options.watch, std::move(subject)));
+    return absl::OkStatus();
+  }
+
+  /// Everybody is woken where the campaign is over, to be told.
+  std::size_t OpenTasks(const std::string& name) const {
+    const auto campaign = campaigns->Find(name);
+    if (!campaign.ok() || (*campaign)->over()) return SIZE_MAX;
+    return (*campaign)->offers_tasks() ? (*campaign)->store().status()->open_slots : 0;
+  }
+};
+
+Daemon::Daemon(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Daemon::~Daemon() = default;
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
+  FULCRUM_RETURN_IF_ERROR(CheckDoor(options));
+  RaiseFileLimit();
+  GiveMemoryBack();
+  auto parts = std::make_unique<Parts>();
+  Parts& it = *parts;
+  it.options = std::move(options);
+  it.fatal_event = eventfd(0, EFD_CLOEXEC);
+  if (it.fatal_event < 0) return absl::UnavailableError(absl::StrCat("eventfd: ", std::strerror(errno)));
+  it.waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenTasks(name); });
+  FULCRUM_ASSIGN_OR_RETURN(
+      it.campaigns,
+      CampaignBook::Open(
+          {.data_folder = it.options.data_folder,
+           .pool_root = it.options.pool_root,
+           .memory_budget = it.options.memory_budget,
+           .on_change = [&it](const std::string& name) { it.waiters->Notify(name); },
+           .on_fatal = [&it](const absl::Status& status) { it.Fail(status); },
+           .on_round = [&it](const std::string& name, const auto& times) { it.NoteRound(name, times); },
+           .on_commit_time = [&it](const std::string& name, auto taken) { it.metrics.ObserveCommit(name, taken); },
+           .on_delete = [&it](const std::string& name) { it.metrics.Forget(name); }}));
+  for (const auto& [name, status] : it.campaigns->broken()) {
+    Log(LogLevel::kError, "campaign cannot be opened", {{"campaign", name}, {"reason", std::string(status.message())}});
+  }
+  if (it.options.ask_for_tokens) {
+    FULCRUM_ASSIGN_OR_RETURN(it.tokens, TokenBook::Open(it.options.data_folder));
+  }
+  it.gatekeeper = std::make_unique<Gatekeeper>(it.tokens.get(), it.options.rate);
+  it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
+  std::vector<RegisteredService> services;
+  services.push_back(
+      {"fulcrum.v1.ServerService", std::make_shared<ServerService>(ProgramVersion(), LibraryVersions())});
+  services.push_back({"fulcrum.v1.LabelingService",
+                      std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters, it.replies)});
+  services.push_back(
+      {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.gatekeeper, *it.executor)});
+  FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));
+  FULCRUM_RETURN_IF_ERROR(it.StartWatch());
+  return std::unique_ptr<Daemon>(new Daemon(std::move(parts)));
+}
+
+int Daemon::port() const {
+  return parts_->server->port();
+}
+
+int Daemon::watch_port() const {
+  return parts_->watch->port();
+}
+
+absl::Status Daemon::Wait(int signals) {
+  pollfd events[] = {{.fd = signals, .events = POLLIN, .revents = 0},
+                     {.fd = parts_->fatal_event, .events = POLLIN, .revents = 0}};
+  while (poll(events, 2, -1) < 0 && errno == EINTR) {
+  }
+  const std::scoped_lock lock(parts_->mutex);
+  return parts_->fatal;
+}
+
+absl::Status Daemon::Stop() {
+  parts_->watch->NoteStopping();
+  parts_->campaigns->RequestStop();
+  parts_->waiters->Stop();
+  const absl::Status status = parts_->server->Stop(parts_->options.stop_time);
+  parts_.reset();
+  return status;
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,51 @@
+// The daemon: campaigns, services and the server around them, from start to an orderly end.
+//
+// Used by one thread: Start, then Wait until something ends it, then Stop.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "pipeline/operation/watchdog.h"
+#include "pipeline/server/gatekeeper.h"
+#include "pipeline/server/grpc_server.h"
+
+namespace fulcrum::pipeline {
+
+struct DaemonOptions {
+  std::string data_folder = {};  ///< campaigns and tokens; made where it is absent
+  std::string pool_root = ".";   ///< pools are read from this folder and no other
+  GrpcServerOptions server = {};
+  std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: the machine's limit only
+  bool ask_for_tokens = true;     ///< off only on loopback
+  RateLimit rate = {.calls_a_second = 1000, .burst = 2000};  ///< of one token
+  std::chrono::milliseconds stop_time{20'000};
+  WatchOptions watch = {};
+};
+
+class Daemon {
+ public:
+  /// Opens every campaign and listens. InvalidArgument for settings that would leave the door open.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
+  /// Stops at once if Stop was not called.
+  ~Daemon();
+
+  int port() const;
+  /// Of /metrics, /healthz and /readyz; 0 where they are off.
+  int watch_port() const;
+  /// Returns when `signals` says so (a file descriptor that becomes readable), or with the error that ends the daemon.
+  absl::Status Wait(int signals);
+  /// Takes no more calls, lets running ones finish, ends rounds where they are, and closes the campaigns.
+  absl::Status Stop();
+
+ private:
+  struct Parts;
+  explicit Daemon(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace fulcrum::pipeline

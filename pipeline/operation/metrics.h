@@ -1,0 +1,108 @@
+// What is true of the daemon at the moment somebody asks: campaigns by state, leases, labels, queues.
+//
+// Nothing is kept: every scrape reads the campaigns' last published figures. Thread-safe; what it looks at
+// must outlive it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/round/round.h"
+#include "prometheus/collectable.h"
+#include "prometheus/family.h"
+#include "prometheus/histogram.h"
+#include "prometheus/metric_family.h"
+#include "prometheus/registry.h"
+
+namespace fulcrum::pipeline {
+
+class DaemonFigures final : public prometheus::Collectable {
+ public:
+  /// Lengths of the queues that belong to no campaign.
+  struct Queues {
+    std::function<std::size_t()> calls = {};    ///< waiting for a thread of the executor
+    std::function<std::size_t()> workers = {};  ///< waiting for tasks
+  };
+
+  DaemonFigures(const CampaignBook& campaigns, Queues queues) : campaigns_(campaigns), queues_(std::move(queues)) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const CampaignBook& campaigns_;
+  const Queues queues_;
+};
+
+// What the daemon measures as it happens: how long rounds, stages and commits take.
+//
+// Histograms in a Prometheus registry, with the campaign's name as a label. Thread-safe; observing costs a lock and an
+// addition.
+
+class DaemonMetrics {
+ public:
+  DaemonMetrics();
+
+  /// A round that ended with a batch, and the seconds of its stages.
+  void ObserveRound(const std::string& campaign, bool warm, double seconds, std::span<const StageSeconds> stages);
+  /// One group of operations on its way to the disk.
+  void ObserveCommit(const std::string& campaign, std::chrono::nanoseconds taken);
+  /// A campaign that is gone, and of which nothing is observed any more.
+  void Forget(const std::string& campaign);
+
+  const prometheus::Registry& registry() const { return *registry_; }
+
+ private:
+  using Histograms = prometheus::Family<prometheus::Histogram>;
+
+  /// The one with these labels, which it makes where there is none.
+  prometheus::Histogram& Find(Histograms& family, const std::string& campaign, prometheus::Labels labels,
+                              const prometheus::Histogram::BucketBoundaries& buckets);
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  Histograms& rounds_;
+  Histograms& stages_;
+  Histograms& commits_;
+  std::mutex mutex_;
+  std::map<std::string, std::set<std::pair<Histograms*, prometheus::Histogram*>>> of_campaigns_;
+};
+
+// What the system says of this process, under Prometheus' usual names.
+//
+// Nothing is kept: every scrape reads /proc. Thread-safe.
+
+/// Memory, file descriptors and processor time.
+class ProcessFigures final : public prometheus::Collectable {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override;
+};
+
+// Prometheus families made by hand, for figures that are read and not counted. Plain functions.
+
+inline prometheus::MetricFamily MakeFamily(prometheus::MetricType type, std::string name, std::string help) {
+  prometheus::MetricFamily family;
+  family.name = std::move(name);
+  family.help = std::move(help);
+  family.type = type;
+  return family;
+}
+
+/// Adds a value of a counter or gauge family, with a label where `label` is not empty.
+inline void AddValue(prometheus::MetricFamily& family, double value, const std::string& label = "",
+                     const std::string& label_value = "") {
+  prometheus::ClientMetric metric;
+  if (!label.empty()) metric.label.push_back({label, label_value});
+  (family.type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  family.metric.push_back(std::move(metric));
+}
+
+}  // namespace fulcrum::pipeline

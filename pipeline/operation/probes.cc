@@ -1,0 +1,185 @@
+#include "pipeline/operation/probes.h"
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "fulcrum/v1/server_service.grpc.pb.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kProbeBytes = 4096;
+
+struct Nothing {};
+
+absl::StatusOr<Nothing> AskNothing(storage::Ledger& /*ledger*/, const Nothing& /*request*/) {
+  return Nothing{};
+}
+
+std::future<absl::Status> AskWriter(Campaign& campaign) {
+  const auto answer = std::make_shared<std::promise<absl::Status>>();
+  campaign.store().Start(AskNothing, {}, [answer](const absl::StatusOr<Nothing>& result) {
+    // A queue that is full is busy, not dead: its thread was seen at work by whoever filled it.
+    answer->set_value(absl::IsResourceExhausted(result.status()) ? absl::OkStatus() : result.status());
+  });
+  return answer->get_future();
+}
+
+}  // namespace
+
+Probe ListenerProbe(std::string address, int port) {
+  return {"listener", [address = std::move(address), port](std::chrono::milliseconds patience) {
+            return KnockAtListener(address, port, patience);
+          }};
+}
+
+Probe CallProbe(const GrpcServer& server) {
+  return {"calls", [channel = server.InProcessChannel()](std::chrono::milliseconds patience) {
+            grpc::ClientContext context;
+            context.set_deadline(std::chrono::system_clock::now() + patience);
+            v1::GetVersionResponse response;
+            const grpc::Status status = v1::ServerService::NewStub(channel)->GetVersion(&context, {}, &response);
+            if (status.ok()) return absl::OkStatus();
+            return absl::UnavailableError(absl::StrCat("a call to itself failed: ", status.error_message()));
+          }};
+}
+
+Probe StoreProbe(const CampaignBook& campaigns) {
+  return {"stores", [&campaigns](std::chrono::milliseconds patience) -> absl::Status {
+            const auto until = std::chrono::steady_clock::now() + patience;
+            std::vector<std::pair<std::string, std::future<absl::Status>>> answers;
+            for (const auto& campaign : campaigns.List("", kAll)) {
+              answers.emplace_back(campaign->plan().name, AskWriter(*campaign));
+            }
+            for (auto& [name, answer] : answers) {
+              if (answer.wait_until(until) == std::future_status::timeout) {
+                return absl::UnavailableError(absl::StrCat("the writing thread of campaign '", name, "' hangs"));
+              }
+              FULCRUM_RETURN_IF_ERROR(answer.get());
+            }
+            return absl::OkStatus();
+          }};
+}
+
+absl::Status CheckStores(const CampaignBook& campaigns) {
+  for (const auto& campaign : campaigns.List("", kAll)) FULCRUM_RETURN_IF_ERROR(campaign->store().health());
+  return absl::OkStatus();
+}
+
+absl::Status CheckDiskIsWritable(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/.writable-", getpid());
+  const int descriptor = open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+  const std::array<char, kProbeBytes> bytes{};
+  const bool written = descriptor >= 0 && write(descriptor, bytes.data(), bytes.size()) == kProbeBytes;
+  const std::string reason = std::strerror(errno);
+  if (descriptor >= 0) {
+    close(descriptor);
+    unlink(path.c_str());
+  }
+  if (written) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the data folder '", folder, "' cannot be written: ", reason));
+}
+
+std::string DescribeInOneLine(const CampaignBook& campaigns) {
+  std::size_t count = 0, running = 0, leases = 0;
+  std::int64_t labels = 0;
+  for (const auto& campaign : campaigns.List("", kAll)) {
+    const auto status = campaign->store().status();
+    ++count;
+    running += campaign->offers_tasks() ? 1 : 0;
+    leases += status->live_leases;
+    labels += status->totals.labels;
+  }
+  return absl::StrCat(count, " campaigns, ", running, " of them running; ", leases, " leases, ", labels, " labels");
+}
+
+namespace {
+
+// The preface of HTTP/2 and an empty SETTINGS frame.
+constexpr char kGreeting[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0";
+constexpr std::size_t kGreetingBytes = sizeof(kGreeting);
+
+struct Destination {
+  sockaddr_storage address = {};
+  socklen_t size = 0;
+};
+
+Destination UnixDestination(const std::string& path) {
+  Destination destination;
+  auto& address = reinterpret_cast<sockaddr_un&>(destination.address);
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  destination.size = sizeof(address);
+  return destination;
+}
+
+/// Where somebody who listens on every address can be reached.
+std::string ReachableHost(std::string host) {
+  if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) host = host.substr(1, host.size() - 2);
+  if (host == "0.0.0.0") return "127.0.0.1";
+  if (host == "::") return "::1";
+  return host;
+}
+
+absl::StatusOr<Destination> Resolve(const std::string& address, int port) {
+  if (absl::StartsWith(address, "unix:")) return UnixDestination(address.substr(5));
+  const std::string host = ReachableHost(address.substr(0, address.rfind(':')));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int failure = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
+  if (failure != 0) return absl::UnavailableError(absl::StrCat("cannot resolve ", host, ": ", gai_strerror(failure)));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  Destination destination;
+  std::memcpy(&destination.address, found->ai_addr, found->ai_addrlen);
+  destination.size = found->ai_addrlen;
+  return destination;
+}
+
+absl::Status NoAnswer(const std::string& address, const std::string& why) {
+  return absl::UnavailableError(absl::StrCat("the listener on ", address, " does not answer: ", why));
+}
+
+}  // namespace
+
+absl::Status KnockAtListener(const std::string& address, int port, std::chrono::milliseconds patience) {
+  FULCRUM_ASSIGN_OR_RETURN(const Destination destination, Resolve(address, port));
+  const int descriptor = socket(destination.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return NoAnswer(address, std::strerror(errno));
+  const auto closer = absl::MakeCleanup([descriptor] { close(descriptor); });
+  const timeval limit = {.tv_sec = patience.count() / 1000, .tv_usec = patience.count() % 1000 * 1000};
+  setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&destination.address), destination.size) != 0) {
+    return NoAnswer(address, std::strerror(errno));
+  }
+  if (send(descriptor, kGreeting, kGreetingBytes, MSG_NOSIGNAL) < 0) {
+    // A listener that is full hangs up at once: that is an answer too.
+    return errno == EPIPE || errno == ECONNRESET ? absl::OkStatus() : NoAnswer(address, std::strerror(errno));
+  }
+  char first = 0;
+  if (recv(descriptor, &first, 1, 0) >= 0 || errno == ECONNRESET) return absl::OkStatus();
+  return NoAnswer(address, std::strerror(errno));
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,39 @@
+// How each part of the daemon is asked whether it is well. Plain functions; thread-safe.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "absl/status/status.h"
+#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/operation/watchdog.h"
+#include "pipeline/server/grpc_server.h"
+
+namespace fulcrum::pipeline {
+
+/// The listener takes connections. `address` and `port` as in KnockAtListener.
+Probe ListenerProbe(std::string address, int port);
+/// Calls are answered: one to the server itself, past the network.
+Probe CallProbe(const GrpcServer& server);
+/// Every campaign's writing thread answers a question that changes nothing.
+Probe StoreProbe(const CampaignBook& campaigns);
+
+/// The first store that is over, if any.
+absl::Status CheckStores(const CampaignBook& campaigns);
+/// Writes a file and removes it again.
+absl::Status CheckDiskIsWritable(const std::string& folder);
+
+/// "3 campaigns, 2 of them running; 5 leases, 120 labels", for whoever looks at the service.
+std::string DescribeInOneLine(const CampaignBook& campaigns);
+
+// Asks a listener from outside whether it still takes connections, as the next worker would find out.
+//
+// gRPC's listener can stop accepting for good without telling anybody (it does when the process has run out of file
+// descriptors). The kernel goes on completing handshakes, so only an answer counts: a server of HTTP/2 speaks first,
+// and one that expects TLS hangs up on the greeting. A pure function, thread-safe.
+
+/// `address` is what the server was told to listen on (host:port, [ipv6]:port or unix:path), `port` what it got.
+/// Unavailable where nobody answers in time.
+absl::Status KnockAtListener(const std::string& address, int port, std::chrono::milliseconds patience);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,49 @@
+#include "pipeline/round/memory_budget.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+/// "max", or a file that is not there, is no limit.
+std::size_t ControlGroupBytes() {
+  std::ifstream file("/sys/fs/cgroup/memory.max");
+  std::size_t bytes = 0;
+  return file >> bytes ? bytes : std::numeric_limits<std::size_t>::max();
+}
+
+// The program with its libraries, and what the allocator does not give back.
+constexpr std::size_t kProgramBytes = std::size_t{160} << 20;
+// Labels, predictions, decision values, norms, scores, sums of similarities and the copies of them that are sorted.
+constexpr std::size_t kBytesPerRow = 155;
+constexpr std::size_t kLeastForEngines = std::size_t{32} << 20;
+
+}  // namespace
+
+std::size_t UsableMemoryBytes() {
+  const auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+  return std::min(pages * page, ControlGroupBytes()) / 4 * 3;
+}
+
+std::size_t MappedBytesToKeep(std::size_t total) {
+  return total / 8;
+}
+
+absl::StatusOr<std::size_t> MemoryForEngines(std::size_t total, const kernel::Features& features, std::size_t labeled) {
+  const std::size_t taken =
+      kProgramBytes + features.rows() * kBytesPerRow + features.bytes() + sizeof(double) * labeled * labeled;
+  if (total >= taken + kLeastForEngines) return total - taken;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("--memory is ", total >> 20, " MiB, and ", features.rows(), " rows need at least ",
+                   (taken + kLeastForEngines) >> 20, " MiB; allow more",
+                   features.prefers_float() ? "" : ", or import the pool (fulcrum import): it stays on the disk"));
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,70 @@
+#include "pipeline/round/pool_source.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/round/memory_budget.h"
+#include "stages/core/status_macros.h"
+#include "stages/kernel/features.h"
+#include "storage/pool/feature_statistics.h"
+#include "storage/pool/mapped_pool.h"
+#include "storage/pool/pool_manifest.h"
+
+namespace fulcrum::pipeline {
+absl::Status CheckNoColumnsAreNamed(const std::string& path, const ingest::ColumnOptions& columns) {
+  const bool named = !columns.id.empty() || !columns.label.empty() || !columns.cost.empty() ||
+                     !columns.payload.empty() || !columns.features.empty();
+  if (!named) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", path, "' is an imported pool: what its columns mean was said at ",
+                                                 "the import; leave --id, --label, --cost, --payload and --features "
+                                                 "out"));
+}
+
+absl::StatusOr<ingest::Pool> LoadAnyPool(const std::string& path, const ingest::PoolOptions& options) {
+  if (!storage::IsPoolFolder(path)) return ingest::LoadPool(path, options);
+  FULCRUM_RETURN_IF_ERROR(CheckNoColumnsAreNamed(path, options.columns));
+  FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool pool, storage::MappedPool::Open(path));
+  return pool.Load(options.keep_labels, options.keep_payloads);
+}
+
+std::unique_ptr<kernel::Features> MakeFeatures(ingest::PoolFeatures features) {
+  if (features.is_sparse()) return std::make_unique<kernel::SparseFeatures>(std::move(features.sparse()));
+  return std::make_unique<kernel::DenseFeatures>(std::move(features.dense()));
+}
+
+namespace {
+
+constexpr std::size_t kShareWorthMapping = 8;
+
+absl::StatusOr<ingest::Normalizer> NormalizerFrom(const storage::FeatureStatistics& statistics,
+                                                  const std::vector<ingest::NormalizeStep>& steps) {
+  std::vector<double> deviations;
+  for (std::size_t i = 0; i < statistics.features(); ++i) deviations.push_back(statistics.DeviationOf(i));
+  return ingest::Normalizer::FromStatistics(steps, statistics.means(), std::move(deviations));
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,
+                                                         const std::vector<ingest::NormalizeStep>& steps,
+                                                         std::size_t memory_bytes) {
+  if (!storage::IsPoolFolder(path)) return std::nullopt;
+  FULCRUM_ASSIGN_OR_RETURN(storage::MappedPool pool, storage::MappedPool::Open(path));
+  const std::size_t bytes =
+      sizeof(double) * static_cast<std::size_t>(pool.rows()) * static_cast<std::size_t>(pool.shape().features);
+  if (pool.shape().sparse || bytes <= memory_bytes / kShareWorthMapping) return std::nullopt;
+  FULCRUM_ASSIGN_OR_RETURN(const storage::FeatureStatistics statistics, pool.Statistics());
+  absl::StatusOr<ingest::Normalizer> normalizer = NormalizerFrom(statistics, steps);
+  // Steps in an order that needs all rows at once: then they are loaded after all.
+  if (absl::IsFailedPrecondition(normalizer.status())) return std::nullopt;
+  FULCRUM_RETURN_IF_ERROR(normalizer.status());
+  MappedSource source;
+  FULCRUM_ASSIGN_OR_RETURN(source.ids, pool.Ids());
+  FULCRUM_ASSIGN_OR_RETURN(
+      source.features, storage::MappedFeatures::Open(pool, *std::move(normalizer), MappedBytesToKeep(memory_bytes)));
+  source.feature_names = statistics.names();
+  source.pool = std::move(pool);
+  return source;
+}
+
+}  // namespace fulcrum::pipeline

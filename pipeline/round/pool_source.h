@@ -1,0 +1,46 @@
+// A pool from wherever the user has it: an imported folder, or files of any format.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stages/ingest/columns/row_ids.h"
+#include "stages/ingest/normalize.h"
+#include "stages/ingest/pool.h"
+#include "stages/kernel/features.h"
+#include "storage/pool/mapped_features.h"
+
+namespace fulcrum::pipeline {
+
+/// InvalidArgument where somebody says what the columns of the imported pool at `path` mean.
+absl::Status CheckNoColumnsAreNamed(const std::string& path, const ingest::ColumnOptions& columns);
+
+/// Reads a pool into memory; an imported one through its mapping, its checksums compared on the way.
+absl::StatusOr<ingest::Pool> LoadAnyPool(const std::string& path, const ingest::PoolOptions& options);
+
+// A pool's features as the kernels read them: where ingest and the numerical stages meet.
+
+/// Dense or sparse, as the pool has them.
+std::unique_ptr<kernel::Features> MakeFeatures(ingest::PoolFeatures features);
+
+// Imported pools that are better left on the disk: those that would take much of the memory there is.
+
+struct MappedSource {
+  storage::MappedPool pool;
+  ingest::RowIds ids;
+  std::unique_ptr<storage::MappedFeatures> features;
+  std::vector<std::string> feature_names;  ///< empty where they have none
+};
+
+/// Maps the pool at `path` where it is an imported, dense one whose rows, as doubles, would take more than an eighth of
+/// `memory_bytes`, and which can be normalised row by row. Nothing where it should be loaded.
+absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,
+                                                         const std::vector<ingest::NormalizeStep>& steps,
+                                                         std::size_t memory_bytes);
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,130 @@
+// One round of active learning: train, predict, partition, kernel, eigen, leverage, select, commit.
+//
+// A RoundRunner keeps what makes the next round cheap (the labeled examples' kernel, the multipliers, the
+// pool's decision values, each class's kernel and subspace); the answer does not depend on it beyond the
+// solvers' tolerances. Not thread-safe: one round at a time. The features must outlive it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/classify/svm_model.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+#include "stages/kernel/kernel_function.h"
+#include "stages/select/strategy.h"
+
+namespace fulcrum::pipeline {
+
+/// The settings of a campaign that a round needs.
+struct RoundSpec {
+  std::string strategy = "dbalevs";
+  std::size_t batch = 10;
+  kernel::KernelFunction leverage_kernel;
+  double tau = 0.5;
+  double alpha = 0.5;
+  select::LeverageScale leverage_scale = select::LeverageScale::kNone;
+  std::string engine = "auto";
+  std::size_t landmarks = 0;     ///< landmark engine: how many a class; 0: by size and memory
+  bool refine_landmarks = true;  ///< landmark engine: with the whole kernel of a class, where that is affordable
+  std::size_t memory_bytes = 0;  ///< that a round may use beside the pool; 0: what the machine has
+  classify::SvmParameters svm;
+  std::uint64_t seed = 1;
+};
+
+/// Checks every setting that can be checked without data, and names the option that is wrong.
+absl::Status ValidateRoundSpec(const RoundSpec& spec);
+
+struct RoundInput {
+  std::size_t class_count = 0;
+  /// By row; kUnlabeled where there is none.
+  std::span<const ClassIndex> labels;
+  /// By row, from the user's own model; ours is not trained then.
+  std::optional<std::span<const ClassIndex>> predictions;
+  std::size_t queries_so_far = 0;
+  /// Rows that must not be picked although they have no label: disputed, or set aside.
+  std::span<const RowIndex> barred = {};
+  /// Train and predict whether the strategy asks for it or not.
+  bool always_classify = false;
+};
+
+/// Seconds spent in a stage. Stages of different classes overlap, so these need not sum to the round's.
+struct StageSeconds {
+  std::string stage;
+  double seconds = 0;
+};
+
+struct ClassReport {
+  ClassIndex class_index = 0;
+  std::size_t rows = 0;  ///< m
+  std::size_t labeled = 0;
+  std::size_t rank = 0;    ///< k
+  double trace_share = 0;  ///< tau reached
+  std::string engine;
+  std::string reason;
+  double residual = 0;
+  std::size_t products = 0;
+  bool warm = false;
+  bool degenerate_cut = false;
+  std::vector<StageSeconds> seconds;
+};
+
+struct SvmReport {
+  std::size_t support_vectors = 0;
+  double dual_objective = 0;  ///< summed over the pairs of classes
+  std::size_t iterations = 0;
+  bool warm = false;
+  std::size_t decision_columns_computed = 0;  ///< kernel columns over the pool; all support vectors on a cold start
+};
+
+struct RoundResult {
+  select::Selection selection;
+  std::vector<ClassIndex> predicted;                ///< by row; a labeled row has its label
+  std::vector<double> leverage;                     ///< by row, unscaled; empty where the strategy uses none
+  std::vector<ClassReport> classes;                 ///< empty where the strategy uses no leverage
+  std::optional<SvmReport> svm;                     ///< absent where predictions were given or not needed
+  std::shared_ptr<const classify::SvmModel> model;  ///< present where svm is
+  std::vector<StageSeconds> seconds;
+};
+
+struct RoundMemory;
+
+/// Called as stages begin and advance; must be thread-safe. `done` of `total` is in the stage's own unit.
+using ProgressCallback = std::function<void(std::string_view stage, std::size_t done, std::size_t total)>;
+
+/// The last step of a round: makes its result durable. A round whose result could not be committed has failed.
+using CommitCallback = std::function<absl::Status(const RoundResult& result)>;
+
+class RoundRunner {
+ public:
+  RoundRunner(RoundSpec spec, const kernel::Features& features);
+  ~RoundRunner();
+
+  /// The same features with more rows behind them, from the next round on: what was learned of the old rows stays. They
+  /// must outlive it in their turn.
+  void MoveTo(const kernel::Features& grown);
+
+  /// OutOfRange where every row is labeled already; CANCELLED where `stop` ended it early. After an error the next
+  /// round starts cold.
+  absl::StatusOr<RoundResult> Run(const RoundInput& input, const ProgressCallback& progress = {},
+                                  std::stop_token stop = {}, const CommitCallback& commit = {});
+
+  /// The landmarks that groups are seen from, where they are; to be recalled by a runner that goes on with the rounds.
+  std::map<ClassIndex, RowList> Landmarks() const;
+  /// Before the first round.
+  void RecallLandmarks(const std::map<ClassIndex, RowList>& landmarks);
+
+ private:
+  RoundSpec spec_;
+  const kernel::Features* features_;
+  std::unique_ptr<RoundMemory> memory_;
+};
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,100 @@
+#include "pipeline/server/executor.h"
+
+#include <chrono>
+#include <utility>
+
+#include "pipeline/text/status.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::chrono::milliseconds kRetryDelay{500};
+
+}  // namespace
+
+Executor::Executor(std::size_t threads, std::size_t most_queued) : most_queued_(most_queued) {
+  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+Executor::~Executor() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  threads_.clear();
+}
+
+bool Executor::Submit(std::function<void()> task) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (ending_ || tasks_.size() >= most_queued_) return false;
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_one();
+  return true;
+}
+
+absl::Status Executor::Busy() {
+  return WithRetryDelay(absl::ResourceExhaustedError("the server is busy; try again"), kRetryDelay);
+}
+
+std::size_t Executor::queued() const {
+  const std::scoped_lock lock(mutex_);
+  return tasks_.size();
+}
+
+void Executor::Loop() {
+  while (true) {
+    std::function<void()> task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
+
+ReplySender::ReplySender() : thread_([this] { Loop(); }) {}
+
+ReplySender::~ReplySender() {
+  const std::scoped_lock lock(mutex_);
+  ending_ = true;
+  posted_.notify_one();
+}
+
+void ReplySender::Post(Reply reply, storage::Turn turn) {
+  bool first = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    first = idle();
+    (turn == storage::Turn::kSoon ? soon_ : in_order_).push_back(std::move(reply));
+  }
+  // Otherwise it has been woken, or looks again before it sleeps.
+  if (first) posted_.notify_one();
+}
+
+ReplySender::Reply ReplySender::TakeNext() {
+  std::deque<Reply>& line = soon_.empty() ? in_order_ : soon_;
+  Reply next = std::move(line.front());
+  line.pop_front();
+  return next;
+}
+
+void ReplySender::Loop() {
+  for (;;) {
+    Reply next;
+    {
+      std::unique_lock lock(mutex_);
+      posted_.wait(lock, [this] { return ending_ || !idle(); });
+      if (idle()) return;
+      next = TakeNext();
+    }
+    next();
+  }
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,116 @@
+#include "pipeline/server/gatekeeper.h"
+
+#include <grpcpp/server_context.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "pipeline/text/status.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+
+double RateLimits::CallsAt(const Bucket& bucket, Clock::time_point now) const {
+  const double seconds = std::chrono::duration<double>(now - bucket.at).count();
+  return std::min(limit_.burst, bucket.calls + seconds * limit_.calls_a_second);
+}
+
+void RateLimits::ForgetFull(Clock::time_point now) {
+  if (buckets_.size() < look_again_at_) return;
+  std::erase_if(buckets_, [&](const auto& entry) { return CallsAt(entry.second, now) >= limit_.burst; });
+  look_again_at_ = std::max<std::size_t>(1024, 2 * buckets_.size());
+}
+
+absl::Status RateLimits::Count(const std::string& caller) {
+  if (limit_.calls_a_second <= 0) return absl::OkStatus();
+  const Clock::time_point now = now_();
+  const std::scoped_lock lock(mutex_);
+  ForgetFull(now);
+  Bucket& bucket = buckets_.try_emplace(caller, Bucket{limit_.burst, now}).first->second;
+  bucket.calls = CallsAt(bucket, now);
+  bucket.at = now;
+  if (bucket.calls >= 1) {
+    bucket.calls -= 1;
+    return absl::OkStatus();
+  }
+  const auto wait = std::chrono::milliseconds(
+      static_cast<std::int64_t>(std::ceil(1000 * (1 - bucket.calls) / limit_.calls_a_second)));
+  return WithRetryDelay(absl::ResourceExhaustedError(absl::StrFormat(
+                            "'%s' calls more than %g times a second; try again in %d ms, or take more tasks at a time",
+                            caller, limit_.calls_a_second, wait.count())),
+                        wait);
+}
+
+std::size_t RateLimits::remembered() const {
+  const std::scoped_lock lock(mutex_);
+  return buckets_.size();
+}
+
+namespace {
+
+constexpr char kPrefix[] = "Bearer ";
+constexpr std::size_t kLongestToken = 256;
+
+absl::Status RoleTooLow(const std::string& message) {
+  return WithReason(absl::PermissionDeniedError(message), "ROLE_TOO_LOW");
+}
+
+}  // namespace
+
+absl::StatusOr<Caller> Gatekeeper::Admit(const grpc::ServerContextBase& context) const {
+  if (tokens_ == nullptr) return Caller{};
+  const auto found = context.client_metadata().find("authorization");
+  if (found == context.client_metadata().end()) {
+    return WithReason(
+        absl::UnauthenticatedError("this server asks for a token: send the metadata 'authorization: Bearer TOKEN' "
+                                   "(`fulcrum token create` makes one)"),
+        "TOKEN_MISSING");
+  }
+  const std::string value(found->second.data(), found->second.length());
+  if (value.size() > kLongestToken || value.rfind(kPrefix, 0) != 0) {
+    return WithReason(absl::UnauthenticatedError("the metadata 'authorization' must be 'Bearer TOKEN'"),
+                      "TOKEN_MALFORMED");
+  }
+  const auto entry = tokens_->Find(value.substr(sizeof(kPrefix) - 1));
+  if (!entry) {
+    return WithReason(absl::UnauthenticatedError("the token is nobody's; it may have been revoked"), "TOKEN_UNKNOWN");
+  }
+  FULCRUM_RETURN_IF_ERROR(rates_.Count(entry->name));
+  return Caller{.name = entry->name, .role = entry->role};
+}
+
+absl::Status Gatekeeper::CountMessage(const std::string& caller) const {
+  return tokens_ == nullptr ? absl::OkStatus() : rates_.Count(caller);
+}
+
+absl::Status Gatekeeper::RequireReading(const Caller& caller) {
+  if (caller.role == Role::kAdmin || caller.role == Role::kReader) return absl::OkStatus();
+  return RoleTooLow(absl::StrCat("'", caller.name, "' is an ", RoleName(caller.role), ", who may only label"));
+}
+
+absl::Status Gatekeeper::RequireAdmin(const Caller& caller) {
+  if (caller.role == Role::kAdmin) return absl::OkStatus();
+  return RoleTooLow(absl::StrCat("'", caller.name, "' has the role ", RoleName(caller.role), "; this takes an admin"));
+}
+
+absl::Status Gatekeeper::RequireLabeling(const Caller& caller) {
+  if (caller.role != Role::kReader) return absl::OkStatus();
+  return RoleTooLow(absl::StrCat("'", caller.name, "' may only read; labeling takes an annotator"));
+}
+
+absl::StatusOr<std::string> Gatekeeper::AnnotatorOf(const Caller& caller, const std::string& named) {
+  FULCRUM_RETURN_IF_ERROR(RequireLabeling(caller));
+  if (caller.name.empty()) {
+    if (!named.empty()) return named;
+    return absl::InvalidArgumentError("'annotator' is empty; say who works");
+  }
+  if (named.empty() || named == caller.name) return caller.name;
+  return WithReason(
+      absl::PermissionDeniedError(absl::StrCat("the token is '", caller.name, "'s and the call says it is for '",
+                                               named.substr(0, 100), "'; an annotator acts only as itself")),
+      "NOT_THE_ANNOTATOR");
+}
+
+}  // namespace fulcrum::pipeline

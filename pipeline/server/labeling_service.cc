@@ -1,0 +1,187 @@
+#include "pipeline/server/labeling_service.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/server/label_requests.h"
+#include "pipeline/server/work_stream.h"
+#include "pipeline/text/status.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+
+void DescribeTasks(const Campaign& campaign, const TakenTasks& taken, v1::AcquireTasksResponse& response) {
+  const CampaignPlan& plan = campaign.plan();
+  if (taken.campaign_over) response.set_campaign_over(true);
+  response.mutable_tasks()->Reserve(static_cast<int>(taken.leases.size()));
+  for (const storage::GrantedLease& lease : taken.leases) {
+    v1::Task& task = *response.add_tasks();
+    task.set_lease_id(lease.lease);
+    task.set_epoch(lease.epoch);
+    task.set_item_id(lease.item);
+    task.set_round(lease.round);
+    *task.mutable_expires_at() =
+        google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(lease.expires_at));
+    task.mutable_classes()->Reserve(static_cast<int>(plan.classes.size()));
+    for (const std::string& name : plan.classes) task.add_classes(name);
+    // Even an empty one would be a string more for every task.
+    if (!plan.question.empty()) task.set_question(plan.question);
+    if (std::string payload = campaign.PayloadOf(lease.item); !payload.empty()) task.set_payload(std::move(payload));
+  }
+}
+
+void TaskAcquirer::Try(const std::shared_ptr<Attempt>& attempt, bool again) {
+  const AcquireCall& call = attempt->call;
+  if (call.gone && call.gone()) return attempt->done(absl::CancelledError("the worker has gone"));
+  if (!call.campaign->offers_tasks()) return WaitOrGiveUp(attempt, again);
+  call.campaign->store().Start(
+      storage::AcquireTasks, {.annotator = call.annotator, .request_id = call.request_id, .most = call.most},
+      [this, attempt, again](absl::StatusOr<storage::AcquireAnswer> answer) {
+        Receive(attempt, again, std::move(answer));
+      },
+      call.turn);
+}
+
+void TaskAcquirer::Receive(const std::shared_ptr<Attempt>& attempt, bool again,
+                           absl::StatusOr<storage::AcquireAnswer> answer) {
+  // A spent budget is no error to a worker: what is out may come back, and otherwise the campaign is about to end.
+  const bool spent = answer.status().code() == absl::StatusCode::kResourceExhausted;
+  if (!answer.ok() && !spent) return attempt->done(answer.status());
+  if (spent || answer->leases.empty()) return WaitOrGiveUp(attempt, again);
+  replies_.Post([attempt, taken = TakenTasks{.leases = std::move(answer->leases)}] { attempt->done(taken); },
+                attempt->call.turn);
+}
+
+void TaskAcquirer::WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool again) {
+  const AcquireCall& call = attempt->call;
+  if (call.campaign->over() || TaskWaiters::Clock::now() >= call.until) {
+    return attempt->done(TakenTasks{.campaign_over = call.campaign->over()});
+  }
+  waiters_.Wait(call.campaign->plan().name, call.until, again, [this, attempt](Wake why) { Resume(attempt, why); });
+}
+
+void TaskAcquirer::Resume(const std::shared_ptr<Attempt>& attempt, Wake why) {
+  if (why == Wake::kStopping) return attempt->done(absl::UnavailableError("the daemon is stopping; ask again later"));
+  Try(attempt, /*again=*/true);
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds kLongestWait{60'000};
+constexpr int kMostTasks = 1000;
+
+/// Admits a call, checks it, and carries it out: `act` gets the campaign, the annotator and what to call at the end.
+template <typename Request, typename Response, typename Parts, typename Act>
+grpc::ServerUnaryReactor* Handle(const LabelingService& service, grpc::CallbackServerContext* context,
+                                 const Request& request, const Parts& parts, Response* response, Act act) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<LabelingCall> call = service.Admit(*context, request.campaign(), request.annotator());
+  absl::Status status = call.status();
+  if (status.ok()) status = CheckRequest(request.request_id(), parts.size());
+  if (!status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
+  // The campaign is held by the answer, so that it cannot go before the store has given it.
+  act({.campaign = *call->campaign, .annotator = call->annotator, .replies = service.replies()}, request, *response,
+      [reactor, held = call->campaign] { reactor->Finish(grpc::Status::OK); });
+  return reactor;
+}
+
+absl::Status CheckAcquire(const v1::AcquireTasksRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckRequest(request.request_id(), 0));
+  if (request.max_tasks() >= 1 && request.max_tasks() <= kMostTasks) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'max_tasks' is ", request.max_tasks(), "; it must lie in 1 to ", kMostTasks));
+}
+
+}  // namespace
+
+LabelingService::LabelingService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, TaskWaiters& waiters,
+                                 ReplySender& replies)
+    : campaigns_(campaigns), gatekeeper_(gatekeeper), replies_(replies), acquirer_(waiters, replies) {
+  SetMessageAllocatorFor_AcquireTasks(&acquire_messages_);
+  SetMessageAllocatorFor_SubmitLabels(&submit_messages_);
+}
+
+absl::StatusOr<LabelingCall> LabelingService::Admit(const grpc::ServerContextBase& context, const std::string& campaign,
+                                                    const std::string& annotator) const {
+  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
+  LabelingCall call;
+  FULCRUM_ASSIGN_OR_RETURN(call.annotator, Gatekeeper::AnnotatorOf(caller, annotator));
+  FULCRUM_ASSIGN_OR_RETURN(call.campaign, campaigns_.Find(campaign));
+  return call;
+}
+
+absl::Status LabelingService::AdmitStream(const grpc::ServerContextBase& context) const {
+  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
+  return Gatekeeper::RequireLabeling(caller);
+}
+
+grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerContext* context,
+                                                        const v1::AcquireTasksRequest* request,
+                                                        v1::AcquireTasksResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<LabelingCall> call = Admit(*context, request->campaign(), request->annotator());
+  absl::Status status = call.status();
+  if (status.ok()) status = CheckAcquire(*request);
+  if (!status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
+  const auto asked =
+      std::chrono::milliseconds(google::protobuf::util::TimeUtil::DurationToMilliseconds(request->wait()));
+  const auto wait = std::clamp(asked, std::chrono::milliseconds(0), kLongestWait);
+  acquirer_.Acquire({.campaign = call->campaign,
+                     .annotator = call->annotator,
+                     .request_id = request->request_id(),
+                     .most = request->max_tasks(),
+                     .until = TaskWaiters::Clock::now() + wait,
+                     .gone = [context] { return context->IsCancelled(); }},
+                    [reactor, response, held = call->campaign](const absl::StatusOr<TakenTasks>& taken) {
+                      if (taken.ok()) DescribeTasks(*held, *taken, *response);
+                      reactor->Finish(ToGrpcStatus(taken.status()));
+                    });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* LabelingService::RenewLeases(grpc::CallbackServerContext* context,
+                                                       const v1::RenewLeasesRequest* request,
+                                                       v1::RenewLeasesResponse* response) {
+  return Handle(*this, context, *request, request->leases(), response, pipeline::RenewLeases);
+}
+
+grpc::ServerUnaryReactor* LabelingService::SubmitLabels(grpc::CallbackServerContext* context,
+                                                        const v1::SubmitLabelsRequest* request,
+                                                        v1::SubmitLabelsResponse* response) {
+  return Handle(*this, context, *request, request->labels(), response, pipeline::SubmitLabels);
+}
+
+grpc::ServerUnaryReactor* LabelingService::ChangeLabels(grpc::CallbackServerContext* context,
+                                                        const v1::ChangeLabelsRequest* request,
+                                                        v1::ChangeLabelsResponse* response) {
+  return Handle(*this, context, *request, request->changes(), response, pipeline::ChangeLabels);
+}
+
+grpc::ServerUnaryReactor* LabelingService::SkipTasks(grpc::CallbackServerContext* context,
+                                                     const v1::SkipTasksRequest* request,
+                                                     v1::SkipTasksResponse* response) {
+  return Handle(*this, context, *request, request->skips(), response, pipeline::SkipTasks);
+}
+
+grpc::ServerUnaryReactor* LabelingService::ReleaseTasks(grpc::CallbackServerContext* context,
+                                                        const v1::ReleaseTasksRequest* request,
+                                                        v1::ReleaseTasksResponse* response) {
+  return Handle(*this, context, *request, request->leases(), response, pipeline::ReleaseTasks);
+}
+
+grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* LabelingService::Work(
+    grpc::CallbackServerContext* context) {
+  return WorkStream::Begin(*this, acquirer_, *context);
+}
+
+}  // namespace fulcrum::pipeline

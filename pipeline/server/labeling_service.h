@@ -1,0 +1,126 @@
+// fulcrum.v1.LabelingService: what workers ask.
+//
+// Thin: it says who calls and for which campaign, and hands over. No handler waits. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "fulcrum/v1/labeling_service.grpc.pb.h"
+#include "fulcrum/v1/labeling_service.pb.h"
+#include "pipeline/campaign/campaign.h"
+#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/server/executor.h"
+#include "pipeline/server/gatekeeper.h"
+#include "pipeline/server/message_arena.h"
+#include "pipeline/server/task_waiters.h"
+#include "storage/state/lease_rules.h"
+
+namespace fulcrum::pipeline {
+
+// Takes tasks for a worker, and waits for some where there are none.
+//
+// Never blocks: the answer comes through a callback, on the thread that sends replies or one of the waiters'.
+// Thread-safe.
+
+struct AcquireCall {
+  std::shared_ptr<Campaign> campaign = {};
+  std::string annotator = {};
+  std::string request_id = {};
+  std::int64_t most = 1;
+  TaskWaiters::Clock::time_point until = {};
+  /// A person may sit in front of an empty screen.
+  storage::Turn turn = storage::Turn::kSoon;
+  /// Whether the worker has gone meanwhile: it then gets nothing.
+  std::function<bool()> gone = {};
+};
+
+/// What came of it; no tasks where there were none for as long as the worker waited.
+struct TakenTasks {
+  std::vector<storage::GrantedLease> leases = {};
+  bool campaign_over = false;
+
+  /// Whether a worker gains by being told.
+  bool worth_telling() const { return campaign_over || !leases.empty(); }
+};
+
+/// What a worker is told of the tasks it has taken.
+void DescribeTasks(const Campaign& campaign, const TakenTasks& taken, v1::AcquireTasksResponse& response);
+
+class TaskAcquirer {
+ public:
+  using Done = std::function<void(const absl::StatusOr<TakenTasks>&)>;
+
+  /// Both must outlive it.
+  TaskAcquirer(TaskWaiters& waiters, ReplySender& replies) : waiters_(waiters), replies_(replies) {}
+
+  void Acquire(AcquireCall call, Done done) { Try(std::make_shared<Attempt>(std::move(call), std::move(done)), false); }
+
+ private:
+  struct Attempt {
+    AcquireCall call = {};
+    Done done = {};
+  };
+  void Try(const std::shared_ptr<Attempt>& attempt, bool again);
+  void Receive(const std::shared_ptr<Attempt>& attempt, bool again, absl::StatusOr<storage::AcquireAnswer> answer);
+  void WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool again);
+  void Resume(const std::shared_ptr<Attempt>& attempt, Wake why);
+
+  TaskWaiters& waiters_;
+  ReplySender& replies_;
+};
+
+/// A worker's call, admitted.
+struct LabelingCall {
+  std::shared_ptr<Campaign> campaign = {};
+  std::string annotator = {};
+};
+
+class LabelingService final : public v1::LabelingService::CallbackService {
+ public:
+  /// All of them must outlive it.
+  LabelingService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, TaskWaiters& waiters, ReplySender& replies);
+
+  grpc::ServerUnaryReactor* AcquireTasks(grpc::CallbackServerContext* context, const v1::AcquireTasksRequest* request,
+                                         v1::AcquireTasksResponse* response) override;
+  grpc::ServerUnaryReactor* RenewLeases(grpc::CallbackServerContext* context, const v1::RenewLeasesRequest* request,
+                                        v1::RenewLeasesResponse* response) override;
+  grpc::ServerUnaryReactor* SubmitLabels(grpc::CallbackServerContext* context, const v1::SubmitLabelsRequest* request,
+                                         v1::SubmitLabelsResponse* response) override;
+  grpc::ServerUnaryReactor* ChangeLabels(grpc::CallbackServerContext* context, const v1::ChangeLabelsRequest* request,
+                                         v1::ChangeLabelsResponse* response) override;
+  grpc::ServerUnaryReactor* SkipTasks(grpc::CallbackServerContext* context, const v1::SkipTasksRequest* request,
+                                      v1::SkipTasksResponse* response) override;
+  grpc::ServerUnaryReactor* ReleaseTasks(grpc::CallbackServerContext* context, const v1::ReleaseTasksRequest* request,
+                                         v1::ReleaseTasksResponse* response) override;
+  grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* Work(grpc::CallbackServerContext* context) override;
+
+  /// Unauthenticated, PermissionDenied or NotFound where the call is not to be carried out.
+  absl::StatusOr<LabelingCall> Admit(const grpc::ServerContextBase& context, const std::string& campaign,
+                                     const std::string& annotator) const;
+
+  /// The same for a stream that has not said yet what it is for.
+  absl::Status AdmitStream(const grpc::ServerContextBase& context) const;
+  /// Sends what the store's writing thread has found out.
+  ReplySender& replies() const { return replies_; }
+  /// Where the messages of streams are made.
+  ArenaPool& arenas() const { return arenas_; }
+  /// Counts a message of a stream as a call.
+  absl::Status CountMessage(const LabelingCall& call) const { return gatekeeper_.CountMessage(call.annotator); }
+
+ private:
+  CampaignBook& campaigns_;
+  const Gatekeeper& gatekeeper_;
+  ReplySender& replies_;
+  TaskAcquirer acquirer_;
+  mutable ArenaPool arenas_;
+  ArenaAllocator<v1::AcquireTasksRequest, v1::AcquireTasksResponse> acquire_messages_{arenas_};
+  ArenaAllocator<v1::SubmitLabelsRequest, v1::SubmitLabelsResponse> submit_messages_{arenas_};
+};
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,242 @@
+#include "pipeline/server/work_stream.h"
+
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/server/label_requests.h"
+#include "pipeline/text/status.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kMostUnread = 64;
+constexpr int kMostCredit = 1000;
+constexpr std::chrono::seconds kWait{30};
+
+std::string NewStreamId() {
+  std::random_device random;
+  return absl::StrCat("stream-", absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
+}
+
+std::int64_t SecondsOf(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+}
+
+std::int64_t NowSeconds() {
+  return SecondsOf(std::chrono::system_clock::now());
+}
+
+std::int64_t LeaseOf(const v1::LeaseRef& lease) {
+  return lease.lease_id();
+}
+std::int64_t LeaseOf(const v1::Label& label) {
+  return label.lease().lease_id();
+}
+std::int64_t LeaseOf(const v1::Skip& skip) {
+  return skip.lease().lease_id();
+}
+
+template <typename Parts>
+std::vector<std::int64_t> LeasesOf(const Parts& parts) {
+  std::vector<std::int64_t> leases;
+  for (const auto& part : parts) leases.push_back(LeaseOf(part));
+  return leases;
+}
+
+}  // namespace
+
+WorkStream* WorkStream::Begin(const LabelingService& service, TaskAcquirer& acquirer,
+                              grpc::CallbackServerContext& context) {
+  std::shared_ptr<WorkStream> stream(new WorkStream(service, acquirer, context));
+  stream->self_ = stream;
+  stream->id_ = NewStreamId();
+  // Before anything is read: a stranger must not hold a stream by saying nothing.
+  if (const absl::Status status = service.AdmitStream(context); status.ok()) {
+    stream->ReadMore();
+  } else {
+    stream->End(status);
+  }
+  return stream.get();
+}
+
+void WorkStream::ReadMore() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (reading_ || ended_ || outgoing_.size() >= kMostUnread) return;
+    reading_ = true;
+  }
+  StartRead(incoming_);
+}
+
+void WorkStream::OnReadDone(bool ok) {
+  // The worker has said all it had to say.
+  if (!ok) return End(absl::OkStatus());
+  if (call_.campaign == nullptr) {
+    Greet(*incoming_);
+  } else {
+    Serve(*incoming_);
+  }
+  arena_.Reset();
+  incoming_ = arena_.New<v1::WorkRequest>();
+  {
+    // Not earlier: a write that ends on another thread would read the next message over this one.
+    const std::scoped_lock lock(mutex_);
+    reading_ = false;
+  }
+  ReadMore();
+  FillCredit();
+}
+
+void WorkStream::Greet(const v1::WorkRequest& request) {
+  const v1::WorkRequest::Hello& hello = request.hello();
+  if (!request.has_hello() || hello.credit() < 1 || hello.credit() > kMostCredit) {
+    return End(
+        absl::InvalidArgumentError(absl::StrCat("a stream begins with 'hello', with a credit of 1 to ", kMostCredit)));
+  }
+  absl::StatusOr<LabelingCall> call = service_.Admit(context_, hello.campaign(), hello.annotator());
+  if (!call.ok()) return End(call.status());
+  call_ = *std::move(call);
+  const std::scoped_lock lock(mutex_);
+  credit_ = static_cast<std::size_t>(hello.credit());
+}
+
+template <typename Request, typename Act, typename Answer>
+void WorkStream::Carry(const Request& request, int parts, const std::vector<std::int64_t>& ended_leases, Act act,
+                       Answer answer_of) {
+  if (const auto status = CheckRequest(request.request_id(), parts); !status.ok()) return End(status);
+  const Outgoing response = NewResponse();
+  act({.campaign = *call_.campaign, .annotator = call_.annotator, .replies = service_.replies()}, request,
+      *(response.message->*answer_of)(), [self = shared_from_this(), response] { self->Send(response); });
+  Return(ended_leases);
+}
+
+void WorkStream::Serve(const v1::WorkRequest& request) {
+  if (const absl::Status status = service_.CountMessage(call_); !status.ok()) return End(status);
+  using Answer = v1::WorkResponse;
+  switch (request.message_case()) {
+    case v1::WorkRequest::kSubmit: {
+      const auto& labels = request.submit().labels();
+      return Carry(request.submit(), labels.size(), LeasesOf(labels), SubmitLabels, &Answer::mutable_submitted);
+    }
+    case v1::WorkRequest::kSkip: {
+      const auto& skips = request.skip().skips();
+      return Carry(request.skip(), skips.size(), LeasesOf(skips), SkipTasks, &Answer::mutable_skipped);
+    }
+    case v1::WorkRequest::kRelease: {
+      const auto& leases = request.release().leases();
+      return Carry(request.release(), leases.size(), LeasesOf(leases), ReleaseTasks, &Answer::mutable_released);
+    }
+    case v1::WorkRequest::kRenew:
+      return Carry(request.renew(), request.renew().leases_size(), {}, RenewLeases, &Answer::mutable_renewed);
+    case v1::WorkRequest::kChange:
+      return Carry(request.change(), request.change().changes_size(), {}, ChangeLabels, &Answer::mutable_changed);
+    default:
+      return End(absl::InvalidArgumentError("after 'hello' a message says submit, skip, release, renew or change"));
+  }
+}
+
+void WorkStream::Return(const std::vector<std::int64_t>& leases) {
+  const std::scoped_lock lock(mutex_);
+  for (const std::int64_t lease : leases) out_.erase(lease);
+}
+
+void WorkStream::ForgetExpired() {
+  const std::int64_t now = NowSeconds();
+  std::erase_if(out_, [now](const auto& entry) { return entry.second < now; });
+}
+
+void WorkStream::FillCredit() {
+  AcquireCall question;
+  bool first = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (ended_ || asking_ || credit_ == 0 || outgoing_.size() >= kMostUnread) return;
+    if (out_.size() >= credit_) ForgetExpired();
+    if (out_.size() >= credit_) return;
+    asking_ = true;
+    first = questions_ == 0;
+    question.most = static_cast<std::int64_t>(credit_ - out_.size());
+    question.request_id = absl::StrCat(id_, "-", ++questions_);
+  }
+  question.campaign = call_.campaign;
+  question.annotator = call_.annotator;
+  // Right behind what was answered, so that both are in one commit; there is nothing to be behind at first.
+  question.turn = first ? storage::Turn::kSoon : storage::Turn::kInOrder;
+  question.until = TaskWaiters::Clock::now() + kWait;
+  const auto self = shared_from_this();
+  question.gone = [self] {
+    const std::scoped_lock lock(self->mutex_);
+    return self->ended_;
+  };
+  acquirer_.Acquire(std::move(question), [self](const absl::StatusOr<TakenTasks>& taken) { self->TakeTasks(taken); });
+}
+
+void WorkStream::TakeTasks(const absl::StatusOr<TakenTasks>& taken) {
+  {
+    const std::scoped_lock lock(mutex_);
+    asking_ = false;
+    if (taken.ok() && taken->campaign_over) credit_ = 0;
+    if (taken.ok()) {
+      for (const auto& lease : taken->leases) out_.emplace(lease.lease, SecondsOf(lease.expires_at));
+    }
+  }
+  if (!taken.ok()) {
+    if (taken.status().code() != absl::StatusCode::kCancelled) End(taken.status());
+    return;
+  }
+  if (taken->worth_telling()) {
+    const Outgoing response = NewResponse();
+    DescribeTasks(*call_.campaign, *taken, *response.message->mutable_tasks());
+    Send(response);
+  }
+  FillCredit();
+}
+
+WorkStream::Outgoing WorkStream::NewResponse() const {
+  Outgoing response{.arena = service_.arenas().Take()};
+  response.message = response.arena->New<v1::WorkResponse>();
+  return response;
+}
+
+void WorkStream::Send(Outgoing response) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (ended_) return;
+    outgoing_.push_back(std::move(response));
+    if (outgoing_.size() > 1) return;
+    StartWrite(outgoing_.front().message);
+  }
+}
+
+void WorkStream::OnWriteDone(bool ok) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (ended_) return;
+    outgoing_.pop_front();
+    if (ok && !outgoing_.empty()) StartWrite(outgoing_.front().message);
+  }
+  if (!ok) return End(absl::CancelledError("the worker has gone"));
+  ReadMore();
+  FillCredit();
+}
+
+void WorkStream::OnCancel() {
+  End(absl::CancelledError("the worker has gone"));
+}
+
+void WorkStream::End(const absl::Status& status) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (std::exchange(ended_, true)) return;
+  }
+  Finish(ToGrpcStatus(status));
+}
+
+void WorkStream::OnDone() {
+  // What the store still answers holds the stream; gRPC no longer does.
+  const std::shared_ptr<WorkStream> last = std::move(self_);
+}
+
+}  // namespace fulcrum::pipeline

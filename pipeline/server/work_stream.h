@@ -1,0 +1,81 @@
+// LabelingService.Work: one stream on which a worker gets tasks and answers them.
+//
+// Tasks are sent as long as fewer than the worker's credit are out; requests are answered in order. A slow reader stops
+// its own stream and nothing else: while answers pile up, nothing more is read from it. Lives until gRPC is done with
+// it; callbacks of the store hold it meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "fulcrum/v1/labeling_service.grpc.pb.h"
+#include "pipeline/server/labeling_service.h"
+#include "pipeline/server/message_arena.h"
+
+namespace fulcrum::pipeline {
+
+class WorkStream final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>,
+                         public std::enable_shared_from_this<WorkStream> {
+ public:
+  static WorkStream* Begin(const LabelingService& service, TaskAcquirer& acquirer,
+                           grpc::CallbackServerContext& context);
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  WorkStream(const LabelingService& service, TaskAcquirer& acquirer, grpc::CallbackServerContext& context)
+      : service_(service), acquirer_(acquirer), context_(context) {}
+
+  /// A message on an arena of its own.
+  struct Outgoing {
+    std::shared_ptr<MessageArena> arena = {};
+    v1::WorkResponse* message = nullptr;
+  };
+
+  void Greet(const v1::WorkRequest& request);
+  void Serve(const v1::WorkRequest& request);
+  /// Carries a request out; `answer_of` says where in a WorkResponse its answer goes.
+  template <typename Request, typename Act, typename Answer>
+  void Carry(const Request& request, int parts, const std::vector<std::int64_t>& ended_leases, Act act,
+             Answer answer_of);
+  void End(const absl::Status& status);
+  Outgoing NewResponse() const;
+  void Send(Outgoing response);
+  void ReadMore();
+  /// Asks for tasks where there is credit and no question is out.
+  void FillCredit();
+  void TakeTasks(const absl::StatusOr<TakenTasks>& taken);
+  /// Tasks that are answered or given up are no longer out.
+  void Return(const std::vector<std::int64_t>& leases);
+  /// Those whose time is up are no longer out either.
+  void ForgetExpired();
+
+  const LabelingService& service_;
+  TaskAcquirer& acquirer_;
+  grpc::CallbackServerContext& context_;
+  std::shared_ptr<WorkStream> self_;  // until OnDone
+  MessageArena arena_;                // of what is being read
+  v1::WorkRequest* incoming_ = arena_.New<v1::WorkRequest>();
+  LabelingCall call_;
+  std::string id_;  // begins the ids of this stream's own requests
+
+  std::mutex mutex_;
+  std::deque<Outgoing> outgoing_;             // the first is being written
+  std::map<std::int64_t, std::int64_t> out_;  // lease -> when it ends, in seconds
+  std::size_t credit_ = 0;
+  std::int64_t questions_ = 0;
+  bool asking_ = false;
+  bool reading_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,170 @@
+#include "pipeline/text/status.h"
+
+#include <google/protobuf/util/time_util.h>
+#include <grpcpp/support/status.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "pipeline/text/text_sink.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+constexpr char kDomain[] = "fulcrum";
+
+std::string TypeUrl(const google::protobuf::Message& message) {
+  return absl::StrCat("type.googleapis.com/", message.GetTypeName());
+}
+
+absl::Status With(absl::Status status, const google::protobuf::Message& detail) {
+  status.SetPayload(TypeUrl(detail), absl::Cord(detail.SerializeAsString()));
+  return status;
+}
+
+}  // namespace
+
+absl::Status WithRetryDelay(absl::Status status, std::chrono::milliseconds delay) {
+  google::rpc::RetryInfo info;
+  *info.mutable_retry_delay() = TimeUtil::MillisecondsToDuration(delay.count());
+  return With(std::move(status), info);
+}
+
+std::optional<std::chrono::milliseconds> RetryDelayOf(const absl::Status& status) {
+  google::rpc::RetryInfo info;
+  const auto payload = status.GetPayload(TypeUrl(info));
+  if (!payload || !info.ParseFromString(std::string(*payload))) return std::nullopt;
+  return std::chrono::milliseconds(TimeUtil::DurationToMilliseconds(info.retry_delay()));
+}
+
+absl::Status WithReason(absl::Status status, const std::string& reason) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(reason);
+  info.set_domain(kDomain);
+  return With(std::move(status), info);
+}
+
+absl::Status WithFieldProblems(absl::Status status, const std::vector<FieldProblem>& problems) {
+  google::rpc::BadRequest request;
+  for (const FieldProblem& problem : problems) {
+    auto& violation = *request.add_field_violations();
+    violation.set_field(problem.field);
+    violation.set_description(problem.what);
+  }
+  return With(std::move(status), request);
+}
+
+std::string SerializeDetails(const absl::Status& status) {
+  google::rpc::Status rich;
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    google::protobuf::Any& detail = *rich.add_details();
+    detail.set_type_url(std::string(type));
+    detail.set_value(std::string(payload));
+  });
+  if (rich.details().empty()) return {};
+  rich.set_code(status.raw_code());
+  return rich.SerializeAsString();
+}
+
+absl::Status WithSerializedDetails(absl::Status status, const std::string& details) {
+  google::rpc::Status rich;
+  if (details.empty() || !rich.ParseFromString(details)) return status;
+  for (const google::protobuf::Any& detail : rich.details()) {
+    status.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+  }
+  return status;
+}
+
+namespace {
+
+// An answer's metadata may have 8 KiB; a client that gets more sees that instead of the error.
+constexpr std::size_t kLongestMessage = 3000;
+constexpr std::size_t kLongestDetails = 3000;
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  std::string message(status.message());
+  if (message.size() > kLongestMessage) message = message.substr(0, kLongestMessage) + "...";
+  std::string details = SerializeDetails(status);
+  if (details.size() > kLongestDetails) details.clear();
+  return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()), message, details);
+}
+
+namespace {
+
+// gRPC and google.rpc number their codes as absl does.
+absl::StatusCode CodeOf(int code) {
+  return code >= 0 && code <= 16 ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown;
+}
+
+// A server that ends, in order or not, leaves its calls with several codes. All mean the same to a caller who did not
+// cancel: ask again.
+bool WasBrokenOff(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::CANCELLED ||
+         absl::StrContains(status.error_message(), "Stream removed") ||
+         absl::StrContains(status.error_message(), "RST_STREAM");
+}
+
+bool NeverArrived(const std::string& message) {
+  return absl::StrContains(message, "connect") || absl::StrContains(message, "DNS") ||
+         absl::StrContains(message, "resolution") || absl::StrContains(message, "handshake");
+}
+
+std::string Unavailable(const std::string& message, const std::string& server) {
+  if (!NeverArrived(message)) return absl::StrCat("the server at ", server, " is not available now: ", message);
+  return absl::StrCat("cannot reach a server at ", server, " (", message,
+                      "); start one with 'fulcrum serve', or name another with --server or FULCRUM_SERVER; a server "
+                      "that uses TLS needs --tls-ca, one that asks for certificates --tls-cert too");
+}
+
+absl::Status Translated(const grpc::Status& status, const std::string& server) {
+  const std::string message = PrintableText(status.error_message());
+  if (WasBrokenOff(status)) {
+    return absl::UnavailableError(
+        absl::StrCat("the server at ", server, " broke off the call: ", message, "; try again"));
+  }
+  const absl::StatusCode code = CodeOf(status.error_code());
+  switch (code) {
+    case absl::StatusCode::kUnavailable:
+      return absl::Status(code, Unavailable(message, server));
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::Status(code, absl::StrCat("the server at ", server, " did not answer in time: ", message,
+                                             "; look at its log, or try again"));
+    case absl::StatusCode::kUnauthenticated:
+      return absl::Status(code, absl::StrCat("the server at ", server, " does not know who asks: ", message,
+                                             "; give a token with --token-file or FULCRUM_TOKEN"));
+    case absl::StatusCode::kPermissionDenied:
+      return absl::Status(code, absl::StrCat(message, "; use a token that may do this"));
+    case absl::StatusCode::kUnimplemented:
+      return absl::Status(code, absl::StrCat("the server at ", server, " does not know this call: ", message,
+                                             "; compare its version with 'fulcrum --version'"));
+    default:
+      return absl::Status(code, message);
+  }
+}
+
+}  // namespace
+
+absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& server) {
+  if (status.ok()) return absl::OkStatus();
+  return WithSerializedDetails(Translated(status, server), status.error_details());
+}
+
+absl::Status FromItemCode(int code, const std::string& message) {
+  return absl::Status(CodeOf(code), PrintableText(message));
+}
+
+bool MayPass(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,78 @@
+#include "pipeline/text/structured_log.h"
+
+#include <memory>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+#include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+LogFormat g_format = LogFormat::kText;
+std::shared_ptr<spdlog::logger>* g_logger = nullptr;
+
+const char* NameOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "info";
+}
+
+/// As JSON writes it; bytes that are not UTF-8 must not end the daemon.
+std::string Dump(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json ToJson(const LogField& field) {
+  return std::visit([](const auto& value) { return Json(value); }, field.value);
+}
+
+/// Text that could be mistaken for more than one word, or for the end of the line, is quoted as JSON quotes it.
+std::string TextOf(const Json& value) {
+  if (!value.is_string()) return Dump(value);
+  const auto& text = value.get_ref<const std::string&>();
+  const bool plain = !text.empty() && text.find_first_of(" =\"\\\n\r\t") == std::string::npos;
+  return plain ? text : Dump(value);
+}
+
+}  // namespace
+
+std::string FormatLogLine(LogFormat format, const std::string& time, LogLevel level, const std::string& message,
+                          std::initializer_list<LogField> fields) {
+  Json line = {{"time", time}, {"level", NameOf(level)}, {"message", message}};
+  for (const LogField& field : fields) line[field.name] = ToJson(field);
+  if (format == LogFormat::kJson) return Dump(line);
+  std::string text;
+  for (const auto& [name, value] : line.items()) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", name, "=", TextOf(value));
+  }
+  return text;
+}
+
+void StartLog(LogFormat format) {
+  g_format = format;
+  // Never freed: threads may log until the process is gone.
+  g_logger = new std::shared_ptr(
+      std::make_shared<spdlog::logger>("fulcrum", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  (*g_logger)->set_pattern("%v");
+}
+
+void Log(LogLevel level, const std::string& message, std::initializer_list<LogField> fields) {
+  if (g_logger == nullptr) return;
+  const std::string time = absl::FormatTime("%Y-%m-%dT%H:%M:%E3S%z", absl::Now(), absl::UTCTimeZone());
+  (*g_logger)->info("{}", FormatLogLine(g_format, time, level, message, fields));
+}
+
+}  // namespace fulcrum::pipeline

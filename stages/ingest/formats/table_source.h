@@ -1,0 +1,94 @@
+// A table read a batch of rows at a time, whatever the format of its file.
+//
+// A source owns its file. Not thread-safe; the batches it gives are immutable and may be shared.
+// Columns come as the format has them: text (binary or utf8) from CSV, numbers from typed formats.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "arrow/type_fwd.h"
+#include "stages/ingest/formats/input_stream.h"
+
+namespace fulcrum::ingest {
+
+/// What is wanted of a table.
+struct TableRequest {
+  /// Names of the columns to read; empty for all. Those that are absent are left out.
+  std::vector<std::string> columns = {};
+  InputLimits limits = {};
+};
+
+class TableSource {
+ public:
+  virtual ~TableSource() = default;
+
+  /// As given by the user, for messages.
+  virtual const std::string& path() const = 0;
+  /// All columns of the file, wanted or not.
+  virtual const std::vector<std::string>& all_column_names() const = 0;
+  /// The columns of the batches, in their order.
+  virtual const std::vector<std::string>& column_names() const = 0;
+  /// The batches' schema, known before the first of them.
+  virtual std::shared_ptr<arrow::Schema> schema() const = 0;
+  /// The next rows, or null after the last. Every value in them has been checked to be what its type promises.
+  virtual absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
+  /// The file that the last batch came from: a batch never has rows of two.
+  virtual const std::string& current_file() const { return path(); }
+  /// Where data rows (counted from 0 over all batches) are in the file, as a person looks for them:
+  /// "line 12". May read the file again: for messages only.
+  virtual std::vector<std::string> PlacesOfRows(std::span<const std::uint64_t> rows) const = 0;
+};
+
+// What the readers of typed files (Parquet, Arrow IPC) have in common: their names and schema, the choice of columns,
+// and that nothing a library throws gets past them.
+//
+// A base for TableSources; used like them, by one thread at a time.
+
+class TypedSource : public TableSource {
+ public:
+  /// `format` is for messages: "Parquet".
+  TypedSource(std::string path, const InputLimits& limits, const char* format);
+
+  /// Once, before anything else.
+  absl::Status Open(const TableRequest& request);
+
+  const std::string& path() const override { return path_; }
+  const std::vector<std::string>& all_column_names() const override { return all_names_; }
+  const std::vector<std::string>& column_names() const override { return names_; }
+  std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
+
+ protected:
+  /// Opens the file; may throw.
+  virtual absl::Status OpenOrThrow(const TableRequest& request) = 0;
+
+  /// Takes the file's schema and makes that of the batches: indices of the fields that are wanted, in its order.
+  absl::StatusOr<std::vector<int>> ChooseColumns(const arrow::Schema& whole, const TableRequest& request);
+
+  const InputLimits& limits() const { return limits_; }
+  /// What messages begin with: "cannot read 'a.parquet' as Parquet".
+  const std::string& doing() const { return doing_; }
+
+ private:
+  std::string path_;
+  InputLimits limits_;
+  std::string doing_;
+  std::vector<std::string> all_names_;
+  std::vector<std::string> names_;
+  std::shared_ptr<arrow::Schema> schema_;
+};
+
+// What every typed format checks about its columns. Thread-safe.
+
+/// DataLoss where a column's name comes twice or is empty: nobody could say which one is meant.
+absl::Status CheckNamesDiffer(const arrow::Schema& schema, const std::string& path);
+
+/// Indices of the fields with these names, in the order of the schema; all for no names. Absent ones are left out.
+std::vector<int> ChooseFields(const arrow::Schema& schema, const std::vector<std::string>& names);
+
+}  // namespace fulcrum::ingest

@@ -1,0 +1,104 @@
+// Cholesky factorisation and the triangular solves that go with it, on row-major matrices.
+//
+// The solves run on the calling thread and are thread-safe on disjoint rows, so callers tile. The factorisation can be
+// abandoned inside a StopScope (abandonable.h).
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stages/core/matrix.h"
+#include "stages/core/parallel.h"
+
+namespace fulcrum::linalg {
+
+/// L with L L^T = matrix, which must be symmetric and positive definite. Works in place: consumes the matrix and
+/// leaves what is above the diagonal undefined.
+absl::StatusOr<Matrix<double>> FactorCholesky(Matrix<double> matrix);
+
+/// Every row x of `rows` becomes L^-1 x. Only the lower triangle of `lower` is read.
+void SolveLowerForRows(ConstMatrixView lower, MutableMatrixView rows);
+
+/// Every row x of `rows` becomes L^-T x.
+void SolveLowerTransposedForRows(ConstMatrixView lower, MutableMatrixView rows);
+
+// The reduction of a dense symmetric matrix to tridiagonal form, with which LAPACK's dense eigensolvers begin.
+//
+// Written as the loop over panels that LAPACK's own dsytrd is, out of the same two routines, so that it can be stopped:
+// inside a StopScope it ends between panels, where one call for a matrix of ten thousand rows would not end for a
+// minute. Pure functions, thread-safe.
+
+/// Q T Q' = the matrix, T tridiagonal, Q a product of reflectors.
+struct Tridiagonal {
+  Matrix<double> reflectors;
+  std::vector<double> diagonal;
+  std::vector<double> beside;  ///< as long as the diagonal: some routines work in the last one
+  std::vector<double> scales;
+};
+
+/// Consumes the matrix, which must be symmetric with both triangles filled: the reflectors take its place.
+absl::StatusOr<Tridiagonal> ReduceToTridiagonal(Matrix<double> matrix);
+
+/// Every row x of `vectors` becomes Q x: eigenvectors of T become those of the matrix. In parallel.
+absl::Status ApplyReflectors(const Tridiagonal& tridiagonal, MutableMatrixView vectors);
+
+/// An error that names the routine where `failure` is not zero.
+absl::Status CheckLapack(const char* routine, std::size_t rows, int failure);
+
+// Calls that cannot be interrupted, made so that whoever is asked to stop need not wait for their end.
+//
+// Inside a StopScope a large one runs on a thread of its own and owns all that it works on. Where the stop comes first,
+// the caller goes at once, and the thread ends by itself when the call is done, its result dropped. Thread-safe.
+
+/// Calls that still run although nobody waits for them. A process that ends meanwhile must not tear down what they use:
+/// it ends with _exit.
+inline std::atomic<std::size_t>& AbandonedCalls() {
+  static std::atomic<std::size_t> calls = 0;
+  return calls;
+}
+
+/// Smaller problems take less than a stop may, and are not worth a thread.
+inline constexpr std::size_t kAbandonableRows = 512;
+
+/// Does `call.Run()` and gives the call back, with what it computed. It must own all that it touches and not throw.
+/// StoppedOnRequest is thrown where the scope is asked to stop before it has ended.
+template <typename Call>
+Call RunAbandonably(std::size_t rows, Call call) {
+  std::stop_token stop = StopScope::Token();
+  if (rows < kAbandonableRows || !stop.stop_possible()) {
+    call.Run();
+    return call;
+  }
+  struct Pending {
+    explicit Pending(Call given) : call(std::move(given)) {}
+    Call call;
+    std::mutex mutex = {};
+    std::condition_variable_any ended = {};
+    bool done = false;
+    bool abandoned = false;
+  };
+  const auto pending = std::make_shared<Pending>(std::move(call));
+  std::thread([pending] {
+    pending->call.Run();
+    const std::scoped_lock lock(pending->mutex);
+    pending->done = true;
+    pending->ended.notify_one();
+    if (pending->abandoned) --AbandonedCalls();
+  }).detach();
+  std::unique_lock lock(pending->mutex);
+  if (pending->ended.wait(lock, std::move(stop), [&] { return pending->done; })) return std::move(pending->call);
+  pending->abandoned = true;
+  ++AbandonedCalls();
+  throw StoppedOnRequest();
+}
+
+}  // namespace fulcrum::linalg

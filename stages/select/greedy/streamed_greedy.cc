@@ -1,0 +1,372 @@
+#include "stages/select/greedy/streamed_greedy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+#include "stages/select/greedy/similarity_sums.h"
+
+namespace fulcrum::select {
+namespace {
+
+// Asking for some at a time costs more than asking for all at once.
+constexpr std::size_t kMostAskedOneOf = 3;
+
+}  // namespace
+
+SettledScores::SettledScores(std::span<const double> scores, double slack, ExactScores exact)
+    : at_most_(scores.begin(), scores.end()), exact_(std::move(exact)) {
+  if (!(slack > 0)) return;
+  settled_.assign(scores.size(), 0);
+  for (double& score : at_most_) score += slack;
+}
+
+bool SettledScores::Settle(std::span<const std::size_t> positions) {
+  if (settled_.empty()) return false;
+  std::vector<std::size_t> open;
+  for (const std::size_t position : positions) {
+    if (!settled_[position]) open.push_back(position);
+  }
+  if (open.empty()) return false;
+  if ((settled_count_ + open.size()) * kMostAskedOneOf > at_most_.size()) {
+    open.resize(at_most_.size());
+    std::iota(open.begin(), open.end(), std::size_t{0});
+  }
+  Ask(open);
+  return true;
+}
+
+void SettledScores::Ask(std::span<const std::size_t> positions) {
+  const std::vector<double> scores = exact_(positions);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    at_most_[positions[i]] = scores[i];
+    settled_[positions[i]] = 1;
+  }
+  settled_count_ += positions.size();
+  if (positions.size() == at_most_.size()) settled_.clear();
+}
+
+namespace {
+
+constexpr std::size_t kPositionsPerBlock = 16384;
+// Enough to put the edge of a shortlist where about as many candidates are above it as are wanted.
+constexpr std::size_t kGainsSampled = 65536;
+// A proposal that does not stand costs a look at all candidates; one that is short costs one too.
+constexpr std::size_t kFewestAtATurn = 8;
+constexpr std::size_t kMostAtATurn = SimilaritySums::kPicksAtOnce;
+
+double SumOfLargest(std::vector<double> values, std::size_t count) {
+  count = std::min(count, values.size());
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(count);
+  if (count < values.size()) std::nth_element(values.begin(), middle, values.end(), std::greater<>());
+  // In order, so that the sum does not depend on how the library partitions.
+  std::sort(values.begin(), middle, std::greater<>());
+  return std::accumulate(values.begin(), middle, 0.0);
+}
+
+class StreamedRun {
+ public:
+  explicit StreamedRun(const StreamedProblem& problem)
+      : problem_(problem),
+        sums_(problem.kernel, *problem.features, problem.rows),
+        scores_(problem.scores, problem.slack, problem.exact_scores),
+        open_(problem.rows.size(), 1) {
+    for (const std::size_t position : problem.labeled) open_[position] = 0;
+    batch_ = std::min(problem.batch, problem.rows.size() - problem.labeled.size());
+    const std::size_t capacity = problem.labeled.size() + batch_;
+    factor_ = capacity > 0 ? problem.alpha / static_cast<double>(capacity) : 0.0;
+  }
+
+  absl::StatusOr<GreedyBatch> Run() {
+    FULCRUM_RETURN_IF_ERROR(AddLabeled());
+    const double first_bound = value_ + SumOfLargest(OpenGains(), batch_);
+    while (result_.positions.size() < batch_) {
+      const Proposal proposal = ProposeFromShortlist();
+      if (proposal.rows.empty()) continue;
+      FULCRUM_RETURN_IF_ERROR(Take(proposal));
+      ++result_.evaluations;
+    }
+    result_.value = value_;
+    FULCRUM_ASSIGN_OR_RETURN(const double tangent_bound, TangentBound());
+    result_.upper_bound = std::max(value_, std::min(first_bound, tangent_bound));
+    RememberSums();
+    return std::move(result_);
+  }
+
+ private:
+  double GainOf(std::size_t position) const {
+    return std::fma(-factor_, sums_.values()[position], scores_.AtMost(position) + 1);
+  }
+  double OwnSimilarity(std::size_t position) const {
+    return kernel::KernelDiagonal(problem_.kernel, problem_.features->squared_norms()[problem_.rows[position]]);
+  }
+
+  absl::Status AddLabeled() {
+    scores_.Settle(problem_.labeled);
+    RowList rows;
+    for (const std::size_t position : problem_.labeled) rows.push_back(problem_.rows[position]);
+    std::sort(rows.begin(), rows.end());
+    FULCRUM_ASSIGN_OR_RETURN(std::vector<double> sums,
+                             Similarities().Recall(problem_.kernel, *problem_.features, problem_.rows, rows));
+    if (problem_.similarities) to_labeled_ = {rows, sums};
+    sums_.GoOnFrom(std::move(sums));
+    double twice_the_pairs = 0;
+    for (const std::size_t position : problem_.labeled) {
+      twice_the_pairs += sums_.values()[position] - OwnSimilarity(position);
+      value_ += scores_.AtMost(position) + 1;
+    }
+    value_ -= factor_ * twice_the_pairs / 2;
+    return absl::OkStatus();
+  }
+
+  SimilarityMemory& Similarities() { return problem_.similarities ? *problem_.similarities : nothing_remembered_; }
+
+  /// Where gains do not fall, picks were not added.
+  void RememberSums() {
+    if (!problem_.similarities || !(factor_ > 0)) return;
+    RowList given = to_labeled_.given;
+    for (const std::size_t position : result_.positions) given.push_back(problem_.rows[position]);
+    std::sort(given.begin(), given.end());
+    problem_.similarities->Remember(problem_.rows, std::move(to_labeled_), {std::move(given), sums_.Release()});
+  }
+
+  std::vector<double> OpenGains() const {
+    std::vector<double> gains;
+    for (std::size_t position = 0; position < open_.size(); ++position) {
+      if (open_[position]) gains.push_back(GainOf(position));
+    }
+    return gains;
+  }
+
+  /// About so many gains are above it; from a sample at even distances.
+  double EdgeOfBest(std::size_t count) const {
+    const std::size_t stride = std::max<std::size_t>(1, open_.size() / kGainsSampled);
+    std::vector<double> sample;
+    for (std::size_t position = 0; position < open_.size(); position += stride) {
+      if (open_[position]) sample.push_back(GainOf(position));
+    }
+    const std::size_t wanted = count / stride;
+    if (wanted >= sample.size()) return -std::numeric_limits<double>::infinity();
+    std::nth_element(sample.begin(), sample.begin() + static_cast<std::ptrdiff_t>(wanted), sample.end(),
+                     std::greater<>());
+    return sample[wanted];
+  }
+
+  /// Those whose gain is above `edge`.
+  std::vector<Shortlist::Member> MembersAbove(double edge) const {
+    std::vector<std::vector<Shortlist::Member>> of_block(open_.size() / kPositionsPerBlock + 1);
+    ParallelForBlocks(open_.size(), kPositionsPerBlock, [&](std::size_t first, std::size_t count) {
+      for (std::size_t position = first; position < first + count; ++position) {
+        if (!open_[position] || !(GainOf(position) > edge)) continue;
+        of_block[first / kPositionsPerBlock].push_back(MemberAt(position));
+      }
+    });
+    std::vector<Shortlist::Member> members;
+    for (const auto& some : of_block) members.insert(members.end(), some.begin(), some.end());
+    return members;
+  }
+
+  Shortlist::Member MemberAt(std::size_t position) const {
+    return {position, problem_.rows[position], scores_.AtMost(position), sums_.values()[position]};
+  }
+
+  std::size_t BestOfAll() const {
+    std::size_t best = open_.size();
+    for (std::size_t position = 0; position < open_.size(); ++position) {
+      if (!open_[position]) continue;
+      const bool better = best == open_.size() || GainOf(position) > GainOf(best) ||
+                          (GainOf(position) == GainOf(best) && problem_.rows[position] < problem_.rows[best]);
+      if (better) best = position;
+    }
+    return best;
+  }
+
+  /// False where nothing was to be done.
+  bool SettleScoresOf(const std::vector<Shortlist::Member>& members) {
+    std::vector<std::size_t> positions;
+    for (const Shortlist::Member& member : members) positions.push_back(member.position);
+    return scores_.Settle(positions);
+  }
+
+  struct Best {
+    double edge = 0;
+    std::vector<Shortlist::Member> members = {};  // all whose gain is above it, settled
+  };
+
+  Best SettleTheBest() {
+    for (;;) {
+      Best best{.edge = EdgeOfBest(problem_.shortlist)};
+      best.members = MembersAbove(best.edge);
+      if (!SettleScoresOf(best.members)) return best;
+      best.members = MembersAbove(best.edge);
+      // Where too many turned out to have less than they might have had, the edge was too high.
+      if (best.members.size() >= problem_.shortlist / 4) return best;
+    }
+  }
+
+  /// Picks from those who see every pick, to be shown to all others afterwards.
+  struct Proposal {
+    std::vector<std::size_t> positions = {};
+    std::vector<double> gains = {};
+    RowList rows = {};
+  };
+
+  Proposal ProposeFromShortlist() {
+    auto [edge, members] = SettleTheBest();
+    std::size_t most = std::min(turn_, batch_ - result_.positions.size());
+    if (members.empty()) {
+      // More candidates share the largest gain than fit into a shortlist; one pick will tell them apart.
+      edge = -std::numeric_limits<double>::infinity();
+      members.push_back(MemberAt(BestOfAll()));
+      most = 1;
+    }
+    if (SettleScoresOf(members)) return {};
+    rivals_ = open_;
+    for (const Shortlist::Member& member : members) rivals_[member.position] = 0;
+    Shortlist shortlist(problem_.kernel, *problem_.features, std::move(members), factor_);
+    Proposal proposal;
+    while (proposal.rows.size() < most && shortlist.best()) {
+      // Where gains do not fall, nobody outside will ever have one above the edge, nor anybody inside one below.
+      if (factor_ == 0 && !(shortlist.best()->gain > edge)) break;
+      const Shortlist::Member& member = shortlist.member(shortlist.best()->index);
+      proposal.positions.push_back(member.position);
+      proposal.gains.push_back(shortlist.best()->gain);
+      proposal.rows.push_back(member.row);
+      shortlist.Choose();
+    }
+    return proposal;
+  }
+
+  /// Takes as much of a proposal as stands when all others have seen it.
+  absl::Status Take(const Proposal& proposal) {
+    std::size_t count = proposal.rows.size();
+    if (factor_ > 0) {
+      const Rivals rivals{rivals_, scores_.AtMost(), factor_, proposal.gains};
+      FULCRUM_ASSIGN_OR_RETURN(count, sums_.AddUnbeaten(proposal.rows, rivals));
+    }
+    for (std::size_t i = 0; i < count; ++i) Note(proposal.positions[i], proposal.gains[i]);
+    turn_ = count < proposal.rows.size() ? std::max(turn_ / 2, kFewestAtATurn) : std::min(turn_ * 2, kMostAtATurn);
+    return absl::OkStatus();
+  }
+
+  void Note(std::size_t position, double gain) {
+    // A shortlist's sums and everyone's round differently in float32, which must not make a gain rise.
+    if (!result_.gains.empty()) gain = std::min(gain, result_.gains.back());
+    value_ += gain;
+    open_[position] = 0;
+    result_.positions.push_back(position);
+    result_.gains.push_back(gain);
+  }
+
+  /// 1_S' K 1_S of the picks among themselves.
+  absl::StatusOr<double> PairsOfPicks() const {
+    RowList picks;
+    for (const std::size_t position : result_.positions) picks.push_back(problem_.rows[position]);
+    SimilaritySums among_picks(problem_.kernel, *problem_.features, picks);
+    FULCRUM_RETURN_IF_ERROR(among_picks.Add(picks));
+    return std::accumulate(among_picks.values().begin(), among_picks.values().end(), 0.0);
+  }
+
+  /// submodular_greedy.h has the inequality; all sums have seen all picks here.
+  absl::StatusOr<double> TangentBound() const {
+    FULCRUM_ASSIGN_OR_RETURN(const double pairs, PairsOfPicks());
+    const double gained = std::accumulate(result_.gains.begin(), result_.gains.end(), 0.0);
+    std::vector<double> terms;
+    for (std::size_t position = 0; position < open_.size(); ++position) {
+      if (open_[position]) terms.push_back(GainOf(position) + 0.5 * factor_ * OwnSimilarity(position));
+    }
+    for (const std::size_t position : result_.positions) {
+      terms.push_back(GainOf(position) + 0.5 * factor_ * OwnSimilarity(position));
+    }
+    return value_ - gained + 0.5 * factor_ * pairs + SumOfLargest(std::move(terms), batch_);
+  }
+
+  const StreamedProblem& problem_;
+  SimilarityMemory nothing_remembered_;
+  SimilaritySums sums_;
+  GivenSums to_labeled_;  // for the next round
+  SettledScores scores_;
+  std::vector<std::uint8_t> open_;    // by position: unlabeled and not chosen
+  std::vector<std::uint8_t> rivals_;  // those of them outside the shortlist
+  std::size_t batch_ = 0;
+  double factor_ = 0;  // alpha / M
+  double value_ = 0;
+  std::size_t turn_ = kMostAtATurn;  // how many picks a shortlist may propose
+  GreedyBatch result_;
+};
+
+}  // namespace
+
+absl::StatusOr<GreedyBatch> MaximizeStreamed(const StreamedProblem& problem) {
+  return StreamedRun(problem).Run();
+}
+
+namespace {
+
+// Two megabytes of features at 64 floats each: a thread's part of a matrix-vector product.
+constexpr std::size_t kMembersPerBlock = 8192;
+
+RowList RowsOf(const std::vector<Shortlist::Member>& members) {
+  RowList rows;
+  rows.reserve(members.size());
+  for (const Shortlist::Member& member : members) rows.push_back(member.row);
+  return rows;
+}
+
+}  // namespace
+
+Shortlist::Shortlist(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                     std::vector<Member> members, double factor)
+    : members_(std::move(members)),
+      open_(members_.size(), 1),
+      factor_(factor),
+      columns_(kernel, features, RowsOf(members_)) {
+  FindBest(std::nullopt);
+}
+
+double Shortlist::GainOf(const Member& member) const {
+  return std::fma(-factor_, member.similarity, member.score + 1);
+}
+
+bool Shortlist::IsBetter(const Best& a, const Best& b) const {
+  return a.gain != b.gain ? a.gain > b.gain : members_[a.index].row < members_[b.index].row;
+}
+
+std::optional<Shortlist::Best> Shortlist::SeeAndFindBest(std::size_t first, std::size_t count,
+                                                         std::optional<RowIndex> chosen) {
+  std::vector<float> similarity(chosen ? count : 0);
+  if (chosen) columns_.WriteRow(*chosen, first, similarity);
+  std::optional<Best> best;
+  for (std::size_t i = 0; i < count; ++i) {
+    Member& member = members_[first + i];
+    if (chosen) member.similarity += static_cast<double>(std::max(similarity[i], 0.0F));
+    if (!open_[first + i]) continue;
+    const Best candidate{first + i, GainOf(member)};
+    if (!best || IsBetter(candidate, *best)) best = candidate;
+  }
+  return best;
+}
+
+void Shortlist::FindBest(std::optional<RowIndex> chosen) {
+  std::vector<std::optional<Best>> best_of_block(members_.size() / kMembersPerBlock + 1);
+  ParallelForBlocks(members_.size(), kMembersPerBlock, [&](std::size_t first, std::size_t count) {
+    best_of_block[first / kMembersPerBlock] = SeeAndFindBest(first, count, chosen);
+  });
+  best_ = std::nullopt;
+  for (const std::optional<Best>& candidate : best_of_block) {
+    if (candidate && (!best_ || IsBetter(*candidate, *best_))) best_ = candidate;
+  }
+}
+
+void Shortlist::Choose() {
+  open_[best_->index] = 0;
+  FindBest(members_[best_->index].row);
+}
+
+}  // namespace fulcrum::select

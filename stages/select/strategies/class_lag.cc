@@ -1,0 +1,88 @@
+#include "stages/select/strategies/class_lag.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace fulcrum::select {
+namespace {
+
+constexpr std::size_t kFewestEligible = 5;
+
+struct Lag {
+  std::size_t class_index = 0;
+  std::size_t labels_behind = 0;
+  std::size_t known_classes = 0;
+};
+
+Lag FindLag(std::span<const std::size_t> counts) {
+  Lag lag{.class_index = counts.size()};
+  std::size_t labels = 0;
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] == 0) continue;
+    labels += counts[c];
+    ++lag.known_classes;
+    if (lag.class_index == counts.size() || counts[c] < counts[lag.class_index]) lag.class_index = c;
+  }
+  if (lag.known_classes < 2) return lag;
+  const std::size_t own = counts[lag.class_index];
+  lag.labels_behind = (labels - own) / (lag.known_classes - 1) - own;
+  return lag;
+}
+
+/// The share 2^-b of as many candidates as there were if every class were as large as this one seems.
+std::size_t MostEligible(const Lag& lag, ConstMatrixView means) {
+  const auto own = static_cast<std::size_t>(std::ranges::count(LikelyClasses(means), lag.class_index));
+  const std::size_t if_all_were_as_large = std::min(means.rows(), lag.known_classes * own);
+  const double share = std::exp2(-static_cast<double>(lag.labels_behind));
+  const auto wanted = static_cast<std::size_t>(share * static_cast<double>(if_all_were_as_large));
+  return std::min(means.rows(), std::max(kFewestEligible, wanted));
+}
+
+}  // namespace
+
+std::vector<std::size_t> LabelCounts(std::span<const ClassIndex> labels, std::size_t class_count) {
+  std::vector<std::size_t> counts(class_count, 0);
+  for (const ClassIndex label : labels) {
+    if (label != kUnlabeled) ++counts[static_cast<std::size_t>(label)];
+  }
+  return counts;
+}
+
+Matrix<double> BalancedTargets(std::span<const ClassIndex> labels, std::span<const RowIndex> labeled,
+                               std::span<const std::size_t> counts) {
+  const auto all = static_cast<double>(labeled.size());
+  Matrix<double> targets = Matrix<double>::Zero(counts.size(), labeled.size());
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    const auto own = static_cast<double>(counts[c]);
+    for (std::size_t i = 0; i < labeled.size(); ++i) {
+      const bool member = labels[labeled[i]] == static_cast<ClassIndex>(c);
+      targets(c, i) = member ? all / (2 * own) : -all / (2 * (all - own));
+    }
+  }
+  return targets;
+}
+
+std::vector<std::size_t> LikelyClasses(ConstMatrixView means) {
+  std::vector<std::size_t> classes(means.rows());
+  for (std::size_t i = 0; i < means.rows(); ++i) {
+    const auto row = means.row(i);
+    classes[i] = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
+  }
+  return classes;
+}
+
+std::vector<bool> EligibleForLaggingClass(std::span<const std::size_t> counts, ConstMatrixView means) {
+  const Lag lag = FindLag(counts);
+  if (lag.labels_behind == 0) return std::vector<bool>(means.rows(), true);
+  const std::size_t kept = MostEligible(lag, means);
+  std::vector<double> likelihoods(means.rows());
+  for (std::size_t i = 0; i < means.rows(); ++i) likelihoods[i] = means(i, lag.class_index);
+  std::vector<double> descending = likelihoods;
+  std::ranges::nth_element(descending, descending.begin() + static_cast<std::ptrdiff_t>(kept - 1), std::greater<>());
+  std::vector<bool> eligible(means.rows());
+  for (std::size_t i = 0; i < means.rows(); ++i) eligible[i] = likelihoods[i] >= descending[kept - 1];
+  return eligible;
+}
+
+}  // namespace fulcrum::select

@@ -1,0 +1,35 @@
+// Uniform over the unlabeled, without replacement. Seeded by the candidates' seed and the queries so far, so
+// that the rounds of one campaign differ and a repeated round does not.
+#include "stages/core/random.h"
+
+#include <algorithm>
+
+#include "stages/select/strategies/strategies.h"
+
+namespace fulcrum::select {
+namespace {
+
+class RandomStrategy final : public Strategy {
+ public:
+  Requirements requirements() const override { return {}; }
+
+  absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
+    RowList rows = UnlabeledRows(candidates.labels);
+    Random random = Random::Fork(candidates.seed, candidates.queries_so_far);
+    Selection selection;
+    for (std::size_t i = 0; i < std::min(candidates.batch, rows.size()); ++i) {
+      std::swap(rows[i], rows[i + random.Below(rows.size() - i)]);
+      selection.picks.push_back({.row = rows[i]});
+    }
+    AnnotateClasses(candidates, selection.picks);
+    return selection;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> MakeRandom() {
+  return std::make_unique<RandomStrategy>();
+}
+
+}  // namespace fulcrum::select

@@ -1,0 +1,37 @@
+// The factories of all strategies, one file each in this folder; the registry lists them with their descriptions.
+//
+// Stateless and thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "stages/select/strategy.h"
+
+namespace fulcrum::select {
+
+std::unique_ptr<Strategy> MakeAlevs();
+
+std::unique_ptr<Strategy> MakeDbalevs();
+
+std::unique_ptr<Strategy> MakeHybrid();
+
+std::unique_ptr<Strategy> MakeLevOnAll();
+
+std::unique_ptr<Strategy> MakeMostConfident();
+
+std::unique_ptr<Strategy> MakeNearOpt();
+
+std::unique_ptr<Strategy> MakeQuire();
+/// So many candidates at a time are kept up to date; the batch does not depend on it.
+std::unique_ptr<Strategy> MakeQuireWithShortlist(std::size_t shortlist);
+
+std::unique_ptr<Strategy> MakeRandom();
+
+std::unique_ptr<Strategy> MakeTed();
+
+std::unique_ptr<Strategy> MakeTopLev();
+
+std::unique_ptr<Strategy> MakeUncertainty();
+
+}  // namespace fulcrum::select

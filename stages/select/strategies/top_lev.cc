@@ -1,0 +1,10 @@
+// The b highest leverage scores over the whole pool: lev-on-all under the name the paper uses for batches.
+#include "stages/select/strategies/strategies.h"
+
+namespace fulcrum::select {
+
+std::unique_ptr<Strategy> MakeTopLev() {
+  return MakeLevOnAll();
+}
+
+}  // namespace fulcrum::select

@@ -1,0 +1,135 @@
+// What is known of items, slots, leases and rounds at one point of the log.
+//
+// Plain values inside CampaignState, which alone changes them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "storage/clock.h"
+#include "storage/state/campaign_settings.h"
+
+namespace fulcrum::storage {
+
+enum class ItemStatus {
+  kInPool,    ///< may be batched; it may have votes from before
+  kOffered,   ///< in the open round and waiting for votes
+  kLabeled,   ///< decided, by votes or by an imported label
+  kDisputed,  ///< as many votes as are wanted, and no decision
+  kSetAside,  ///< attempts used up, or called bad
+};
+const char* ItemStatusName(ItemStatus status);
+
+enum class SlotStatus { kOpen, kLeased, kAnswered, kClosed };
+const char* SlotStatusName(SlotStatus status);
+
+/// A place for one annotator's answer to an item. Numbers are never used again within an item.
+struct Slot {
+  std::int64_t number = 0;
+  SlotStatus status = SlotStatus::kOpen;
+  std::int64_t round = 0;
+  std::int64_t lease = 0;     ///< the live lease, or 0
+  std::int64_t epoch = 0;     ///< of the latest lease; only grows
+  std::int64_t attempts = 0;  ///< leases that ended without an answer, except those handed back or put off
+  std::int64_t passes = 0;    ///< times it was put off ("not now"): it is offered after those with fewer
+};
+
+struct Vote {
+  std::string annotator = {};
+  std::string value = {};
+  bool withdrawn = false;
+  std::int64_t sequence = 0;  ///< of the event that gave it its value
+};
+
+struct Item {
+  std::string id = {};
+  ItemStatus status = ItemStatus::kInPool;
+  std::string value = {};                     ///< the label, where labeled
+  std::string reason = {};                    ///< why it was set aside
+  std::int64_t round = 0;                     ///< the last round it was batched in
+  std::int64_t rank = 0;                      ///< in that batch
+  double cost = 0;                            ///< of one label
+  std::int64_t decided_sequence = 0;          ///< of the event that gave it its present label
+  std::string imported = {};                  ///< a label from elsewhere, which no vote overrules
+  std::vector<Vote> votes = {};               ///< at most one an annotator, withdrawn ones included
+  std::vector<std::string> declined_by = {};  ///< who skipped it as unsure or bad
+  std::int64_t bad_reports = 0;
+  std::vector<Slot> slots = {};  ///< of the open round, and older ones that are still leased
+  std::int64_t next_slot = 0;
+};
+
+struct Lease {
+  std::int64_t id = 0;  ///< sequence of the event that granted it
+  std::string item = {};
+  std::int64_t slot = 0;
+  std::int64_t epoch = 0;
+  std::string annotator = {};
+  std::int64_t round = 0;
+  Time expires_at = {};
+  double cost = 0;  ///< of its label, as it was when the lease was granted
+};
+
+struct Round {
+  std::int64_t number = 0;
+  bool open = true;
+  Time started_at = {};
+  Time closed_at = {};
+  std::string reason = {};    ///< why it closed
+  std::int64_t based_on = 0;  ///< log sequence that the batch is a function of
+  std::string files = {};     ///< names of its files, a line each
+  std::int64_t items = 0;
+  std::int64_t labeled = 0;  ///< while it was open, like the next two
+  std::int64_t disputed = 0;
+  std::int64_t set_aside = 0;
+  std::vector<std::string> item_ids = {};  ///< in rank order; empty once closed
+
+  std::int64_t settled() const { return labeled + disputed + set_aside; }
+  RoundProgress progress() const {
+    return {.started_at = started_at, .items = items, .labeled = labeled, .settled = settled()};
+  }
+};
+
+struct StoredModel {
+  std::int64_t sequence = 0;  ///< of the event that tells of it
+  std::int64_t round = 0;
+  std::int64_t trained_on = 0;  ///< log sequence that the model is a function of
+  std::string file = {};
+  std::string checksum = {};
+  std::string record = {};  ///< what is known of it, in the words of whoever trained it
+  Time at = {};
+};
+
+/// Rows that joined the pool after the campaign was made.
+struct AppendedRows {
+  std::int64_t sequence = 0;  ///< of the event that tells of them
+  std::string folder = {};    ///< an imported pool, relative to the campaign's folder
+  std::int64_t rows = 0;
+};
+
+struct Totals {
+  std::int64_t labels = 0;  ///< submitted; later changes are free
+  double cost = 0;
+  std::int64_t late_labels = 0;
+  std::int64_t imported = 0;
+  std::int64_t skips = 0;
+  std::int64_t expired_leases = 0;
+};
+
+// Why an annotator did not answer.
+
+enum class SkipReason {
+  kUnsure,   ///< somebody else should answer
+  kBadItem,  ///< nobody can answer: broken, empty, not what it should be
+  kNotNow,   ///< the same annotator may be asked again later
+};
+
+/// "unsure", "bad item", "not now"
+const char* SkipReasonName(SkipReason reason);
+absl::StatusOr<SkipReason> ParseSkipReason(absl::string_view name);
+
+}  // namespace fulcrum::storage

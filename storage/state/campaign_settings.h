@@ -1,0 +1,72 @@
+// The rules a campaign's store plays by, as they stand in its log.
+//
+// Changing them is an event, so that replaying the log gives the same state. A plain value with a text form.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "storage/clock.h"
+
+namespace fulcrum::storage {
+
+// When a round is over: all is answered, or a share after a soft time, or a minimum at a hard time.
+//
+// A pure function of counts and times. Stateless and thread-safe.
+
+struct RoundPolicy {
+  /// After this time `soft_share` of the items suffices; zero: no soft time.
+  std::chrono::milliseconds soft_time{0};
+  double soft_share = 0.9;  ///< in (0, 1]
+  /// After this time `hard_minimum` labeled items suffice; zero: no hard time.
+  std::chrono::milliseconds hard_time{0};
+  std::int64_t hard_minimum = 1;
+
+  bool operator==(const RoundPolicy&) const = default;
+};
+
+struct RoundProgress {
+  Time started_at = {};
+  std::int64_t items = 0;
+  std::int64_t labeled = 0;  ///< decided by votes
+  std::int64_t settled = 0;  ///< labeled, disputed or set aside: nothing more is expected of them
+};
+
+struct RoundVerdict {
+  bool advance = false;
+  std::string reason = {};              ///< why it advances
+  std::optional<Time> look_again = {};  ///< where it does not: when time alone may change that
+};
+
+RoundVerdict JudgeRound(const RoundPolicy& policy, const RoundProgress& progress, Time now);
+
+struct CampaignSettings {
+  std::int64_t overlap = 1;     ///< votes an item gets
+  std::int64_t margin = 1;      ///< votes by which the first must lead the second
+  std::int64_t most_votes = 3;  ///< an item still undecided with so many is disputed
+  std::chrono::milliseconds lease_time{600'000};
+  std::int64_t most_attempts = 5;     ///< leases of a slot that ended without an answer, until its item is set aside
+  std::int64_t bad_item_reports = 1;  ///< annotators who call an item bad, until it is set aside
+  std::int64_t label_budget = 0;      ///< labels to be bought; 0: no limit
+  double cost_budget = 0;             ///< sum of the labels' costs; 0: no limit
+  RoundPolicy policy = {};
+  /// What the store only keeps: the campaign's specification in the words of whoever made it.
+  std::string specification = {};
+
+  bool operator==(const CampaignSettings&) const = default;
+};
+
+/// InvalidArgument with everything that is impossible about the settings.
+absl::Status CheckSettings(const CampaignSettings& settings);
+
+/// One "name=value" a line, the specification last.
+std::string SettingsToText(const CampaignSettings& settings);
+/// DataLoss where the text is not one that SettingsToText wrote; names it does not know are refused.
+absl::StatusOr<CampaignSettings> SettingsFromText(absl::string_view text);
+
+}  // namespace fulcrum::storage

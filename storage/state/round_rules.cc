@@ -1,0 +1,205 @@
+#include "storage/state/round_rules.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "stages/core/status_macros.h"
+#include "storage/state/label_rules.h"
+
+namespace fulcrum::storage {
+namespace {
+
+std::int64_t FingerprintOf(const CommitBatchRequest& request) {
+  std::string content;
+  for (const BatchedItem& item : request.items) {
+    absl::StrAppend(&content, Fingerprint({item.item, absl::StrCat(item.cost)}), ",");
+  }
+  return Fingerprint({"batch", absl::StrCat(request.round), absl::StrCat(request.based_on), content});
+}
+
+/// A round's number is its request id: committing it twice takes effect once.
+std::string RequestIdOf(std::int64_t round) {
+  return absl::StrCat("round ", round);
+}
+
+absl::Status CheckItems(const CampaignState& state, const std::vector<BatchedItem>& items) {
+  if (items.empty()) return absl::InvalidArgumentError("a batch needs at least one item");
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const BatchedItem& batched : items) {
+    FULCRUM_RETURN_IF_ERROR(CheckText("item", batched.item));
+    if (!(std::isfinite(batched.cost) && batched.cost >= 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a label of item '", batched.item, "' cannot cost ", batched.cost));
+    }
+    if (!seen.insert(batched.item).second) {
+      return absl::InvalidArgumentError(absl::StrCat("item '", batched.item, "' is in the batch twice"));
+    }
+    const Item* const item = state.FindItem(batched.item);
+    if (item == nullptr || item->status == ItemStatus::kInPool) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("item '", batched.item, "' cannot be batched: it is ", ItemStatusName(item->status)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRound(const CampaignState& state, const CommitBatchRequest& request) {
+  if (const Round* const open = state.open_round()) {
+    return absl::FailedPreconditionError(absl::StrCat("round ", open->number, " is still open"));
+  }
+  const std::int64_t next = state.rounds().empty() ? 1 : state.rounds().back().number + 1;
+  if (request.round != next) {
+    return absl::InvalidArgumentError(absl::StrCat("the next round is ", next, ", not ", request.round));
+  }
+  if (request.based_on < 0 || request.based_on > state.last_sequence()) {
+    return absl::InvalidArgumentError(absl::StrCat("a batch cannot be based on event ", request.based_on,
+                                                   "; the log ends with ", state.last_sequence()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const Item*> RequireItem(const Ledger& ledger, const ItemRequest& request) {
+  const Item* const item = ledger.state().FindItem(request.item);
+  if (item != nullptr) return item;
+  return absl::NotFoundError(absl::StrCat("the campaign never had an item '", request.item, "' in a batch"));
+}
+
+}  // namespace
+
+absl::StatusOr<CommitBatchAnswer> CommitBatch(Ledger& ledger, const CommitBatchRequest& request) {
+  const std::string request_id = RequestIdOf(request.round);
+  const std::int64_t fingerprint = FingerprintOf(request);
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated, FindRepeated(ledger, {"", request_id, fingerprint}));
+  if (repeated.has_value()) return CommitBatchAnswer{repeated->sequence, true};
+  FULCRUM_RETURN_IF_ERROR(CheckRound(ledger.state(), request));
+  FULCRUM_RETURN_IF_ERROR(CheckItems(ledger.state(), request.items));
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.kind = EventKind::kBatchCommitted,
+                                                                       .request_id = request_id,
+                                                                       .fingerprint = fingerprint,
+                                                                       .round = request.round,
+                                                                       .number = request.based_on,
+                                                                       .detail = absl::StrJoin(request.files, "\n")}));
+  std::int64_t rank = 0;
+  for (const BatchedItem& item : request.items) {
+    FULCRUM_RETURN_IF_ERROR(ledger
+                                .Append({.kind = EventKind::kItemBatched,
+                                         .item = item.item,
+                                         .round = request.round,
+                                         .cost = item.cost,
+                                         .number = ++rank})
+                                .status());
+  }
+  return CommitBatchAnswer{sequence, false};
+}
+
+absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest& request) {
+  const std::vector<Round>& rounds = ledger.state().rounds();
+  if (request.round < 1 || request.round > static_cast<std::int64_t>(rounds.size())) {
+    return absl::NotFoundError(absl::StrCat("there is no round ", request.round));
+  }
+  const Round& round = rounds[static_cast<std::size_t>(request.round - 1)];
+  if (!round.open) return AdvanceAnswer{true, round.reason, {}};
+  RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, round.progress(), ledger.Now());
+  if (!verdict.advance && !request.forced.empty()) verdict = {.advance = true, .reason = request.forced};
+  if (!verdict.advance) return AdvanceAnswer{false, "", verdict.look_again};
+  FULCRUM_RETURN_IF_ERROR(
+      ledger.Append({.kind = EventKind::kRoundClosed, .round = request.round, .reason = verdict.reason}).status());
+  return AdvanceAnswer{true, verdict.reason, {}};
+}
+
+absl::StatusOr<std::int64_t> RecordModel(Ledger& ledger, const RecordModelRequest& request) {
+  if (request.trained_on < 0 || request.trained_on > ledger.state().last_sequence()) {
+    return absl::InvalidArgumentError(absl::StrCat("a model cannot be trained on event ", request.trained_on,
+                                                   "; the log ends with ", ledger.state().last_sequence()));
+  }
+  return ledger.Append({.kind = EventKind::kModelStored,
+                        .round = request.round,
+                        .value = request.file,
+                        .reason = request.record,
+                        .number = request.trained_on,
+                        .detail = request.checksum});
+}
+
+absl::StatusOr<std::int64_t> RequestRetrain(Ledger& ledger, const RetrainRequest&) {
+  return ledger.Append({.kind = EventKind::kRetrainRequested});
+}
+
+absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& request) {
+  const std::vector<StoredModel>& models = ledger.state().models();
+  for (auto model = models.rbegin(); model != models.rend(); ++model) {
+    if (request.round == 0 || model->round == request.round) return *model;
+  }
+  if (models.empty()) {
+    return absl::NotFoundError("no model is trained yet; the first comes when two classes have labels");
+  }
+  return absl::NotFoundError(absl::StrCat("no model was trained in round ", request.round, "; there are models of ",
+                                          models.size(), " rounds, the last is of round ", models.back().round));
+}
+
+absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const CampaignSettings& settings) {
+  FULCRUM_RETURN_IF_ERROR(CheckSettings(settings));
+  return ledger.Append({.kind = EventKind::kSettingsChanged, .detail = SettingsToText(settings)});
+}
+
+absl::StatusOr<std::int64_t> ChangeLife(Ledger& ledger, const LifeRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckText("life", request.life));
+  return ledger.Append({.kind = EventKind::kLifeChanged, .value = request.life, .reason = request.reason});
+}
+
+absl::StatusOr<std::int64_t> SetItemAside(Ledger& ledger, const ItemRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(const Item* const item, RequireItem(ledger, request));
+  if (item->status == ItemStatus::kLabeled) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("item '", request.item, "' is labeled; withdraw the label first"));
+  }
+  return ledger.Append(
+      {.kind = EventKind::kItemSetAside, .annotator = request.by, .item = request.item, .reason = request.reason});
+}
+
+absl::StatusOr<std::int64_t> ReturnItem(Ledger& ledger, const ItemRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(const Item* const item, RequireItem(ledger, request));
+  if (item->status != ItemStatus::kSetAside) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("item '", request.item, "' is not set aside: it is ", ItemStatusName(item->status)));
+  }
+  return ledger.Append(
+      {.kind = EventKind::kItemReturned, .annotator = request.by, .item = request.item, .reason = request.reason});
+}
+
+namespace {
+
+std::int64_t FingerprintOf(const AppendRowsRequest& request) {
+  return Fingerprint({"append", request.content});
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<std::string>> FindAppendAnswer(Ledger& ledger, const AppendRowsRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckText("name of who appends", request.by));
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
+                           FindRepeated(ledger, {request.by, request.request_id, FingerprintOf(request)}));
+  return repeated ? std::optional(repeated->detail) : std::nullopt;
+}
+
+absl::StatusOr<std::string> AppendRows(Ledger& ledger, const AppendRowsRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto answered, FindAppendAnswer(ledger, request));
+  if (answered) return *answered;
+  FULCRUM_RETURN_IF_ERROR(ledger
+                              .Append({.kind = EventKind::kRowsAppended,
+                                       .annotator = request.by,
+                                       .request_id = request.request_id,
+                                       .fingerprint = FingerprintOf(request),
+                                       .value = request.folder,
+                                       .number = request.rows,
+                                       .detail = request.answer})
+                              .status());
+  return request.answer;
+}
+
+absl::StatusOr<std::vector<AppendedRows>> AppendedSoFar(Ledger& ledger, const AppendedSoFarRequest& /*request*/) {
+  return ledger.state().appended();
+}
+
+}  // namespace fulcrum::storage

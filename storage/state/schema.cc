@@ -1,0 +1,102 @@
+#include "storage/state/schema.h"
+
+#include <array>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "stages/core/status_macros.h"
+#include "storage/sqlite/sqlite.h"
+
+namespace fulcrum::storage {
+namespace {
+
+// "FLCM": tells a campaign from any other SQLite database.
+constexpr std::int64_t kApplicationId = 0x464C434D;
+
+// Columns that an event does not use are NULL, so that a row takes little more than what it says. What each kind uses
+// is in event.h. The triggers hold even against INSERT OR REPLACE, which removes rows without a DELETE.
+constexpr const char* kLog = R"sql(
+CREATE TABLE event(
+  sequence INTEGER PRIMARY KEY,
+  kind INTEGER NOT NULL,
+  at_us INTEGER NOT NULL,
+  annotator TEXT, request_id TEXT, fingerprint INTEGER,
+  item TEXT, slot INTEGER, lease INTEGER, epoch INTEGER, round INTEGER,
+  value TEXT, reason TEXT, cost REAL, number INTEGER, detail TEXT);
+CREATE TRIGGER event_is_appended BEFORE INSERT ON event
+  WHEN NEW.sequence IS NOT (SELECT coalesce(max(sequence), 0) + 1 FROM event)
+  BEGIN SELECT RAISE(ABORT, 'the log is append-only: events are added at its end, one after the other'); END;
+CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event
+  BEGIN SELECT RAISE(ABORT, 'the log is append-only: an event is never changed'); END;
+CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event
+  BEGIN SELECT RAISE(ABORT, 'the log is append-only: an event is never removed'); END;
+)sql";
+
+// What the log amounts to, for whoever looks with SQL. Nothing in the program decides by these tables: they are written
+// from the state that was derived from the log, and `derived` says up to which event. Rows of items that were touched
+// after it may be as they are now.
+constexpr const char* kDerivedTables = R"sql(
+CREATE TABLE derived(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE item(item TEXT PRIMARY KEY, status TEXT NOT NULL, value TEXT NOT NULL, reason TEXT NOT NULL,
+  round INTEGER NOT NULL, rank INTEGER NOT NULL, cost TEXT NOT NULL, decided_sequence INTEGER NOT NULL,
+  votes TEXT NOT NULL, declined_by TEXT NOT NULL, imported TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE slot(item TEXT NOT NULL, slot INTEGER NOT NULL, status TEXT NOT NULL, round INTEGER NOT NULL,
+  lease INTEGER NOT NULL, epoch INTEGER NOT NULL, attempts INTEGER NOT NULL, passes INTEGER NOT NULL,
+  PRIMARY KEY(item, slot)) WITHOUT ROWID;
+CREATE TABLE lease(lease INTEGER PRIMARY KEY, item TEXT NOT NULL, slot INTEGER NOT NULL, epoch INTEGER NOT NULL,
+  annotator TEXT NOT NULL, round INTEGER NOT NULL, expires_us INTEGER NOT NULL, UNIQUE(item, slot));
+CREATE TABLE round(round INTEGER PRIMARY KEY, status TEXT NOT NULL, started_us INTEGER NOT NULL,
+  closed_us INTEGER NOT NULL, reason TEXT NOT NULL, items INTEGER NOT NULL, labeled INTEGER NOT NULL,
+  disputed INTEGER NOT NULL, set_aside INTEGER NOT NULL, based_on INTEGER NOT NULL, files TEXT NOT NULL);
+)sql";
+
+constexpr std::array kMigrations = {kLog, kDerivedTables};
+
+absl::StatusOr<std::int64_t> Pragma(SqliteDatabase& database, const std::string& name) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::string text, database.QueryText(absl::StrCat("PRAGMA ", name)));
+  std::int64_t value = 0;
+  if (!absl::SimpleAtoi(text, &value)) return absl::InternalError(absl::StrCat("PRAGMA ", name, " is '", text, "'"));
+  return value;
+}
+
+absl::Status RunMigration(SqliteDatabase& database, std::int64_t version) {
+  FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database));
+  FULCRUM_RETURN_IF_ERROR(database.Execute(kMigrations[static_cast<std::size_t>(version - 1)]));
+  FULCRUM_RETURN_IF_ERROR(
+      database.Execute(absl::StrCat("PRAGMA application_id=", kApplicationId, "; PRAGMA user_version=", version, ";")));
+  return transaction.Commit();
+}
+
+}  // namespace
+
+std::int64_t LatestSchemaVersion() {
+  return static_cast<std::int64_t>(kMigrations.size());
+}
+
+absl::StatusOr<std::int64_t> CheckSchema(SqliteDatabase& database) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t version, Pragma(database, "user_version"));
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t application, Pragma(database, "application_id"));
+  FULCRUM_ASSIGN_OR_RETURN(const std::string tables, database.QueryText("SELECT count(*) FROM sqlite_schema"));
+  if (application != kApplicationId && tables != "0") {
+    return absl::FailedPreconditionError(absl::StrCat(database.path(),
+                                                      " is an SQLite database, but not a campaign's (application id ",
+                                                      application, "); check the path"));
+  }
+  if (version > LatestSchemaVersion()) {
+    return absl::FailedPreconditionError(absl::StrCat(database.path(), " has schema version ", version,
+                                                      ", and this program knows versions up to ", LatestSchemaVersion(),
+                                                      ": a newer fulcrum wrote it; use that one, nothing was changed"));
+  }
+  return version;
+}
+
+absl::Status Migrate(SqliteDatabase& database, std::int64_t version) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t present, CheckSchema(database));
+  for (std::int64_t next = present + 1; next <= version; ++next) {
+    FULCRUM_RETURN_IF_ERROR(RunMigration(database, next));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace fulcrum::storage

@@ -1,0 +1,356 @@
+#include "pipeline/round/round.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "gtest/gtest.h"
+#include "stages/classify/svm_predictor.h"
+#include "stages/core/random.h"
+#include "stages/linalg/dense_eigensolver.h"
+#include "tbb/global_control.h"
+#include "tests/support/matrices.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kRows = 500;
+constexpr std::size_t kDims = 4;
+
+/// Two overlapping clouds; even rows are class 0.
+Matrix<double> TwoClouds() {
+  Matrix<double> points = testing::RandomMatrix(kRows, kDims, 1);
+  for (std::size_t row = 0; row < kRows; ++row) points(row, 0) += row % 2 == 0 ? -1.5 : 1.5;
+  return points;
+}
+
+class RoundTest : public ::testing::Test {
+ protected:
+  RoundTest() : labels_(kRows, kUnlabeled) { LabelRows(0, 20); }
+
+  void LabelRows(std::size_t first, std::size_t count) {
+    for (std::size_t row = first; row < first + count; ++row) labels_[row] = static_cast<ClassIndex>(row % 2);
+  }
+  RoundInput Input() const { return {.class_count = 2, .labels = labels_, .predictions = {}}; }
+  static RoundSpec Spec(const std::string& strategy, std::size_t batch) {
+    RoundSpec spec;
+    spec.strategy = strategy;
+    spec.batch = batch;
+    spec.leverage_kernel.sigma = 3;
+    spec.svm.kernel.sigma = 2;
+    return spec;
+  }
+  static RowList PickedRows(const RoundResult& result) {
+    RowList rows;
+    for (const select::Pick& pick : result.selection.picks) rows.push_back(pick.row);
+    return rows;
+  }
+
+  Matrix<double> points_ = TwoClouds();
+  kernel::DenseFeatures features_{points_.Clone()};
+  std::vector<ClassIndex> labels_;
+};
+
+TEST_F(RoundTest, ScoresEqualAFullDecompositionOfEachClassGroup) {
+  RoundRunner runner(Spec("dbalevs", 10), features_);
+  const auto result = runner.Run(Input());
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (ClassIndex class_index : {0, 1}) {
+    std::vector<std::size_t> group;
+    for (std::size_t row = 0; row < kRows; ++row) {
+      if (result->predicted[row] == class_index) group.push_back(row);
+    }
+    Matrix<double> members(group.size(), kDims);
+    for (std::size_t i = 0; i < group.size(); ++i)
+      std::copy_n(points_.row(group[i]).data(), kDims, members.row(i).data());
+    const auto top = linalg::SolveTopEigenDense(
+        testing::NaiveKernel(Spec("dbalevs", 1).leverage_kernel, members.view(), members.view()).view(), {.tau = 0.5});
+    ASSERT_TRUE(top.ok());
+    EXPECT_EQ(result->classes[static_cast<std::size_t>(class_index)].rank, top->rank);
+    EXPECT_EQ(result->classes[static_cast<std::size_t>(class_index)].rows, group.size());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      double score = 0;
+      for (std::size_t j = 0; j < top->rank; ++j) score += top->vectors(j, i) * top->vectors(j, i);
+      ASSERT_NEAR(result->leverage[group[i]], score, 1e-8);
+    }
+  }
+}
+
+TEST_F(RoundTest, LabeledRowsKeepTheirClassAndAreNeverPicked) {
+  RoundRunner runner(Spec("dbalevs", 30), features_);
+  const auto result = runner.Run(Input());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->selection.picks.size(), 30u);
+  for (RowIndex row : PickedRows(*result)) EXPECT_EQ(labels_[row], kUnlabeled);
+  for (std::size_t row = 0; row < 20; ++row) EXPECT_EQ(result->predicted[row], labels_[row]);
+}
+
+TEST_F(RoundTest, EveryStrategyGivesTheSameBatchOnAnyNumberOfThreads) {
+  for (const char* strategy : {"alevs", "dbalevs", "uncertainty", "random", "lev-on-all", "quire", "hybrid"}) {
+    RoundRunner runner(Spec(strategy, 7), features_);
+    const auto with_all = runner.Run(Input());
+    const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
+    RoundRunner other(Spec(strategy, 7), features_);
+    const auto with_one = other.Run(Input());
+    ASSERT_TRUE(with_all.ok()) << strategy << ": " << with_all.status();
+    EXPECT_EQ(PickedRows(*with_all), PickedRows(*with_one)) << strategy;
+    EXPECT_EQ(PickedRows(*with_all).size(), 7u) << strategy;
+  }
+}
+
+TEST_F(RoundTest, AWarmRoundGivesTheColdRoundsBatchAndSaysSo) {
+  RoundRunner warm(Spec("dbalevs", 10), features_);
+  ASSERT_TRUE(warm.Run(Input()).ok());
+  LabelRows(20, 10);
+  const auto second = warm.Run(Input());
+  RoundRunner cold(Spec("dbalevs", 10), features_);
+  const auto fresh = cold.Run(Input());
+  ASSERT_TRUE(second.ok() && fresh.ok());
+  EXPECT_EQ(PickedRows(*second), PickedRows(*fresh));
+  EXPECT_TRUE(second->svm->warm);
+  EXPECT_FALSE(fresh->svm->warm);
+  for (std::size_t c = 0; c < 2; ++c) {
+    EXPECT_TRUE(second->classes[c].warm);
+    EXPECT_FALSE(fresh->classes[c].warm);
+    EXPECT_LT(second->classes[c].products, fresh->classes[c].products);
+  }
+}
+
+TEST_F(RoundTest, WithoutAKernelMatrixTheScoresAndTheBatchAreTheSame) {
+  RoundSpec spec = Spec("dbalevs", 10);
+  RoundRunner in_memory(spec, features_);
+  spec.engine = "tiled";
+  RoundRunner tiled(spec, features_);
+  for (const bool second_round : {false, true}) {
+    const auto expected = in_memory.Run(Input()), result = tiled.Run(Input());
+    ASSERT_TRUE(expected.ok() && result.ok()) << result.status();
+    EXPECT_EQ(PickedRows(*result), PickedRows(*expected));
+    for (std::size_t row = 0; row < kRows; ++row) ASSERT_NEAR(result->leverage[row], expected->leverage[row], 1e-8);
+    for (const ClassReport& report : result->classes) {
+      EXPECT_EQ(report.engine, "tiled");
+      EXPECT_EQ(report.warm, second_round);
+    }
+    LabelRows(20, 10);
+  }
+}
+
+TEST_F(RoundTest, ScoresFromLandmarksAreRefinedUnlessTheyAreNotToBe) {
+  RoundSpec spec = Spec("dbalevs", 10);
+  RoundRunner exact(spec, features_);
+  const auto expected = exact.Run(Input());
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  spec.engine = "landmark";
+  spec.landmarks = 60;
+  std::map<bool, double> largest_error;
+  for (const bool refine : {false, true}) {
+    spec.refine_landmarks = refine;
+    RoundRunner runner(spec, features_);
+    const auto result = runner.Run(Input());
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const double error = std::abs(result->leverage[row] - expected->leverage[row]);
+      largest_error[refine] = std::max(largest_error[refine], error);
+    }
+    for (const ClassReport& report : result->classes) {
+      EXPECT_EQ(report.reason.find("refined") != std::string::npos, refine) << report.reason;
+    }
+  }
+  EXPECT_LT(5 * largest_error[true], largest_error[false]);
+}
+
+TEST_F(RoundTest, ARunnerThatRecallsLandmarksGoesOnAsIfItHadAlwaysBeenThere) {
+  RoundSpec spec = Spec("dbalevs", 10);
+  spec.engine = "landmark";
+  spec.landmarks = 60;
+  spec.refine_landmarks = false;  // so that bounds count
+  RoundRunner always(spec, features_);
+  ASSERT_TRUE(always.Run(Input()).ok());
+  LabelRows(20, 20);
+  ASSERT_TRUE(always.Run(Input()).ok());
+  LabelRows(40, 20);
+  RoundRunner restarted(spec, features_), forgetful(spec, features_);
+  restarted.RecallLandmarks(always.Landmarks());
+  const auto expected = always.Run(Input()), again = restarted.Run(Input()), anew = forgetful.Run(Input());
+  ASSERT_TRUE(expected.ok() && again.ok() && anew.ok());
+  EXPECT_EQ(PickedRows(*again), PickedRows(*expected));
+  EXPECT_EQ(restarted.Landmarks(), always.Landmarks());
+  EXPECT_NE(forgetful.Landmarks(), always.Landmarks()) << "nothing would have to be recalled";
+  for (const ClassReport& report : expected->classes) {
+    EXPECT_NE(report.reason.find("that could matter scored again"), std::string::npos) << report.reason;
+    EXPECT_NE(report.reason.find("labeled known before"), std::string::npos) << report.reason;
+  }
+}
+
+TEST_F(RoundTest, TheResultIsCommittedAtTheEndAndAFailureToDoSoIsTheRounds) {
+  RoundRunner runner(Spec("dbalevs", 10), features_);
+  RowList committed;
+  const auto commit = [&](const RoundResult& result) {
+    EXPECT_NE(result.model, nullptr);
+    EXPECT_EQ(result.seconds.back().stage, "select");
+    committed = PickedRows(result);
+    return absl::OkStatus();
+  };
+  const auto result = runner.Run(Input(), {}, {}, commit);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(committed, PickedRows(*result));
+  EXPECT_EQ(result->seconds.back().stage, "commit");
+
+  const auto full = [](const RoundResult&) { return absl::ResourceExhaustedError("no space left"); };
+  EXPECT_EQ(runner.Run(Input(), {}, {}, full).status(), absl::ResourceExhaustedError("commit: no space left"));
+  const auto after = runner.Run(Input());
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(PickedRows(*after), committed);
+}
+
+TEST_F(RoundTest, APoolOfManyBlocksGivesEveryRowTheClassOfItsDecisionValues) {
+  // More blocks than the limiter lets in at once, and a last one that is not full.
+  constexpr std::size_t kManyRows = 50 * 1024 + 77;
+  Matrix<double> points = testing::RandomMatrix(kManyRows, kDims, 3);
+  for (std::size_t row = 0; row < kManyRows; ++row) points(row, 0) += row % 2 == 0 ? -1.5 : 1.5;
+  const kernel::DenseFeatures features(std::move(points));
+  std::vector<ClassIndex> labels(kManyRows, kUnlabeled);
+  for (std::size_t row = 0; row < 60; ++row) labels[row] = static_cast<ClassIndex>(row % 2);
+  RoundRunner runner(Spec("uncertainty", 20), features);
+  std::size_t reports = 0;
+  const auto progress = [&](std::string_view stage, std::size_t done, std::size_t total) {
+    if (stage == "predict" && done <= total) ++reports;
+  };
+  const auto result = runner.Run({.class_count = 2, .labels = labels, .predictions = {}}, progress);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto expected =
+      classify::VoteClasses(*result->model, classify::DecisionValues(*result->model, features, features).view());
+  for (std::size_t row = 0; row < kManyRows; ++row) {
+    ASSERT_EQ(result->predicted[row], labels[row] == kUnlabeled ? expected[row] : labels[row]) << row;
+  }
+  EXPECT_GE(reports, 10u);
+  EXPECT_LE(reports, 15u);
+}
+
+TEST_F(RoundTest, GivenPredictionsTakeThePlaceOfTheClassifier) {
+  std::vector<ClassIndex> predictions(kRows);
+  for (std::size_t row = 0; row < kRows; ++row) predictions[row] = row < 100 ? 0 : 1;
+  RoundInput input = Input();
+  input.predictions = predictions;
+  RoundRunner runner(Spec("alevs", 5), features_);
+  const auto result = runner.Run(input);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->svm.has_value());
+  EXPECT_EQ(result->predicted[50], 0);
+  EXPECT_EQ(result->predicted[450], 1);
+  EXPECT_EQ(result->predicted[1], 1) << "a label beats a prediction";
+
+  RoundRunner uncertain(Spec("uncertainty", 5), features_);
+  EXPECT_EQ(uncertain.Run(input).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(RoundTest, AnEmptyClassGroupGivesItsShareToTheOther) {
+  std::vector<ClassIndex> predictions(kRows, 1);
+  std::fill(labels_.begin(), labels_.end(), kUnlabeled);
+  labels_[1] = 1;
+  RoundInput input = Input();
+  input.predictions = predictions;
+  RoundRunner runner(Spec("dbalevs", 6), features_);
+  const auto result = runner.Run(input);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->selection.picks.size(), 6u);
+  EXPECT_EQ(result->classes[0].rows, 0u);
+}
+
+TEST_F(RoundTest, GivesWhatIsLeftWhereTheBatchIsLarger) {
+  LabelRows(0, kRows - 3);
+  RoundRunner runner(Spec("dbalevs", 10), features_);
+  const auto result = runner.Run(Input());
+  ASSERT_TRUE(result.ok()) << result.status();
+  const RowList rows = PickedRows(*result);
+  EXPECT_EQ(std::set<RowIndex>(rows.begin(), rows.end()), (std::set<RowIndex>{497, 498, 499}));
+}
+
+TEST_F(RoundTest, NothingLeftIsOutOfRange) {
+  LabelRows(0, kRows);
+  RoundRunner runner(Spec("dbalevs", 10), features_);
+  EXPECT_EQ(runner.Run(Input()).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(RoundTest, AnErrorNamesItsStageAndTheNextRoundStillRuns) {
+  RoundSpec spec = Spec("dbalevs", 10);
+  spec.leverage_kernel = {.type = kernel::KernelType::kLinear};
+  RoundRunner runner(spec, features_);
+  const auto result = runner.Run(Input());
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().message().substr(0, 7), "select:") << result.status();
+
+  std::fill(labels_.begin(), labels_.end(), kUnlabeled);
+  labels_[0] = 0;
+  RoundRunner other(Spec("dbalevs", 10), features_);
+  EXPECT_EQ(other.Run(Input()).status().message().substr(0, 6), "train:");
+  LabelRows(0, 10);
+  EXPECT_TRUE(other.Run(Input()).ok());
+}
+
+TEST_F(RoundTest, AStopBetweenStagesCancelsTheRound) {
+  std::stop_source stop;
+  RoundRunner runner(Spec("dbalevs", 10), features_);
+  const auto stop_at_partition = [&](std::string_view stage, std::size_t, std::size_t) {
+    if (stage == "partition") stop.request_stop();
+  };
+  EXPECT_EQ(runner.Run(Input(), stop_at_partition, stop.get_token()).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(runner.Run(Input()).ok());
+}
+
+TEST(ValidateRoundSpec, NamesWhatIsOutOfRange) {
+  const auto message = [](auto change) {
+    RoundSpec spec;
+    change(spec);
+    return std::string(ValidateRoundSpec(spec).message());
+  };
+  EXPECT_EQ(message([](RoundSpec&) {}), "");
+  EXPECT_NE(message([](RoundSpec& spec) { spec.tau = 0; }).find("tau"), std::string::npos);
+  EXPECT_NE(message([](RoundSpec& spec) { spec.alpha = 1.5; }).find("alpha"), std::string::npos);
+  EXPECT_NE(message([](RoundSpec& spec) { spec.batch = 0; }).find("batch"), std::string::npos);
+  EXPECT_NE(message([](RoundSpec& spec) { spec.leverage_kernel.sigma = 0; }).find("sigma"), std::string::npos);
+  EXPECT_NE(message([](RoundSpec& spec) { spec.engine = "fast"; }).find("krylov"), std::string::npos);
+  EXPECT_NE(message([](RoundSpec& spec) { spec.strategy = "best"; }).find("dbalevs"), std::string::npos);
+}
+
+TEST_F(RoundTest, ARoundAfterThePoolHasGrownIsWarmAndGivesWhatAColdOneDoes) {
+  constexpr std::size_t kFirstRows = 480;
+  const kernel::DenseFeatures first(Matrix<double>::CopyOf(points_.view().Rows(0, kFirstRows)));
+  RoundRunner grown(Spec("dbalevs", 10), first), cold(Spec("dbalevs", 10), features_);
+  RoundInput before = Input();
+  before.labels = before.labels.subspan(0, kFirstRows);
+  ASSERT_TRUE(grown.Run(before).ok());
+  grown.MoveTo(features_);
+  LabelRows(kFirstRows, 10);
+  const auto after = grown.Run(Input());
+  const auto expected = cold.Run(Input());
+  ASSERT_TRUE(after.ok() && expected.ok()) << after.status() << expected.status();
+  EXPECT_EQ(PickedRows(*after), PickedRows(*expected));
+  EXPECT_EQ(after->predicted, expected->predicted);
+  EXPECT_TRUE(after->svm->warm);
+  EXPECT_LT(after->svm->iterations, expected->svm->iterations);
+  for (const ClassReport& report : after->classes) EXPECT_TRUE(report.warm) << report.reason;
+}
+
+TEST_F(RoundTest, LandmarksOutliveTheGrowthOfThePool) {
+  constexpr std::size_t kFirstRows = 480;
+  const kernel::DenseFeatures first(Matrix<double>::CopyOf(points_.view().Rows(0, kFirstRows)));
+  RoundSpec spec = Spec("dbalevs", 10);
+  spec.engine = "landmark";
+  spec.landmarks = 60;
+  RoundRunner grown(spec, first), restarted(spec, features_);
+  RoundInput before = Input();
+  before.labels = before.labels.subspan(0, kFirstRows);
+  ASSERT_TRUE(grown.Run(before).ok());
+  const auto landmarks = grown.Landmarks();
+  grown.MoveTo(features_);
+  restarted.RecallLandmarks(landmarks);
+  const auto after = grown.Run(Input()), again = restarted.Run(Input());
+  ASSERT_TRUE(after.ok() && again.ok()) << after.status() << again.status();
+  EXPECT_EQ(grown.Landmarks(), landmarks);
+  EXPECT_EQ(PickedRows(*after), PickedRows(*again));
+}
+
+}  // namespace
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,39 @@
+#include "pipeline/server/token_book.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_directory.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+TEST(TokenBook, KnowsATokenFromTheMomentItIsMadeUntilItIsRevoked) {
+  const testing::TemporaryDirectory folder;
+  auto book = TokenBook::Open(folder.path());
+  ASSERT_TRUE(book.ok()) << book.status();
+  const auto token = (*book)->Create("ada", Role::kAnnotator);
+  ASSERT_TRUE(token.ok()) << token.status();
+  // Another process: the daemon reads what `fulcrum token` writes.
+  auto other = TokenBook::Open(folder.path());
+  ASSERT_TRUE(other.ok()) << other.status();
+  const auto entry = (*other)->Find(*token);
+  ASSERT_TRUE(entry);
+  EXPECT_EQ(entry->name, "ada");
+  EXPECT_EQ(entry->role, Role::kAnnotator);
+  EXPECT_FALSE((*other)->Find(*token + "x"));
+  EXPECT_EQ((*book)->Create("ada", Role::kAdmin).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE((*book)->Revoke("ada").ok());
+  EXPECT_FALSE((*other)->Find(*token));
+  EXPECT_EQ((*book)->Revoke("ada").code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE((*book)->List().empty());
+}
+
+TEST(TokenBook, TwoTokensAreNeverTheSame) {
+  const testing::TemporaryDirectory folder;
+  auto book = TokenBook::Open(folder.path());
+  ASSERT_TRUE(book.ok()) << book.status();
+  EXPECT_NE(*(*book)->Create("a", Role::kReader), *(*book)->Create("b", Role::kReader));
+}
+
+}  // namespace
+}  // namespace fulcrum::pipeline
