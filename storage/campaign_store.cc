@@ -38,7 +38,7 @@ CampaignStore::CampaignStore(std::unique_ptr<CampaignWriter> writer, const Commi
     : writer_(std::move(writer)) {
   const auto commit = [this](OperationGroup& group) {
     {
-      const WakeInChains chains;
+      const ChainedWakeups chains;
       writer_->Commit(group);
     }
     // A failure is told by health(), or passes and is tried again.

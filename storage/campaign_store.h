@@ -102,7 +102,7 @@ class CampaignStore {
   template <typename Request, typename Answer>
   absl::StatusOr<Answer> Run(Rule<Request, Answer> rule, std::type_identity_t<Request> request) {
     absl::StatusOr<Answer> answer;
-    AnswerWaiter waiter(bells_[next_bell_.fetch_add(1, std::memory_order_relaxed) % bells_.size()]);
+    ReplyWaiter waiter(bells_[next_bell_.fetch_add(1, std::memory_order_relaxed) % bells_.size()]);
     Start(rule, std::move(request), [&answer, &waiter](absl::StatusOr<Answer> given) {
       answer = std::move(given);
       waiter.Answered();
@@ -177,7 +177,7 @@ class CampaignStore {
 
   const std::unique_ptr<CampaignWriter> writer_;
   // For those who wait in Run: so many that few of them share one, since waking in vain costs as much as waking.
-  std::array<AnswerBell, 256> bells_;
+  std::array<ReplySignal, 256> bells_;
   std::atomic<std::uint32_t> next_bell_ = 0;
   std::unique_ptr<CommitQueue> queue_;  // last: its thread uses the writer
 };

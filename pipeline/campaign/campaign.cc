@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/campaign/campaign_book.h"
 #include "pipeline/campaign/campaign_pool.h"
+#include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/campaign/prediction.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/round/memory_budget.h"
@@ -33,7 +33,7 @@ v1::CampaignState StateOf(const std::string& life, bool selecting) {
 }
 
 /// What its rounds may use is written down with the campaign: on another day there may be others beside it.
-v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryAllowance* memory) {
+v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryBudgetShare* memory) {
   const std::size_t usual = memory == nullptr ? 0 : memory->UsualRoundBytes();
   if (usual > 0 && !spec.selection().has_memory_mib()) {
     spec.mutable_selection()->set_memory_mib(static_cast<std::int64_t>(usual >> 20));
@@ -52,7 +52,7 @@ absl::Status CannotBe(const std::string& name, const std::string& life, const st
 
 }  // namespace
 
-Campaign::Campaign(CampaignPlan plan, CampaignSurroundings surroundings)
+Campaign::Campaign(CampaignPlan plan, CampaignServices surroundings)
     : plan_(std::move(plan)), surroundings_(std::move(surroundings)) {}
 
 Campaign::~Campaign() {
@@ -81,7 +81,7 @@ storage::StoreOptions Campaign::StoreOptionsHere() {
 }
 
 absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& folder, const v1::CampaignSpec& spec,
-                                                           CampaignSurroundings surroundings) {
+                                                           CampaignServices surroundings) {
   FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
   FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pool_root));
   auto campaign = Open(folder, std::move(surroundings));
@@ -91,7 +91,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& fo
   return campaign;
 }
 
-absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& folder, CampaignSurroundings surroundings) {
+absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& folder, CampaignServices surroundings) {
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(folder));
   FULCRUM_RETURN_IF_ERROR(reader->CatchUp());
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec,
@@ -140,7 +140,7 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   };
   FULCRUM_RETURN_IF_ERROR(admit(pool->bytes()));
   appender_ = std::make_unique<PoolAppender>(*pool_, *store_, admit);
-  models_ = std::make_unique<ModelShelf>(*store_);
+  models_ = std::make_unique<ModelCache>(*store_);
   round_ = std::make_unique<CampaignRound>(plan_, *pool_, *store_, *reader_, events_, std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
   if (!plan_.watch.empty()) {

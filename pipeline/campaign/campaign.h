@@ -19,7 +19,7 @@
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/campaign_round.h"
-#include "pipeline/campaign/event_hub.h"
+#include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/campaign/memory_allowance.h"
 #include "pipeline/campaign/pool_growth.h"
 #include "pipeline/campaign/prediction.h"
@@ -29,10 +29,10 @@
 namespace fulcrum::pipeline {
 
 /// What a campaign needs of the daemon around it.
-struct CampaignSurroundings {
+struct CampaignServices {
   std::string pool_root = {};  ///< folder that pools are imported from
   /// Must outlive the campaign; may be null.
-  MemoryAllowance* memory = nullptr;
+  MemoryBudgetShare* memory = nullptr;
   /// Tasks may have become free; called on the store's writing thread.
   std::function<void()> on_change = {};
   /// The store is over: the process should end.
@@ -47,9 +47,9 @@ class Campaign {
  public:
   /// Makes a campaign in a new folder, its pool included; see new_campaign.h. AlreadyExists where there is one.
   static absl::StatusOr<std::shared_ptr<Campaign>> Create(const std::string& folder, const v1::CampaignSpec& spec,
-                                                          CampaignSurroundings surroundings);
+                                                          CampaignServices surroundings);
   /// Goes on with a campaign that is there.
-  static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignSurroundings surroundings);
+  static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignServices surroundings);
   /// Stops the thread, inside a round too, and closes the store.
   ~Campaign();
   Campaign(const Campaign&) = delete;
@@ -61,7 +61,7 @@ class Campaign {
 
   const CampaignPlan& plan() const { return plan_; }
   storage::CampaignStore& store() { return *store_; }
-  EventHub& events() { return events_; }
+  EventBroadcaster& events() { return events_; }
   v1::Campaign Describe() const;
 
   /// Gathers rows, and adds them to the pool; see PoolAppender.
@@ -69,7 +69,7 @@ class Campaign {
   absl::StatusOr<Appended> AppendItems(const AppendRequest& request);
   /// What a model says of examples; see prediction.h.
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
-  ModelShelf& models() { return *models_; }
+  ModelCache& models() { return *models_; }
 
   absl::Status Start();
   absl::Status Pause();
@@ -88,7 +88,7 @@ class Campaign {
   bool over() const;
 
  private:
-  Campaign(CampaignPlan plan, CampaignSurroundings surroundings);
+  Campaign(CampaignPlan plan, CampaignServices surroundings);
   absl::Status LoadPool(const storage::CampaignFolder& folder);
   /// Appends a file of the watched folder, unless somebody else is appending.
   absl::StatusOr<Appended> TakeFile(const AppendRequest& request);
@@ -114,14 +114,14 @@ class Campaign {
   void PublishState();
 
   const CampaignPlan plan_;
-  const CampaignSurroundings surroundings_;
-  EventHub events_;
-  MemoryAllowance::Place place_;
+  const CampaignServices surroundings_;
+  EventBroadcaster events_;
+  MemoryBudgetShare::Place place_;
   std::unique_ptr<GrowingPool> pool_;
   std::unique_ptr<storage::CampaignReader> reader_;
   std::unique_ptr<storage::CampaignStore> store_;
   std::unique_ptr<PoolAppender> appender_;
-  std::unique_ptr<ModelShelf> models_;
+  std::unique_ptr<ModelCache> models_;
   std::unique_ptr<CampaignRound> round_;
 
   mutable std::mutex mutex_;

@@ -70,7 +70,7 @@ using google::protobuf::util::TimeUtil;
 
 constexpr std::size_t kLongestName = 63;
 constexpr std::int64_t kLargestBatch = 1'000'000;
-constexpr std::int64_t kLeastMemoryMib = MemoryAllowance::kLeastRoundBytes >> 20;
+constexpr std::int64_t kLeastMemoryMib = MemoryBudgetShare::kLeastRoundBytes >> 20;
 constexpr std::int64_t kMostMemoryMib = std::int64_t{1} << 30;
 
 /// What is wrong, a line a field.

@@ -107,7 +107,7 @@ double SecondsOf(const RoundResult& result, std::string_view stage) {
 }  // namespace
 
 CampaignRound::CampaignRound(const CampaignPlan& plan, GrowingPool& pool, storage::CampaignStore& store,
-                             storage::CampaignReader& reader, EventHub& events, ModelHistory history)
+                             storage::CampaignReader& reader, EventBroadcaster& events, ModelHistory history)
     : plan_(plan), growing_pool_(pool), store_(store), reader_(reader), events_(events), history_(std::move(history)) {}
 
 absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequence) {

@@ -16,7 +16,7 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_pool.h"
-#include "pipeline/campaign/event_hub.h"
+#include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/round/round.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
@@ -51,7 +51,7 @@ class CampaignRound {
  public:
   /// All of them must outlive it. `history` is what the log says of the models so far.
   CampaignRound(const CampaignPlan& plan, GrowingPool& pool, storage::CampaignStore& store,
-                storage::CampaignReader& reader, EventHub& events, ModelHistory history);
+                storage::CampaignReader& reader, EventBroadcaster& events, ModelHistory history);
 
   /// Drops what makes the next round cheap, and the memory it takes. Not while a round runs.
   void Forget() { runner_.reset(); }
@@ -104,7 +104,7 @@ class CampaignRound {
   GrowingPool& growing_pool_;
   storage::CampaignStore& store_;
   storage::CampaignReader& reader_;
-  EventHub& events_;
+  EventBroadcaster& events_;
   ModelHistory history_;
   std::shared_ptr<const CampaignPool> pool_;  // of the round that runs; the runner refers to it
   std::unique_ptr<RoundRunner> runner_;

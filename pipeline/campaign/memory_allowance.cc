@@ -17,7 +17,7 @@ double Megabytes(std::size_t bytes) {
 
 }  // namespace
 
-struct MemoryAllowance::Claim {
+struct MemoryBudgetShare::Claim {
   std::size_t pool_bytes = 0;
   std::size_t round_bytes = 0;
   std::function<void()> on_wanted = {};
@@ -25,21 +25,21 @@ struct MemoryAllowance::Claim {
   bool busy = false;  // its round runs
 };
 
-MemoryAllowance::MemoryAllowance(std::size_t budget_bytes) : budget_bytes_(budget_bytes) {}
+MemoryBudgetShare::MemoryBudgetShare(std::size_t budget_bytes) : budget_bytes_(budget_bytes) {}
 
-MemoryAllowance::~MemoryAllowance() = default;
+MemoryBudgetShare::~MemoryBudgetShare() = default;
 
-MemoryAllowance::Place& MemoryAllowance::Place::operator=(Place&& other) noexcept {
+MemoryBudgetShare::Place& MemoryBudgetShare::Place::operator=(Place&& other) noexcept {
   std::swap(allowance_, other.allowance_);
   std::swap(claim_, other.claim_);
   return *this;
 }
 
-MemoryAllowance::Place::~Place() {
+MemoryBudgetShare::Place::~Place() {
   if (allowance_ != nullptr) allowance_->Remove(claim_);
 }
 
-void MemoryAllowance::Remove(const Claim* claim) {
+void MemoryBudgetShare::Remove(const Claim* claim) {
   {
     const std::scoped_lock lock(mutex_);
     claims_.remove_if([claim](const Claim& other) { return &other == claim; });
@@ -47,11 +47,11 @@ void MemoryAllowance::Remove(const Claim* claim) {
   changed_.notify_all();
 }
 
-std::size_t MemoryAllowance::UsualRoundBytes() const {
+std::size_t MemoryBudgetShare::UsualRoundBytes() const {
   return budget_bytes_ == 0 ? 0 : std::max(kLeastRoundBytes, budget_bytes_ / kUsualPart);
 }
 
-absl::Status MemoryAllowance::CheckFits(const std::string& campaign, const Claim& claim) const {
+absl::Status MemoryBudgetShare::CheckFits(const std::string& campaign, const Claim& claim) const {
   std::size_t others = 0, others_bytes = 0, largest_round = claim.round_bytes;
   for (const Claim& other : claims_) {
     if (&other == &claim) continue;
@@ -69,7 +69,7 @@ absl::Status MemoryAllowance::CheckFits(const std::string& campaign, const Claim
       Megabytes(largest_round)));
 }
 
-absl::StatusOr<MemoryAllowance::Place> MemoryAllowance::Admit(Request request) {
+absl::StatusOr<MemoryBudgetShare::Place> MemoryBudgetShare::Admit(Request request) {
   Claim claim{
       .pool_bytes = request.pool_bytes, .round_bytes = request.round_bytes, .on_wanted = std::move(request.on_wanted)};
   const std::scoped_lock lock(mutex_);
@@ -77,7 +77,7 @@ absl::StatusOr<MemoryAllowance::Place> MemoryAllowance::Admit(Request request) {
   return Place(this, &claims_.emplace_back(std::move(claim)));
 }
 
-absl::Status MemoryAllowance::Grow(const std::string& campaign, std::size_t pool_bytes, Place& place) {
+absl::Status MemoryBudgetShare::Grow(const std::string& campaign, std::size_t pool_bytes, Place& place) {
   const std::scoped_lock lock(mutex_);
   const std::size_t before = std::exchange(place.claim_->pool_bytes, pool_bytes);
   absl::Status status = CheckFits(campaign, *place.claim_);
@@ -85,20 +85,20 @@ absl::Status MemoryAllowance::Grow(const std::string& campaign, std::size_t pool
   return status;
 }
 
-bool MemoryAllowance::HasRoomFor(const Claim& claim) const {
+bool MemoryBudgetShare::HasRoomFor(const Claim& claim) const {
   if (budget_bytes_ == 0 || claim.held) return true;
   std::size_t taken = claim.round_bytes;
   for (const Claim& other : claims_) taken += other.pool_bytes + (other.held ? other.round_bytes : 0);
   return taken <= budget_bytes_;
 }
 
-void MemoryAllowance::AskForRoom() const {
+void MemoryBudgetShare::AskForRoom() const {
   for (const Claim& claim : claims_) {
     if (claim.held && !claim.busy && claim.on_wanted) claim.on_wanted();
   }
 }
 
-absl::Status MemoryAllowance::BeginRound(Place& place, std::stop_token stop) {
+absl::Status MemoryBudgetShare::BeginRound(Place& place, std::stop_token stop) {
   std::unique_lock lock(mutex_);
   Claim& claim = *place.claim_;
   waiting_.push_back(&claim);
@@ -115,7 +115,7 @@ absl::Status MemoryAllowance::BeginRound(Place& place, std::stop_token stop) {
   return entered ? absl::OkStatus() : absl::CancelledError("stopped on request while it waited for memory");
 }
 
-void MemoryAllowance::EndRound(Place& place) {
+void MemoryBudgetShare::EndRound(Place& place) {
   {
     const std::scoped_lock lock(mutex_);
     place.claim_->busy = false;
@@ -123,7 +123,7 @@ void MemoryAllowance::EndRound(Place& place) {
   changed_.notify_all();
 }
 
-void MemoryAllowance::GiveBack(Place& place) {
+void MemoryBudgetShare::GiveBack(Place& place) {
   {
     const std::scoped_lock lock(mutex_);
     if (!place.claim_->busy) place.claim_->held = false;

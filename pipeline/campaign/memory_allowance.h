@@ -21,7 +21,7 @@
 
 namespace fulcrum::pipeline {
 
-class MemoryAllowance {
+class MemoryBudgetShare {
   struct Claim;
 
  public:
@@ -29,8 +29,8 @@ class MemoryAllowance {
   static constexpr std::size_t kLeastRoundBytes = std::size_t{32} << 20;
 
   /// `budget_bytes` for pools and rounds together; 0: no limit but the machine's.
-  explicit MemoryAllowance(std::size_t budget_bytes);
-  ~MemoryAllowance();
+  explicit MemoryBudgetShare(std::size_t budget_bytes);
+  ~MemoryBudgetShare();
 
   /// A campaign's place in the budget; gives it back when it goes. Must not outlive the allowance.
   class Place {
@@ -41,9 +41,9 @@ class MemoryAllowance {
     ~Place();
 
    private:
-    friend class MemoryAllowance;
-    Place(MemoryAllowance* allowance, Claim* claim) : allowance_(allowance), claim_(claim) {}
-    MemoryAllowance* allowance_ = nullptr;
+    friend class MemoryBudgetShare;
+    Place(MemoryBudgetShare* allowance, Claim* claim) : allowance_(allowance), claim_(claim) {}
+    MemoryBudgetShare* allowance_ = nullptr;
     Claim* claim_ = nullptr;
   };
 

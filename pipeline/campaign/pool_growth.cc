@@ -110,7 +110,7 @@ v1::AppendItemsResponse ToResponse(const ImportResult& result, const AppendReque
   v1::AppendItemsResponse response;
   response.set_read(result.counts.read);
   response.set_added(result.counts.added);
-  response.set_there_already(result.counts.there_already);
+  response.set_existing(result.counts.existing);
   response.set_rejected(result.counts.rejected);
   for (const std::string& example : result.rejected_examples) {
     response.add_rejected_examples(absl::StrReplaceAll(example, {{request.file, request.called}}));
@@ -272,7 +272,7 @@ bool FolderWatch::TakeIn(const std::string& path, const std::string& name) {
         {{"campaign", watched_.campaign},
          {"file", name},
          {"added", appended->response.added()},
-         {"there_already", appended->response.there_already()},
+         {"existing", appended->response.existing()},
          {"rejected", appended->response.rejected()}});
   }
   return true;

@@ -13,15 +13,15 @@
 
 namespace fulcrum::pipeline {
 
-absl::StatusOr<storage::StoredModel> ModelShelf::Find(std::int64_t round) {
+absl::StatusOr<storage::StoredModel> ModelCache::Find(std::int64_t round) {
   return store_.Run(storage::FindModel, {.round = round});
 }
 
-absl::StatusOr<std::string> ModelShelf::ReadBytes(const storage::StoredModel& stored) const {
+absl::StatusOr<std::string> ModelCache::ReadBytes(const storage::StoredModel& stored) const {
   return storage::ReadModelFile(store_.folder(), stored);
 }
 
-absl::StatusOr<std::shared_ptr<const ShelvedModel>> ModelShelf::Load(std::int64_t round) {
+absl::StatusOr<std::shared_ptr<const ShelvedModel>> ModelCache::Load(std::int64_t round) {
   FULCRUM_ASSIGN_OR_RETURN(storage::StoredModel stored, Find(round));
   {
     const std::scoped_lock lock(mutex_);

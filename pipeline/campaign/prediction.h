@@ -26,10 +26,10 @@ struct ShelvedModel {
   classify::SavedSvm svm = {};
 };
 
-class ModelShelf {
+class ModelCache {
  public:
   /// The store must outlive it.
-  explicit ModelShelf(storage::CampaignStore& store) : store_(store) {}
+  explicit ModelCache(storage::CampaignStore& store) : store_(store) {}
 
   /// What the log says of a round's model, or of the latest for round 0. NotFound where there is none.
   absl::StatusOr<storage::StoredModel> Find(std::int64_t round);

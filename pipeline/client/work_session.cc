@@ -33,7 +33,7 @@ constexpr std::size_t kMostLabels = 1000;  // that SubmitLabels takes
 
 }  // namespace
 
-std::optional<GivenAnswer> Outbox::TakeBack() {
+std::optional<GivenAnswer> LabelQueue::TakeBack() {
   if (waiting_.empty()) return std::nullopt;
   GivenAnswer answer = std::move(waiting_.back());
   waiting_.pop_back();
@@ -41,18 +41,18 @@ std::optional<GivenAnswer> Outbox::TakeBack() {
   return answer;
 }
 
-std::optional<std::chrono::steady_clock::time_point> Outbox::oldest() const {
+std::optional<std::chrono::steady_clock::time_point> LabelQueue::oldest() const {
   if (waiting_.empty()) return std::nullopt;
   return waiting_.front().given_at;
 }
 
-std::vector<LeaseName> Outbox::leases() const {
+std::vector<LeaseName> LabelQueue::leases() const {
   std::vector<LeaseName> leases;
   for (const GivenAnswer& answer : waiting_) leases.push_back(answer.task.lease);
   return leases;
 }
 
-absl::Status Outbox::Send(std::size_t keep, Retrier& retrier) {
+absl::Status LabelQueue::Send(std::size_t keep, Retrier& retrier) {
   while (!sent_.empty() || waiting_.size() > keep) {
     if (sent_.empty()) {
       request_id_ = ids_.Next();
@@ -73,7 +73,7 @@ absl::Status Outbox::Send(std::size_t keep, Retrier& retrier) {
   return absl::OkStatus();
 }
 
-void Outbox::Tally(const std::vector<SubmitResult>& results) {
+void LabelQueue::Tally(const std::vector<SubmitResult>& results) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].status.ok()) {
       ++summary_.accepted;

@@ -54,10 +54,11 @@ struct GivenAnswer {
   std::chrono::steady_clock::time_point given_at = {};
 };
 
-class Outbox {
+class LabelQueue {
  public:
   /// All must outlive it.
-  Outbox(LabelingCalls& calls, RequestIds& ids, WorkSummary& summary) : calls_(calls), ids_(ids), summary_(summary) {}
+  LabelQueue(LabelingCalls& calls, RequestIds& ids, WorkSummary& summary)
+      : calls_(calls), ids_(ids), summary_(summary) {}
 
   void Add(GivenAnswer answer) { waiting_.push_back(std::move(answer)); }
   /// Takes the last answer back, unless it has been sent.
@@ -151,7 +152,7 @@ class WorkSession {
   Retrier retrier_;
   RequestIds ids_;
   WorkSummary summary_;
-  Outbox outbox_;
+  LabelQueue outbox_;
   LeaseWatch lease_watch_;
   std::deque<WorkTask> held_;  // not answered yet
 };

@@ -36,7 +36,7 @@ struct AppendOptions {
 };
 
 std::string ToText(const v1::AppendItemsResponse& response) {
-  std::string text = absl::StrCat(response.added(), " of ", response.read(), " rows added, ", response.there_already(),
+  std::string text = absl::StrCat(response.added(), " of ", response.read(), " rows added, ", response.existing(),
                                   " were there already, ", response.rejected(), " rejected; the pool has ",
                                   response.pool_rows(), " rows\n");
   for (const std::string& example : response.rejected_examples()) {

@@ -73,7 +73,7 @@ void PrintResult(const ImportResult& result, const std::string& folder) {
   const auto& counts = result.counts;
   std::printf("%s: %lld rows x %lld features; %lld added, %lld there already, %lld rejected\n", folder.c_str(),
               static_cast<long long>(result.manifest.rows()), static_cast<long long>(result.manifest.features),
-              static_cast<long long>(counts.added), static_cast<long long>(counts.there_already),
+              static_cast<long long>(counts.added), static_cast<long long>(counts.existing),
               static_cast<long long>(counts.rejected));
   if (counts.rejected > 0 && !result.manifest.rejected_files.empty()) {
     std::printf("rejected rows, with reasons: %s/%s\n", folder.c_str(), result.manifest.rejected_files.back().c_str());

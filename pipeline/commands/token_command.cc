@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/server/token_book.h"
+#include "pipeline/server/token_store.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -29,12 +29,12 @@ struct TokenFlags {
   std::string role = "annotator";
 };
 
-absl::StatusOr<std::unique_ptr<TokenBook>> OpenBook(const TokenFlags& flags) {
+absl::StatusOr<std::unique_ptr<TokenStore>> OpenBook(const TokenFlags& flags) {
   std::error_code error;
   std::filesystem::create_directories(flags.data, error);
   if (error)
     return absl::InvalidArgumentError(absl::StrCat("--data: cannot make '", flags.data, "': ", error.message()));
-  return TokenBook::Open(flags.data);
+  return TokenStore::Open(flags.data);
 }
 
 absl::Status CreateToken(const TokenFlags& flags) {

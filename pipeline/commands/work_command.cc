@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/client/campaign_text.h"
-#include "pipeline/client/imitated_annotator.h"
 #include "pipeline/client/labeling_calls.h"
 #include "pipeline/client/retry.h"
 #include "pipeline/client/server_connection.h"
+#include "pipeline/client/simulated_annotator.h"
 #include "pipeline/client/terminal_annotator.h"
 #include "pipeline/client/work_session.h"
 #include "pipeline/commands/command_line.h"
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Annotator>> MakeImitation(const WorkCommandOption
                                    .delay = delay,
                                    .seed = options.seed,
                                    .annotator = options.annotator};
-  return std::make_unique<ImitatedAnnotator>(std::move(oracle), imitation, timing);
+  return std::make_unique<SimulatedAnnotator>(std::move(oracle), imitation, timing);
 }
 
 absl::Status CheckTerminal() {

@@ -16,16 +16,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/watchdog.h"
+#include "pipeline/server/access_control.h"
 #include "pipeline/server/campaign_service.h"
 #include "pipeline/server/executor.h"
-#include "pipeline/server/gatekeeper.h"
 #include "pipeline/server/grpc_server.h"
 #include "pipeline/server/labeling_service.h"
 #include "pipeline/server/task_waiters.h"
-#include "pipeline/server/token_book.h"
+#include "pipeline/server/token_store.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/version.h"
 #include "stages/core/status_macros.h"
@@ -41,7 +41,7 @@ bool IsLoopback(const std::string& address) {
          absl::StartsWith(address, "[::1]:") || absl::StartsWith(address, "unix:");
 }
 
-absl::Status CheckDoor(const DaemonOptions& options) {
+absl::Status CheckListenOptions(const DaemonOptions& options) {
   if (IsLoopback(options.server.address)) return absl::OkStatus();
   if (options.server.tls_certificate.empty()) {
     return absl::InvalidArgumentError(
@@ -83,12 +83,12 @@ struct Daemon::Parts {
   absl::Status fatal;
 
   ReplySender replies;  // first: whoever answers calls does it through this
-  std::unique_ptr<TokenBook> tokens;
-  std::unique_ptr<Gatekeeper> gatekeeper;
+  std::unique_ptr<TokenStore> tokens;
+  std::unique_ptr<AccessControl> gatekeeper;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<TaskWaiters> waiters;
   DaemonMetrics metrics;
-  std::unique_ptr<CampaignBook> campaigns;
+  std::unique_ptr<CampaignRegistry> campaigns;
   std::unique_ptr<GrpcServer> server;
   std::unique_ptr<DaemonWatch> watch;
 
@@ -144,7 +144,7 @@ Daemon::Daemon(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Daemon::~Daemon() = default;
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
-  FULCRUM_RETURN_IF_ERROR(CheckDoor(options));
+  FULCRUM_RETURN_IF_ERROR(CheckListenOptions(options));
   RaiseFileLimit();
   GiveMemoryBack();
   auto parts = std::make_unique<Parts>();
@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   it.waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenTasks(name); });
   FULCRUM_ASSIGN_OR_RETURN(
       it.campaigns,
-      CampaignBook::Open(
+      CampaignRegistry::Open(
           {.data_folder = it.options.data_folder,
            .pool_root = it.options.pool_root,
            .memory_budget = it.options.memory_budget,
@@ -168,9 +168,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
     Log(LogLevel::kError, "campaign cannot be opened", {{"campaign", name}, {"reason", std::string(status.message())}});
   }
   if (it.options.ask_for_tokens) {
-    FULCRUM_ASSIGN_OR_RETURN(it.tokens, TokenBook::Open(it.options.data_folder));
+    FULCRUM_ASSIGN_OR_RETURN(it.tokens, TokenStore::Open(it.options.data_folder));
   }
-  it.gatekeeper = std::make_unique<Gatekeeper>(it.tokens.get(), it.options.rate);
+  it.gatekeeper = std::make_unique<AccessControl>(it.tokens.get(), it.options.rate);
   it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
   std::vector<RegisteredService> services;
   services.push_back(

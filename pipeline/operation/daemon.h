@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/operation/watchdog.h"
-#include "pipeline/server/gatekeeper.h"
+#include "pipeline/server/access_control.h"
 #include "pipeline/server/grpc_server.h"
 
 namespace fulcrum::pipeline {

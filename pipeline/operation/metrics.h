@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/round/round.h"
 #include "prometheus/collectable.h"
 #include "prometheus/family.h"
@@ -34,12 +34,12 @@ class DaemonFigures final : public prometheus::Collectable {
     std::function<std::size_t()> workers = {};  ///< waiting for tasks
   };
 
-  DaemonFigures(const CampaignBook& campaigns, Queues queues) : campaigns_(campaigns), queues_(std::move(queues)) {}
+  DaemonFigures(const CampaignRegistry& campaigns, Queues queues) : campaigns_(campaigns), queues_(std::move(queues)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  const CampaignBook& campaigns_;
+  const CampaignRegistry& campaigns_;
   const Queues queues_;
 };
 

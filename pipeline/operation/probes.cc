@@ -49,7 +49,7 @@ std::future<absl::Status> AskWriter(Campaign& campaign) {
 
 Probe ListenerProbe(std::string address, int port) {
   return {"listener", [address = std::move(address), port](std::chrono::milliseconds patience) {
-            return KnockAtListener(address, port, patience);
+            return ProbeListener(address, port, patience);
           }};
 }
 
@@ -64,7 +64,7 @@ Probe CallProbe(const GrpcServer& server) {
           }};
 }
 
-Probe StoreProbe(const CampaignBook& campaigns) {
+Probe StoreProbe(const CampaignRegistry& campaigns) {
   return {"stores", [&campaigns](std::chrono::milliseconds patience) -> absl::Status {
             const auto until = std::chrono::steady_clock::now() + patience;
             std::vector<std::pair<std::string, std::future<absl::Status>>> answers;
@@ -81,7 +81,7 @@ Probe StoreProbe(const CampaignBook& campaigns) {
           }};
 }
 
-absl::Status CheckStores(const CampaignBook& campaigns) {
+absl::Status CheckStores(const CampaignRegistry& campaigns) {
   for (const auto& campaign : campaigns.List("", kAll)) FULCRUM_RETURN_IF_ERROR(campaign->store().health());
   return absl::OkStatus();
 }
@@ -100,7 +100,7 @@ absl::Status CheckDiskIsWritable(const std::string& folder) {
   return absl::UnavailableError(absl::StrCat("the data folder '", folder, "' cannot be written: ", reason));
 }
 
-std::string DescribeInOneLine(const CampaignBook& campaigns) {
+std::string DescribeInOneLine(const CampaignRegistry& campaigns) {
   std::size_t count = 0, running = 0, leases = 0;
   std::int64_t labels = 0;
   for (const auto& campaign : campaigns.List("", kAll)) {
@@ -162,7 +162,7 @@ absl::Status NoAnswer(const std::string& address, const std::string& why) {
 
 }  // namespace
 
-absl::Status KnockAtListener(const std::string& address, int port, std::chrono::milliseconds patience) {
+absl::Status ProbeListener(const std::string& address, int port, std::chrono::milliseconds patience) {
   FULCRUM_ASSIGN_OR_RETURN(const Destination destination, Resolve(address, port));
   const int descriptor = socket(destination.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return NoAnswer(address, std::strerror(errno));

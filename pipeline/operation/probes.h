@@ -5,26 +5,26 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/server/grpc_server.h"
 
 namespace fulcrum::pipeline {
 
-/// The listener takes connections. `address` and `port` as in KnockAtListener.
+/// The listener takes connections. `address` and `port` as in ProbeListener.
 Probe ListenerProbe(std::string address, int port);
 /// Calls are answered: one to the server itself, past the network.
 Probe CallProbe(const GrpcServer& server);
 /// Every campaign's writing thread answers a question that changes nothing.
-Probe StoreProbe(const CampaignBook& campaigns);
+Probe StoreProbe(const CampaignRegistry& campaigns);
 
 /// The first store that is over, if any.
-absl::Status CheckStores(const CampaignBook& campaigns);
+absl::Status CheckStores(const CampaignRegistry& campaigns);
 /// Writes a file and removes it again.
 absl::Status CheckDiskIsWritable(const std::string& folder);
 
 /// "3 campaigns, 2 of them running; 5 leases, 120 labels", for whoever looks at the service.
-std::string DescribeInOneLine(const CampaignBook& campaigns);
+std::string DescribeInOneLine(const CampaignRegistry& campaigns);
 
 // Asks a listener from outside whether it still takes connections, as the next worker would find out.
 //
@@ -34,6 +34,6 @@ std::string DescribeInOneLine(const CampaignBook& campaigns);
 
 /// `address` is what the server was told to listen on (host:port, [ipv6]:port or unix:path), `port` what it got.
 /// Unavailable where nobody answers in time.
-absl::Status KnockAtListener(const std::string& address, int port, std::chrono::milliseconds patience);
+absl::Status ProbeListener(const std::string& address, int port, std::chrono::milliseconds patience);
 
 }  // namespace fulcrum::pipeline

@@ -22,29 +22,29 @@ constexpr int kMissedBeats = 4;
 
 }  // namespace
 
-Pulse::Pulse(std::vector<Probe> probes, std::chrono::milliseconds period,
-             std::function<void(const absl::Status&)> on_beat)
+Heartbeat::Heartbeat(std::vector<Probe> probes, std::chrono::milliseconds period,
+                     std::function<void(const absl::Status&)> on_beat)
     : probes_(std::move(probes)),
       period_(period),
       on_beat_(std::move(on_beat)),
       last_good_(Clock::now()),
       thread_([this](const std::stop_token& stop) { Loop(stop); }) {}
 
-Pulse::~Pulse() {
+Heartbeat::~Heartbeat() {
   Stop();
 }
 
-void Pulse::Stop() {
+void Heartbeat::Stop() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
 }
 
-absl::Status Pulse::last() const {
+absl::Status Heartbeat::last() const {
   const std::scoped_lock lock(mutex_);
   return last_;
 }
 
-absl::Status Pulse::Alive() const {
+absl::Status Heartbeat::Alive() const {
   const std::scoped_lock lock(mutex_);
   // The thread itself may hang in a probe: what counts is when all was well for the last time.
   if (Clock::now() - last_good_ <= kMissedBeats * period_) return absl::OkStatus();
@@ -52,7 +52,7 @@ absl::Status Pulse::Alive() const {
   return absl::UnavailableError("a part of the daemon has not answered for some time");
 }
 
-absl::Status Pulse::Beat() const {
+absl::Status Heartbeat::Beat() const {
   for (const Probe& probe : probes_) {
     if (const absl::Status status = probe.ask(period_); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat(probe.name, ": ", status.message()));
@@ -61,7 +61,7 @@ absl::Status Pulse::Beat() const {
   return absl::OkStatus();
 }
 
-void Pulse::Loop(const std::stop_token& stop) {
+void Heartbeat::Loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const absl::Status status = Beat();
     {
@@ -119,7 +119,8 @@ absl::StatusOr<std::unique_ptr<DaemonWatch>> DaemonWatch::Start(const WatchOptio
 void DaemonWatch::StartPulse(std::chrono::milliseconds period) {
   std::vector<Probe> probes = {ListenerProbe(subject_.grpc_address, subject_.server.port()), CallProbe(subject_.server),
                                StoreProbe(subject_.campaigns)};
-  pulse_ = std::make_unique<Pulse>(std::move(probes), period, [this](const absl::Status& status) { OnBeat(status); });
+  pulse_ =
+      std::make_unique<Heartbeat>(std::move(probes), period, [this](const absl::Status& status) { OnBeat(status); });
 }
 
 std::string DaemonWatch::MetricsText() const {

@@ -21,7 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/operation/http_server.h"
 #include "pipeline/operation/metrics.h"
 #include "pipeline/server/grpc_server.h"
@@ -49,16 +49,17 @@ struct Probe {
   std::function<absl::Status(std::chrono::milliseconds patience)> ask = {};
 };
 
-class Pulse {
+class Heartbeat {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// `on_beat` is called on the pulse's thread after every beat, with what was wrong or OK.
-  Pulse(std::vector<Probe> probes, std::chrono::milliseconds period, std::function<void(const absl::Status&)> on_beat);
+  Heartbeat(std::vector<Probe> probes, std::chrono::milliseconds period,
+            std::function<void(const absl::Status&)> on_beat);
   /// Stops, where that was not done.
-  ~Pulse();
-  Pulse(const Pulse&) = delete;
-  Pulse& operator=(const Pulse&) = delete;
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
 
   /// No beat follows. Waits for the probe that is being asked.
   void Stop();
@@ -87,7 +88,7 @@ class DaemonWatch {
   struct Subject {
     std::string data_folder;
     std::string grpc_address;
-    CampaignBook& campaigns;
+    CampaignRegistry& campaigns;
     const GrpcServer& server;
     const DaemonMetrics& metrics;
     DaemonFigures::Queues queues;
@@ -114,7 +115,7 @@ class DaemonWatch {
   const ProcessFigures process_;
   std::atomic<bool> stopping_ = false;
   bool was_well_ = true;  // used by the pulse's thread
-  std::unique_ptr<Pulse> pulse_;
+  std::unique_ptr<Heartbeat> pulse_;
   std::unique_ptr<HttpServer> http_;  // last: its threads use all of the above
 };
 

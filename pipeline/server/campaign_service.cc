@@ -42,7 +42,7 @@ grpc::ServerUnaryReactor* CampaignService::Handle(grpc::CallbackServerContext* c
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
   absl::Status status = caller.status();
-  if (status.ok()) status = needs_admin ? Gatekeeper::RequireAdmin(*caller) : Gatekeeper::RequireReading(*caller);
+  if (status.ok()) status = needs_admin ? AccessControl::RequireAdmin(*caller) : AccessControl::RequireReading(*caller);
   if (!status.ok()) {
     reactor->Finish(ToGrpcStatus(status));
     return reactor;
@@ -153,7 +153,7 @@ grpc::ServerUnaryReactor* CampaignService::ImportLabels(grpc::CallbackServerCont
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const grpc::ServerContextBase& context,
                                                                           const std::string& name) const {
   FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
-  FULCRUM_RETURN_IF_ERROR(Gatekeeper::RequireReading(caller));
+  FULCRUM_RETURN_IF_ERROR(AccessControl::RequireReading(caller));
   return campaigns_.Find(name);
 }
 
@@ -161,7 +161,7 @@ grpc::ServerReadReactor<v1::AppendItemsRequest>* CampaignService::AppendItems(gr
                                                                               v1::AppendItemsResponse* response) {
   const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
   absl::Status status = caller.status();
-  if (status.ok()) status = Gatekeeper::RequireAdmin(*caller);
+  if (status.ok()) status = AccessControl::RequireAdmin(*caller);
   if (!status.ok()) return AppendStream::Refuse(executor_, status);
   return AppendStream::Begin(
       executor_, [this](const std::string& name) { return campaigns_.Find(name); },

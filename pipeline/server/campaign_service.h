@@ -10,16 +10,16 @@
 
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
-#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/campaign/campaign_registry.h"
+#include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
-#include "pipeline/server/gatekeeper.h"
 
 namespace fulcrum::pipeline {
 
 class CampaignService final : public v1::CampaignService::CallbackService {
  public:
   /// All of them must outlive it.
-  CampaignService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, Executor& executor)
+  CampaignService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, Executor& executor)
       : campaigns_(campaigns), gatekeeper_(gatekeeper), executor_(executor) {}
 
   grpc::ServerUnaryReactor* CreateCampaign(grpc::CallbackServerContext* context,
@@ -62,8 +62,8 @@ class CampaignService final : public v1::CampaignService::CallbackService {
   absl::StatusOr<std::shared_ptr<Campaign>> FindForReading(const grpc::ServerContextBase& context,
                                                            const std::string& name) const;
 
-  CampaignBook& campaigns_;
-  const Gatekeeper& gatekeeper_;
+  CampaignRegistry& campaigns_;
+  const AccessControl& gatekeeper_;
   Executor& executor_;
 };
 

@@ -101,7 +101,7 @@ absl::Status CheckAcquire(const v1::AcquireTasksRequest& request) {
 
 }  // namespace
 
-LabelingService::LabelingService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, TaskWaiters& waiters,
+LabelingService::LabelingService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, TaskWaiters& waiters,
                                  ReplySender& replies)
     : campaigns_(campaigns), gatekeeper_(gatekeeper), replies_(replies), acquirer_(waiters, replies) {
   SetMessageAllocatorFor_AcquireTasks(&acquire_messages_);
@@ -112,14 +112,14 @@ absl::StatusOr<LabelingCall> LabelingService::Admit(const grpc::ServerContextBas
                                                     const std::string& annotator) const {
   FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
   LabelingCall call;
-  FULCRUM_ASSIGN_OR_RETURN(call.annotator, Gatekeeper::AnnotatorOf(caller, annotator));
+  FULCRUM_ASSIGN_OR_RETURN(call.annotator, AccessControl::AnnotatorOf(caller, annotator));
   FULCRUM_ASSIGN_OR_RETURN(call.campaign, campaigns_.Find(campaign));
   return call;
 }
 
 absl::Status LabelingService::AdmitStream(const grpc::ServerContextBase& context) const {
   FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
-  return Gatekeeper::RequireLabeling(caller);
+  return AccessControl::RequireLabeling(caller);
 }
 
 grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerContext* context,

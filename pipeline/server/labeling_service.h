@@ -14,9 +14,9 @@
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
 #include "fulcrum/v1/labeling_service.pb.h"
 #include "pipeline/campaign/campaign.h"
-#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/campaign/campaign_registry.h"
+#include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
-#include "pipeline/server/gatekeeper.h"
 #include "pipeline/server/message_arena.h"
 #include "pipeline/server/task_waiters.h"
 #include "storage/state/lease_rules.h"
@@ -84,7 +84,8 @@ struct LabelingCall {
 class LabelingService final : public v1::LabelingService::CallbackService {
  public:
   /// All of them must outlive it.
-  LabelingService(CampaignBook& campaigns, const Gatekeeper& gatekeeper, TaskWaiters& waiters, ReplySender& replies);
+  LabelingService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, TaskWaiters& waiters,
+                  ReplySender& replies);
 
   grpc::ServerUnaryReactor* AcquireTasks(grpc::CallbackServerContext* context, const v1::AcquireTasksRequest* request,
                                          v1::AcquireTasksResponse* response) override;
@@ -114,8 +115,8 @@ class LabelingService final : public v1::LabelingService::CallbackService {
   absl::Status CountMessage(const LabelingCall& call) const { return gatekeeper_.CountMessage(call.annotator); }
 
  private:
-  CampaignBook& campaigns_;
-  const Gatekeeper& gatekeeper_;
+  CampaignRegistry& campaigns_;
+  const AccessControl& gatekeeper_;
   ReplySender& replies_;
   TaskAcquirer acquirer_;
   mutable ArenaPool arenas_;

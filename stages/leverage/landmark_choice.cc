@@ -29,7 +29,7 @@ std::size_t LandmarkBytes(std::size_t landmarks, std::size_t dims) {
          (std::size_t{16} << 20);
 }
 
-bool SeeTooLittleOf(std::span<const RowIndex> rows, std::span<const RowIndex> landmarks, std::size_t wanted) {
+bool CoverTooFew(std::span<const RowIndex> rows, std::span<const RowIndex> landmarks, std::size_t wanted) {
   // Landmarks from all over a class reach nearly to its last row. Where half of the rows lie behind them, the class has
   // grown to twice what they were drawn from.
   const auto behind = std::ranges::upper_bound(rows, landmarks.back());

@@ -19,6 +19,6 @@ std::size_t LandmarkBytes(std::size_t landmarks, std::size_t dims);
 
 /// Whether landmarks no longer stand for a class that should have `wanted` of them: it has grown to twice what they
 /// were drawn from, or many have left it.
-bool SeeTooLittleOf(std::span<const RowIndex> rows, std::span<const RowIndex> landmarks, std::size_t wanted);
+bool CoverTooFew(std::span<const RowIndex> rows, std::span<const RowIndex> landmarks, std::size_t wanted);
 
 }  // namespace fulcrum::leverage

@@ -89,11 +89,11 @@ struct LastPass {
 
 /// What stays from round to round.
 struct LandmarkEngine::Model {
-  Model(const kernel::KernelFunction& kernel, const kernel::Features& features, RowList landmarks, FunctionSpan made)
+  Model(const kernel::KernelFunction& kernel, const kernel::Features& features, RowList landmarks, KernelSubspace made)
       : columns(kernel, features, landmarks), span(std::move(made)), gram(columns) {}
 
   kernel::FloatColumns columns;
-  FunctionSpan span;
+  KernelSubspace span;
   LandmarkGram gram;
   RowList rows;             // that gram is the sum of
   std::size_t updates = 0;  // since it was summed afresh
@@ -116,10 +116,10 @@ LandmarkEngine::~LandmarkEngine() = default;
 absl::Status LandmarkEngine::Begin(std::span<const RowIndex> rows, const LandmarkRequest& request) {
   const std::size_t wanted = WantedLandmarks(rows.size(), request);
   RowList landmarks(request.chosen.begin(), request.chosen.end());
-  if (landmarks.empty() || SeeTooLittleOf(rows, landmarks, wanted)) {
+  if (landmarks.empty() || CoverTooFew(rows, landmarks, wanted)) {
     landmarks = SampleRows(rows, wanted, request.seed, kLandmarkStream);
   }
-  FULCRUM_ASSIGN_OR_RETURN(FunctionSpan span, FunctionSpan::OfLandmarks(kernel_, features_, landmarks));
+  FULCRUM_ASSIGN_OR_RETURN(KernelSubspace span, KernelSubspace::OfLandmarks(kernel_, features_, landmarks));
   model_ = std::make_unique<Model>(kernel_, features_, std::move(landmarks), std::move(span));
   return absl::OkStatus();
 }
@@ -244,7 +244,7 @@ std::vector<double> LandmarkEngine::Rescore(std::span<const RowIndex> rows) {
 absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> rows, const LandmarkRequest& request) {
   const double trace = TraceOf(rows);
   FULCRUM_RETURN_IF_ERROR(CheckScorable(request.tau, rows.size(), trace));
-  const bool first = model_ == nullptr || SeeTooLittleOf(rows, landmarks(), WantedLandmarks(rows.size(), request));
+  const bool first = model_ == nullptr || CoverTooFew(rows, landmarks(), WantedLandmarks(rows.size(), request));
   if (first) FULCRUM_RETURN_IF_ERROR(Begin(rows, request));
   LandmarkScores result;
   UpdateGram(rows, request, result);

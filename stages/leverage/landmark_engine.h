@@ -23,7 +23,7 @@
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
-#include "stages/leverage/function_span.h"
+#include "stages/leverage/kernel_subspace.h"
 
 namespace fulcrum::leverage {
 

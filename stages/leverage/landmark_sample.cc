@@ -48,7 +48,7 @@ RowList SampleRows(std::span<const RowIndex> rows, std::size_t count, std::uint6
 }
 
 absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, const kernel::Features& features,
-                                      std::span<const RowIndex> landmarks, const FunctionSpan& span,
+                                      std::span<const RowIndex> landmarks, const KernelSubspace& span,
                                       std::span<const RowIndex> sample, double tau, bool refine) {
   const std::size_t size = sample.size();
   Matrix<double> exact(size, size), seen(size, landmarks.size()), projected(size, size);

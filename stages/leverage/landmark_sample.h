@@ -10,7 +10,7 @@
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
-#include "stages/leverage/function_span.h"
+#include "stages/leverage/kernel_subspace.h"
 
 namespace fulcrum::leverage {
 
@@ -22,7 +22,7 @@ RowList SampleRows(std::span<const RowIndex> rows, std::size_t count, std::uint6
 /// says so), and lets both pick their best twentieth: the exact leverage that the span's picks collect, over what the
 /// exact ones do.
 absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, const kernel::Features& features,
-                                      std::span<const RowIndex> landmarks, const FunctionSpan& span,
+                                      std::span<const RowIndex> landmarks, const KernelSubspace& span,
                                       std::span<const RowIndex> sample, double tau, bool refine);
 
 }  // namespace fulcrum::leverage

@@ -9,7 +9,7 @@ namespace fulcrum::leverage {
 namespace {
 
 /// Takes away from the landmarks in a block what only they themselves see of them.
-void LeaveOneOut(const LandmarkView& view, std::span<const RowIndex> block, MatrixView<float> u) {
+void LeaveOneOut(const LandmarkResiduals& view, std::span<const RowIndex> block, MatrixView<float> u) {
   const std::span<const RowIndex> landmarks = view.landmarks->rows();
   for (std::size_t i = 0; i < block.size(); ++i) {
     const auto found = std::ranges::lower_bound(landmarks, block[i]);
@@ -23,7 +23,7 @@ void LeaveOneOut(const LandmarkView& view, std::span<const RowIndex> block, Matr
 
 }  // namespace
 
-LeadingVectors VectorsSeen(const LandmarkView& view, std::span<const double> values) {
+LeadingVectors VectorsSeen(const LandmarkResiduals& view, std::span<const double> values) {
   return {values, [view](std::span<const RowIndex> block, std::size_t) {
             Matrix<float> u(block.size(), view.projection->cols());
             ExtendToBlock(*view.landmarks, view.projection->view(), view.landmarks->CopyBlock(block), u.view());

@@ -16,13 +16,13 @@
 
 namespace fulcrum::leverage {
 
-struct LandmarkView {
+struct LandmarkResiduals {
   const kernel::FloatColumns* landmarks = nullptr;
   const Matrix<float>* projection = nullptr;
   std::span<const double> unseen = {};  ///< r_s by landmark; empty: landmarks are shown as they lie in the span
 };
 
 /// Refers to what `view` refers to. `values` are needed for residuals only.
-LeadingVectors VectorsSeen(const LandmarkView& view, std::span<const double> values = {});
+LeadingVectors VectorsSeen(const LandmarkResiduals& view, std::span<const double> values = {});
 
 }  // namespace fulcrum::leverage

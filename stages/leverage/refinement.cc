@@ -5,8 +5,8 @@
 
 #include "stages/core/status_macros.h"
 #include "stages/kernel/float_columns.h"
-#include "stages/leverage/function_span.h"
 #include "stages/leverage/kernel_extension.h"
+#include "stages/leverage/kernel_subspace.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
 
@@ -53,7 +53,7 @@ absl::StatusOr<SpanSolution> SolveFor(Matrix<double> inner_products, Matrix<doub
                                       const RefinementRequest& request) {
   Symmetrize(inner_products.view());
   Symmetrize(gram.view());
-  FULCRUM_ASSIGN_OR_RETURN(const FunctionSpan span, FunctionSpan::OfInnerProducts(std::move(inner_products)));
+  FULCRUM_ASSIGN_OR_RETURN(const KernelSubspace span, KernelSubspace::OfInnerProducts(std::move(inner_products)));
   return span.Solve(std::move(gram), request.trace, request.tau, request.seed, {});
 }
 

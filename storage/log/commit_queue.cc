@@ -21,7 +21,7 @@ namespace {
 constexpr int kNiceness = -5;
 
 /// On Linux a thread has a niceness of its own. A process that may not lower it (`ulimit -e`) goes on without.
-void GoBeforeOtherThreads() {
+void RaiseThreadPriority() {
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
 }
 
@@ -104,7 +104,7 @@ OperationGroup CommitQueue::NextGroup(std::chrono::milliseconds idle_time) {
 
 void CommitQueue::Work() {
   // Whoever else is at work has to wait for this thread sooner or later.
-  GoBeforeOtherThreads();
+  RaiseThreadPriority();
   for (bool more_idle_work = false;;) {
     OperationGroup group = NextGroup(more_idle_work ? std::chrono::milliseconds(0) : options_.idle_time);
     if (!group.empty()) {
@@ -201,16 +201,16 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "what
 // Long ones save the writer more, short ones wake the last of them sooner.
 constexpr std::size_t kLongestChain = 8;
 
-thread_local WakeInChains* chains_of_this_thread = nullptr;
+thread_local ChainedWakeups* chains_of_this_thread = nullptr;
 
 }  // namespace
 
-void AnswerBell::Ring() {
+void ReplySignal::Ring() {
   rings_.fetch_add(1);
   if (sleepers_.load() > 0) syscall(SYS_futex, &rings_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void AnswerBell::WaitFor(const std::atomic<bool>& answered) {
+void ReplySignal::WaitFor(const std::atomic<bool>& answered) {
   for (;;) {
     // Before looking: an answer that comes after the look changes the number, and the system lets nobody sleep then.
     const std::uint32_t seen = rings_.load();
@@ -222,9 +222,9 @@ void AnswerBell::WaitFor(const std::atomic<bool>& answered) {
   }
 }
 
-void AnswerWaiter::Answered() {
-  AnswerBell& bell = bell_;
-  WakeInChains* const chains = chains_of_this_thread;
+void ReplyWaiter::Answered() {
+  ReplySignal& bell = bell_;
+  ChainedWakeups* const chains = chains_of_this_thread;
   if (chains != nullptr) next_ = chains->PutFirst(bell);
   answered_.store(true, std::memory_order_release);
   // From here on the waiter may be gone.
@@ -235,26 +235,26 @@ void AnswerWaiter::Answered() {
   }
 }
 
-void AnswerWaiter::Wait() {
+void ReplyWaiter::Wait() {
   bell_.WaitFor(answered_);
   if (next_ != nullptr) next_->Ring();
 }
 
-WakeInChains::WakeInChains() {
+ChainedWakeups::ChainedWakeups() {
   chains_of_this_thread = this;
 }
 
-WakeInChains::~WakeInChains() {
+ChainedWakeups::~ChainedWakeups() {
   EndChain();
   chains_of_this_thread = nullptr;
 }
 
-AnswerBell* WakeInChains::PutFirst(AnswerBell& bell) {
+ReplySignal* ChainedWakeups::PutFirst(ReplySignal& bell) {
   ++length_;
   return std::exchange(first_, &bell);
 }
 
-void WakeInChains::EndChain() {
+void ChainedWakeups::EndChain() {
   if (first_ != nullptr) first_->Ring();
   first_ = nullptr;
   length_ = 0;

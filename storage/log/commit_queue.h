@@ -137,7 +137,7 @@ class GroupCommit {
 
 /// Outlives those who wait for it, so that ringing touches nothing of somebody who is awake already and gone. Several
 /// may share one; each looks whether its own answer is there whenever it rings. Thread-safe.
-class AnswerBell {
+class ReplySignal {
  public:
   /// After an answer has been given.
   void Ring();
@@ -151,36 +151,36 @@ class AnswerBell {
 };
 
 /// Somebody who waits for one answer. Wait is called by the thread that made it, Answered once by any thread.
-class AnswerWaiter {
+class ReplyWaiter {
  public:
-  explicit AnswerWaiter(AnswerBell& bell) : bell_(bell) {}
+  explicit ReplyWaiter(ReplySignal& bell) : bell_(bell) {}
 
-  /// The answer is there. Wakes who waits, or leaves that to the WakeInChains of this thread.
+  /// The answer is there. Wakes who waits, or leaves that to the ChainedWakeups of this thread.
   void Answered();
   void Wait();
 
  private:
-  AnswerBell& bell_;
-  AnswerBell* next_ = nullptr;  // of who is woken by this one
+  ReplySignal& bell_;
+  ReplySignal* next_ = nullptr;  // of who is woken by this one
   std::atomic<bool> answered_ = false;
 };
 
 /// While it lives, those whom its thread answers are woken in chains: the first of each by this thread, the others by
 /// one another. One a thread at a time.
-class WakeInChains {
+class ChainedWakeups {
  public:
-  WakeInChains();
-  ~WakeInChains();
-  WakeInChains(const WakeInChains&) = delete;
-  WakeInChains& operator=(const WakeInChains&) = delete;
+  ChainedWakeups();
+  ~ChainedWakeups();
+  ChainedWakeups(const ChainedWakeups&) = delete;
+  ChainedWakeups& operator=(const ChainedWakeups&) = delete;
 
  private:
-  friend class AnswerWaiter;
+  friend class ReplyWaiter;
   /// Puts a bell before the others of the chain; the one that was first before, or null.
-  AnswerBell* PutFirst(AnswerBell& bell);
+  ReplySignal* PutFirst(ReplySignal& bell);
   void EndChain();
 
-  AnswerBell* first_ = nullptr;
+  ReplySignal* first_ = nullptr;
   std::size_t length_ = 0;
 };
 

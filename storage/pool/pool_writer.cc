@@ -222,7 +222,7 @@ absl::Status PoolWriter::DropKnownRows(BuiltBlock& built) {
         fresh.push_back(row);
         break;
       case KnownRows::Verdict::kSame:
-        ++counts_.there_already;
+        ++counts_.existing;
         break;
       case KnownRows::Verdict::kOther:
         built.rejected.push_back({block.source_rows[row], ids.GetString(row).substr(0, 200), "id",

@@ -101,7 +101,7 @@ class PoolWriter {
   struct Counts {
     std::int64_t read = 0;
     std::int64_t added = 0;
-    std::int64_t there_already = 0;  ///< the same id with the same content
+    std::int64_t existing = 0;  ///< the same id with the same content
     std::int64_t rejected = 0;
   };
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "pipeline/server/token_book.h"
+#include "pipeline/server/token_store.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/support/process.h"
 
@@ -16,7 +16,7 @@ namespace fulcrum::testing {
 namespace {
 
 using pipeline::Role;
-using pipeline::TokenBook;
+using pipeline::TokenStore;
 using ::testing::HasSubstr;
 
 class AccessTest : public DaemonTest {
@@ -24,7 +24,7 @@ class AccessTest : public DaemonTest {
   void SetUp() override {
     DaemonTest::SetUp();
     std::filesystem::create_directories(folder_.File("data"));
-    auto book = TokenBook::Open(folder_.File("data"));
+    auto book = TokenStore::Open(folder_.File("data"));
     ASSERT_TRUE(book.ok()) << book.status();
     book_ = *std::move(book);
     admin_ = *book_->Create("root", Role::kAdmin);
@@ -44,7 +44,7 @@ class AccessTest : public DaemonTest {
     return client.Acquire(TasksWanted("clouds", annotator, 1), &tasks).error_code();
   }
 
-  std::unique_ptr<TokenBook> book_;
+  std::unique_ptr<TokenStore> book_;
   std::string admin_, ada_, reader_;
 };
 

@@ -80,7 +80,7 @@ TEST_F(AppendTest, NewRowsTakePartFromTheNextRoundAndARestartChangesNothing) {
     const v1::AppendItemsResponse appended = AppendOrFail(client, name, more);
     EXPECT_EQ(appended.read(), 60);
     EXPECT_EQ(appended.added(), 48);
-    EXPECT_EQ(appended.there_already(), 12);
+    EXPECT_EQ(appended.existing(), 12);
     EXPECT_EQ(appended.pool_rows(), 60);
     EXPECT_EQ(client.Get(name).pool_rows(), 60);
     EXPECT_EQ(client.SubmitOne(name, "ada", task, AnswerTo(task.item_id())), 0);
@@ -110,7 +110,7 @@ TEST_F(AppendTest, RowsThatCannotBeTakenAreSetAsideWithTheReason) {
   const v1::AppendItemsResponse response = AppendOrFail(client, "few", ToArrow(rows));
   EXPECT_EQ(response.read(), 5);
   EXPECT_EQ(response.added(), 1);
-  EXPECT_EQ(response.there_already(), 1);
+  EXPECT_EQ(response.existing(), 1);
   EXPECT_EQ(response.rejected(), 3);
   ASSERT_THAT(response.rejected_examples(), SizeIs(3));
   EXPECT_THAT(response.rejected_examples(),
@@ -172,7 +172,7 @@ TEST_F(AppendTest, ARequestTakesEffectOnce) {
             grpc::StatusCode::ALREADY_EXISTS);
   const v1::AppendItemsResponse known = AppendOrFail(client, "few", rows);
   EXPECT_EQ(known.added(), 0);
-  EXPECT_EQ(known.there_already(), 1);
+  EXPECT_EQ(known.existing(), 1);
   EXPECT_EQ(client.Get("few").pool_rows(), 13);
 }
 

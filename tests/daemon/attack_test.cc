@@ -9,7 +9,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/server/token_book.h"
+#include "pipeline/server/token_store.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/raw_connections.h"
@@ -30,7 +30,7 @@ class AttackTest : public DaemonTest {
   void SetUp() override {
     DaemonTest::SetUp();
     std::filesystem::create_directories(folder_.File("data"));
-    auto book = pipeline::TokenBook::Open(folder_.File("data"));
+    auto book = pipeline::TokenStore::Open(folder_.File("data"));
     ASSERT_TRUE(book.ok()) << book.status();
     admin_token_ = *(*book)->Create("root", Role::kAdmin);
     ada_token_ = *(*book)->Create("ada", Role::kAnnotator);

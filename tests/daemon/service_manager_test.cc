@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/probes.h"
 #include "pipeline/operation/watchdog.h"
@@ -140,7 +140,8 @@ class WatchdogTest : public ServiceManagerTest {
  protected:
   void SetUp() override {
     ServiceManagerTest::SetUp();
-    auto book = pipeline::CampaignBook::Open({.data_folder = folder_.File("data"), .pool_root = folder_.File("pools")});
+    auto book =
+        pipeline::CampaignRegistry::Open({.data_folder = folder_.File("data"), .pool_root = folder_.File("pools")});
     ASSERT_TRUE(book.ok()) << book.status();
     campaigns_ = *std::move(book);
     auto server = pipeline::GrpcServer::Start({}, {{"fulcrum.v1.ServerService", service_}});
@@ -167,7 +168,7 @@ class WatchdogTest : public ServiceManagerTest {
   const pipeline::DaemonMetrics metrics_;
   const std::shared_ptr<pipeline::ServerService> service_ =
       std::make_shared<pipeline::ServerService>("test", std::vector<pipeline::LibraryVersion>());
-  std::unique_ptr<pipeline::CampaignBook> campaigns_;
+  std::unique_ptr<pipeline::CampaignRegistry> campaigns_;
   std::unique_ptr<pipeline::GrpcServer> server_;
 };
 
@@ -226,12 +227,12 @@ class DeafListener {
 
 TEST_F(WatchdogTest, OnlyAListenerThatAnswersCounts) {
   const std::chrono::milliseconds patience{200};
-  EXPECT_TRUE(pipeline::KnockAtListener("127.0.0.1:0", server_->port(), std::chrono::seconds(20)).ok());
-  EXPECT_TRUE(pipeline::KnockAtListener("0.0.0.0:0", server_->port(), std::chrono::seconds(20)).ok());
+  EXPECT_TRUE(pipeline::ProbeListener("127.0.0.1:0", server_->port(), std::chrono::seconds(20)).ok());
+  EXPECT_TRUE(pipeline::ProbeListener("0.0.0.0:0", server_->port(), std::chrono::seconds(20)).ok());
   const DeafListener deaf;
-  EXPECT_EQ(pipeline::KnockAtListener("127.0.0.1:0", deaf.port(), patience).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(pipeline::ProbeListener("127.0.0.1:0", deaf.port(), patience).code(), absl::StatusCode::kUnavailable);
   const int gone = DeafListener().port();
-  EXPECT_EQ(pipeline::KnockAtListener("127.0.0.1:0", gone, patience).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(pipeline::ProbeListener("127.0.0.1:0", gone, patience).code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(WatchdogTest, IsNotFedWhenTheServerDoesNotAnswer) {

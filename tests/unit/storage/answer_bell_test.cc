@@ -11,7 +11,7 @@ namespace fulcrum::storage {
 namespace {
 
 TEST(AnswerBellTest, WhatIsAnsweredNeedsNoRing) {
-  AnswerBell bell;
+  ReplySignal bell;
   bell.WaitFor(true);
 }
 
@@ -19,7 +19,7 @@ TEST(AnswerBellTest, WhatIsAnsweredNeedsNoRing) {
 TEST(AnswerBellTest, EveryWaiterWakesForItsOwnAnswer) {
   constexpr std::size_t kWaiters = 8;
   constexpr int kRounds = 2000;
-  AnswerBell bell;
+  ReplySignal bell;
   std::array<std::atomic<bool>, kWaiters> answered = {};
   std::array<std::atomic<bool>, kWaiters> asked = {};
   std::vector<std::thread> waiters;
@@ -50,22 +50,22 @@ TEST(AnswerBellTest, EveryWaiterWakesForItsOwnAnswer) {
 TEST(AnswerWaiterTest, ThoseWhoAreAnsweredTogetherWakeEachOther) {
   constexpr std::size_t kWaiters = 20;
   constexpr int kRounds = 1000;
-  std::array<AnswerBell, kWaiters / 2> bells;
-  std::array<std::atomic<AnswerWaiter*>, kWaiters> asking = {};
+  std::array<ReplySignal, kWaiters / 2> bells;
+  std::array<std::atomic<ReplyWaiter*>, kWaiters> asking = {};
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < kWaiters; ++i) {
     threads.emplace_back([&, i] {
       for (int round = 0; round < kRounds; ++round) {
-        AnswerWaiter waiter(bells[(i + static_cast<std::size_t>(round)) % bells.size()]);
+        ReplyWaiter waiter(bells[(i + static_cast<std::size_t>(round)) % bells.size()]);
         asking[i] = &waiter;
         waiter.Wait();
       }
     });
   }
   for (std::size_t given = 0; given < kWaiters * kRounds;) {
-    const WakeInChains chains;
+    const ChainedWakeups chains;
     for (auto& waiter : asking) {
-      AnswerWaiter* const asked = waiter.exchange(nullptr);
+      ReplyWaiter* const asked = waiter.exchange(nullptr);
       if (asked == nullptr) continue;
       asked->Answered();
       ++given;
@@ -75,8 +75,8 @@ TEST(AnswerWaiterTest, ThoseWhoAreAnsweredTogetherWakeEachOther) {
 }
 
 TEST(AnswerWaiterTest, WhoAnswersItselfNeedsNobody) {
-  AnswerBell bell;
-  AnswerWaiter waiter(bell);
+  ReplySignal bell;
+  ReplyWaiter waiter(bell);
   waiter.Answered();
   waiter.Wait();
 }

@@ -16,26 +16,26 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kMegabyte = std::size_t{1} << 20;
 
-absl::StatusOr<MemoryAllowance::Place> Admit(MemoryAllowance& allowance, const std::string& campaign,
-                                             std::size_t pool_megabytes, std::size_t round_megabytes,
-                                             std::function<void()> on_wanted = {}) {
+absl::StatusOr<MemoryBudgetShare::Place> Admit(MemoryBudgetShare& allowance, const std::string& campaign,
+                                               std::size_t pool_megabytes, std::size_t round_megabytes,
+                                               std::function<void()> on_wanted = {}) {
   return allowance.Admit({.campaign = campaign,
                           .pool_bytes = pool_megabytes * kMegabyte,
                           .round_bytes = round_megabytes * kMegabyte,
                           .on_wanted = std::move(on_wanted)});
 }
 
-TEST(MemoryAllowance, WhatARoundGetsDoesNotDependOnTheOthers) {
-  MemoryAllowance allowance(1000 * kMegabyte);
+TEST(MemoryBudgetShare, WhatARoundGetsDoesNotDependOnTheOthers) {
+  MemoryBudgetShare allowance(1000 * kMegabyte);
   EXPECT_EQ(allowance.UsualRoundBytes(), 250 * kMegabyte);
   const auto first = Admit(allowance, "first", 500, 250);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(allowance.UsualRoundBytes(), 250 * kMegabyte);
-  EXPECT_EQ(MemoryAllowance(kMegabyte).UsualRoundBytes(), MemoryAllowance::kLeastRoundBytes);
+  EXPECT_EQ(MemoryBudgetShare(kMegabyte).UsualRoundBytes(), MemoryBudgetShare::kLeastRoundBytes);
 }
 
-TEST(MemoryAllowance, APoolThatDoesNotFitBesideTheLargestRoundIsRefusedWithTheReason) {
-  MemoryAllowance allowance(1000 * kMegabyte);
+TEST(MemoryBudgetShare, APoolThatDoesNotFitBesideTheLargestRoundIsRefusedWithTheReason) {
+  MemoryBudgetShare allowance(1000 * kMegabyte);
   auto first = Admit(allowance, "first", 400, 300);
   ASSERT_TRUE(first.ok());
   const auto second = Admit(allowance, "second", 301, 100);
@@ -48,8 +48,8 @@ TEST(MemoryAllowance, APoolThatDoesNotFitBesideTheLargestRoundIsRefusedWithTheRe
   EXPECT_TRUE(Admit(allowance, "second", 900, 100).ok()) << "who goes gives its place back";
 }
 
-TEST(MemoryAllowance, APoolGrowsAsFarAsThereIsRoom) {
-  MemoryAllowance allowance(1000 * kMegabyte);
+TEST(MemoryBudgetShare, APoolGrowsAsFarAsThereIsRoom) {
+  MemoryBudgetShare allowance(1000 * kMegabyte);
   auto first = Admit(allowance, "first", 200, 100);
   const auto second = Admit(allowance, "second", 200, 100);
   ASSERT_TRUE(first.ok() && second.ok());
@@ -58,8 +58,8 @@ TEST(MemoryAllowance, APoolGrowsAsFarAsThereIsRoom) {
   EXPECT_FALSE(Admit(allowance, "third", 1, 100).ok());
 }
 
-TEST(MemoryAllowance, NoBudgetIsNoLimit) {
-  MemoryAllowance allowance(0);
+TEST(MemoryBudgetShare, NoBudgetIsNoLimit) {
+  MemoryBudgetShare allowance(0);
   EXPECT_EQ(allowance.UsualRoundBytes(), 0u);
   auto first = Admit(allowance, "first", 1'000'000, 1'000'000), second = Admit(allowance, "second", 1, 1'000'000);
   ASSERT_TRUE(first.ok() && second.ok());
@@ -67,16 +67,16 @@ TEST(MemoryAllowance, NoBudgetIsNoLimit) {
   EXPECT_TRUE(allowance.BeginRound(*second, {}).ok());
 }
 
-TEST(MemoryAllowance, RoundsThatFitRunAtTheSameTime) {
-  MemoryAllowance allowance(1000 * kMegabyte);
+TEST(MemoryBudgetShare, RoundsThatFitRunAtTheSameTime) {
+  MemoryBudgetShare allowance(1000 * kMegabyte);
   auto first = Admit(allowance, "first", 100, 400), second = Admit(allowance, "second", 100, 400);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_TRUE(allowance.BeginRound(*first, {}).ok());
   EXPECT_TRUE(allowance.BeginRound(*second, {}).ok());
 }
 
-TEST(MemoryAllowance, ARoundThatDoesNotFitWaitsForTheOthersEndAndTakesWhatItKept) {
-  MemoryAllowance allowance(1000 * kMegabyte);
+TEST(MemoryBudgetShare, ARoundThatDoesNotFitWaitsForTheOthersEndAndTakesWhatItKept) {
+  MemoryBudgetShare allowance(1000 * kMegabyte);
   std::promise<void> wanted;
   bool asked = false;
   auto first = Admit(allowance, "first", 100, 500, [&] {

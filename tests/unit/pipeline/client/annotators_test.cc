@@ -11,8 +11,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/client/imitated_annotator.h"
 #include "pipeline/client/retry.h"
+#include "pipeline/client/simulated_annotator.h"
 #include "pipeline/client/terminal_annotator.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/pipeline/client/fake_timing.h"
@@ -50,7 +50,7 @@ Oracle AllB() {
 /// How often each thing was decided over all items: "label b", "skip", "crash".
 std::map<std::string, int> Count(ImitationOptions options) {
   FakeTiming time;
-  ImitatedAnnotator annotator(AllB(), std::move(options), time.timing());
+  SimulatedAnnotator annotator(AllB(), std::move(options), time.timing());
   std::map<std::string, int> counts;
   for (int item = 0; item < kItems; ++item) {
     const auto decision = annotator.Decide(Task(item), Always);
@@ -83,7 +83,7 @@ TEST(ImitatedAnnotatorTest, AnswersDependOnSeedNameAndItemButNotOnTheLease) {
   FakeTiming time;
   const auto answers = [&](ImitationOptions options, std::int64_t epoch) {
     options.accuracy = 0.5;
-    ImitatedAnnotator annotator(AllB(), std::move(options), time.timing());
+    SimulatedAnnotator annotator(AllB(), std::move(options), time.timing());
     std::string text;
     for (int item = 99; item >= 0; --item) text += annotator.Decide(Task(item, epoch), Always)->value;
     return text;
@@ -95,7 +95,7 @@ TEST(ImitatedAnnotatorTest, AnswersDependOnSeedNameAndItemButNotOnTheLease) {
 
 TEST(ImitatedAnnotatorTest, ARestartedWorkerDoesNotCrashOverTheSameTaskForEver) {
   FakeTiming time;
-  ImitatedAnnotator annotator(AllB(), {.crash_rate = 0.5}, time.timing());
+  SimulatedAnnotator annotator(AllB(), {.crash_rate = 0.5}, time.timing());
   for (int item = 0; item < 50; ++item) {
     bool survived = false;
     for (std::int64_t epoch = 1; epoch < 40 && !survived; ++epoch) {
@@ -107,7 +107,7 @@ TEST(ImitatedAnnotatorTest, ARestartedWorkerDoesNotCrashOverTheSameTaskForEver) 
 
 TEST(ImitatedAnnotatorTest, TakesItsTimeAndKeepsLeasesAlive) {
   FakeTiming time;
-  ImitatedAnnotator annotator(AllB(), {.delay = milliseconds(2'300)}, time.timing());
+  SimulatedAnnotator annotator(AllB(), {.delay = milliseconds(2'300)}, time.timing());
   int kept_alive = 0;
   EXPECT_EQ(annotator.Decide(Task(1), [&] { return ++kept_alive > 0; })->value, "b");
   EXPECT_EQ(time.elapsed, milliseconds(2'300));
@@ -118,7 +118,7 @@ TEST(ImitatedAnnotatorTest, TakesItsTimeAndKeepsLeasesAlive) {
 
 TEST(ImitatedAnnotatorTest, SkipsWhatItDoesNotKnowAndRefusesForeignClasses) {
   FakeTiming time;
-  ImitatedAnnotator annotator({{"item1", "zebra"}}, {}, time.timing());
+  SimulatedAnnotator annotator({{"item1", "zebra"}}, {}, time.timing());
   EXPECT_EQ(annotator.Decide(Task(7), Always)->kind, Kind::kSkip);
   const auto foreign = annotator.Decide(Task(1), Always);
   EXPECT_EQ(foreign.status().code(), absl::StatusCode::kFailedPrecondition);

@@ -10,18 +10,18 @@ namespace {
 
 constexpr std::chrono::milliseconds kPeriod{1};
 
-TEST(Pulse, TellsOfTheFirstProbeThatFailsAndOfRecovery) {
+TEST(Heartbeat, TellsOfTheFirstProbeThatFailsAndOfRecovery) {
   std::atomic<bool> well = false;
   std::promise<absl::Status> bad, good;
   std::optional<std::promise<absl::Status>*> next_bad = &bad, next_good = &good;
-  Pulse pulse({{"first", [](auto) { return absl::OkStatus(); }},
-               {"second", [&](auto) { return well ? absl::OkStatus() : absl::UnavailableError("deaf"); }},
-               {"third", [](auto) { return absl::UnavailableError("never asked first"); }}},
-              kPeriod, [&](const absl::Status& status) {
-                auto& waiting = status.message() == "second: deaf" ? next_bad : next_good;
-                if (waiting) (*waiting)->set_value(status);
-                waiting.reset();
-              });
+  Heartbeat pulse({{"first", [](auto) { return absl::OkStatus(); }},
+                   {"second", [&](auto) { return well ? absl::OkStatus() : absl::UnavailableError("deaf"); }},
+                   {"third", [](auto) { return absl::UnavailableError("never asked first"); }}},
+                  kPeriod, [&](const absl::Status& status) {
+                    auto& waiting = status.message() == "second: deaf" ? next_bad : next_good;
+                    if (waiting) (*waiting)->set_value(status);
+                    waiting.reset();
+                  });
   EXPECT_EQ(bad.get_future().get(), absl::UnavailableError("second: deaf"));
   well = true;
   EXPECT_EQ(good.get_future().get(), absl::UnavailableError("third: never asked first"));
@@ -29,10 +29,10 @@ TEST(Pulse, TellsOfTheFirstProbeThatFailsAndOfRecovery) {
   EXPECT_EQ(pulse.last(), absl::UnavailableError("third: never asked first"));
 }
 
-TEST(Pulse, IsAliveAsLongAsThereAreGoodBeats) {
+TEST(Heartbeat, IsAliveAsLongAsThereAreGoodBeats) {
   std::promise<void> beat;
   std::atomic<int> beats = 0;
-  Pulse pulse({{"part", [](auto) { return absl::OkStatus(); }}}, std::chrono::hours(1), [&](const absl::Status&) {
+  Heartbeat pulse({{"part", [](auto) { return absl::OkStatus(); }}}, std::chrono::hours(1), [&](const absl::Status&) {
     if (++beats == 1) beat.set_value();
   });
   beat.get_future().wait();

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/server/gatekeeper.h"
+#include "pipeline/server/access_control.h"
 #include "pipeline/text/status.h"
 
 namespace fulcrum::pipeline {

@@ -1,20 +1,19 @@
-#include "pipeline/server/token_book.h"
-
 #include <gtest/gtest.h>
 
+#include "pipeline/server/token_store.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
-TEST(TokenBook, KnowsATokenFromTheMomentItIsMadeUntilItIsRevoked) {
+TEST(TokenStore, KnowsATokenFromTheMomentItIsMadeUntilItIsRevoked) {
   const testing::TemporaryDirectory folder;
-  auto book = TokenBook::Open(folder.path());
+  auto book = TokenStore::Open(folder.path());
   ASSERT_TRUE(book.ok()) << book.status();
   const auto token = (*book)->Create("ada", Role::kAnnotator);
   ASSERT_TRUE(token.ok()) << token.status();
   // Another process: the daemon reads what `fulcrum token` writes.
-  auto other = TokenBook::Open(folder.path());
+  auto other = TokenStore::Open(folder.path());
   ASSERT_TRUE(other.ok()) << other.status();
   const auto entry = (*other)->Find(*token);
   ASSERT_TRUE(entry);
@@ -28,9 +27,9 @@ TEST(TokenBook, KnowsATokenFromTheMomentItIsMadeUntilItIsRevoked) {
   EXPECT_TRUE((*book)->List().empty());
 }
 
-TEST(TokenBook, TwoTokensAreNeverTheSame) {
+TEST(TokenStore, TwoTokensAreNeverTheSame) {
   const testing::TemporaryDirectory folder;
-  auto book = TokenBook::Open(folder.path());
+  auto book = TokenStore::Open(folder.path());
   ASSERT_TRUE(book.ok()) << book.status();
   EXPECT_NE(*(*book)->Create("a", Role::kReader), *(*book)->Create("b", Role::kReader));
 }

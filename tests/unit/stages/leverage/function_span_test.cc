@@ -1,8 +1,7 @@
-#include "stages/leverage/function_span.h"
-
 #include <numeric>
 
 #include "gtest/gtest.h"
+#include "stages/leverage/kernel_subspace.h"
 #include "stages/linalg/dense_eigensolver.h"
 #include "tests/support/matrices.h"
 
@@ -11,12 +10,12 @@ namespace {
 
 constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
 
-TEST(FunctionSpan, OwnPartsAreWhatTheOtherFunctionsDoNotSee) {
+TEST(KernelSubspace, OwnPartsAreWhatTheOtherFunctionsDoNotSee) {
   // More than a block of them.
   constexpr std::size_t kFunctions = 150;
   const Matrix<double> points = testing::RandomMatrix(kFunctions, 4, 1);
   const Matrix<double> products = testing::NaiveKernel(kRbf, points.view(), points.view());
-  const std::vector<double> parts = FunctionSpan::OfInnerProducts(products.Clone())->OwnParts();
+  const std::vector<double> parts = KernelSubspace::OfInnerProducts(products.Clone())->OwnParts();
   // The inverse by way of all eigenpairs.
   const linalg::FullEigen eigen = *linalg::DecomposeSymmetric(products.Clone());
   for (std::size_t s = 0; s < kFunctions; ++s) {
@@ -26,18 +25,18 @@ TEST(FunctionSpan, OwnPartsAreWhatTheOtherFunctionsDoNotSee) {
   }
 }
 
-TEST(FunctionSpan, FunctionsThatDependOnEachOtherAreRefused) {
+TEST(KernelSubspace, FunctionsThatDependOnEachOtherAreRefused) {
   Matrix<double> products = Matrix<double>::Zero(2, 2);
   products(0, 0) = products(0, 1) = products(1, 0) = 1;
   products(1, 1) = 0.5;
-  EXPECT_EQ(FunctionSpan::OfInnerProducts(std::move(products)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(KernelSubspace::OfInnerProducts(std::move(products)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(FunctionSpan, TheSpanOfAllRowsHasTheEigenvaluesOfTheirKernel) {
+TEST(KernelSubspace, TheSpanOfAllRowsHasTheEigenvaluesOfTheirKernel) {
   constexpr std::size_t kRows = 80;
   const Matrix<double> points = testing::RandomMatrix(kRows, 4, 2);
   const Matrix<double> kernel = testing::NaiveKernel(kRbf, points.view(), points.view());
-  const FunctionSpan span = *FunctionSpan::OfInnerProducts(kernel.Clone());
+  const KernelSubspace span = *KernelSubspace::OfInnerProducts(kernel.Clone());
   Matrix<double> gram = Matrix<double>::Zero(kRows, kRows);
   for (std::size_t i = 0; i < kRows; ++i) {
     for (std::size_t j = 0; j < kRows; ++j) {

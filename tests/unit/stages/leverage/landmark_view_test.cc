@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "stages/core/rows.h"
-#include "stages/leverage/function_span.h"
+#include "stages/leverage/kernel_subspace.h"
 #include "stages/linalg/lapack.h"
 #include "tests/support/matrices.h"
 
@@ -59,7 +59,7 @@ TEST_F(LandmarkViewTest, ALandmarkIsShownAsTheOthersSeeIt) {
   for (std::size_t i = 0; i < kLandmarks; ++i) {
     for (std::size_t j = 0; j < kLandmarks; ++j) products(i, j) = kernel_(landmarks_[i], landmarks_[j]);
   }
-  const std::vector<double> unseen = FunctionSpan::OfInnerProducts(std::move(products))->OwnParts();
+  const std::vector<double> unseen = KernelSubspace::OfInnerProducts(std::move(products))->OwnParts();
   const kernel::FloatColumns columns(kRbf, features_, landmarks_);
   RowList rows(kRows - 10);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<RowIndex>(i + 10);

@@ -129,7 +129,7 @@ TEST_F(PoolWriterTest, BadRowsAreSetAsideWithTheirReasons) {
   ASSERT_TRUE(Write({batch}).ok());
   EXPECT_EQ(counts_.read, 6);
   EXPECT_EQ(counts_.added, 1);
-  EXPECT_EQ(counts_.there_already, 1);
+  EXPECT_EQ(counts_.existing, 1);
   EXPECT_THAT(
       Reasons("rejected.parquet"),
       ElementsAre("test, row 1|b|x|the value is NaN", "test, row 2|c|x|the value 1e+300 does not fit a 32-bit float",
@@ -154,7 +154,7 @@ TEST_F(PoolWriterTest, ImportingAgainAddsWhatIsNew) {
   ASSERT_TRUE(Write({Rows({"a", "b"}, {1, 2})}).ok());
   ASSERT_TRUE(Write({Rows({"b", "c"}, {2, 3}), Rows({"c", "a", "d"}, {3, 7, 4})}).ok());
   EXPECT_EQ(counts_.added, 2);
-  EXPECT_EQ(counts_.there_already, 2);
+  EXPECT_EQ(counts_.existing, 2);
   EXPECT_EQ(counts_.rejected, 1);
   const ingest::Pool pool = Load();
   ASSERT_EQ(pool.ids.size(), 4u);

@@ -30,14 +30,14 @@ struct SpanSolution {
   Matrix<float> projection = {};  ///< n x rank: u_j(x) = f(x)' times its column j
 };
 
-class FunctionSpan {
+class KernelSubspace {
  public:
   /// Of the landmarks' kernel functions.
-  static absl::StatusOr<FunctionSpan> OfLandmarks(const kernel::KernelFunction& kernel,
-                                                  const kernel::Features& features,
-                                                  std::span<const RowIndex> landmarks);
+  static absl::StatusOr<KernelSubspace> OfLandmarks(const kernel::KernelFunction& kernel,
+                                                    const kernel::Features& features,
+                                                    std::span<const RowIndex> landmarks);
   /// Of functions with these inner products. InvalidArgument where they depend on each other.
-  static absl::StatusOr<FunctionSpan> OfInnerProducts(Matrix<double> products);
+  static absl::StatusOr<KernelSubspace> OfInnerProducts(Matrix<double> products);
 
   std::size_t size() const { return lower_.rows(); }
 

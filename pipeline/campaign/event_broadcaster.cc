@@ -1,4 +1,4 @@
-#include "pipeline/campaign/event_hub.h"
+#include "pipeline/campaign/event_broadcaster.h"
 
 #include <google/protobuf/util/time_util.h>
 
@@ -12,7 +12,7 @@ constexpr std::size_t kMostModels = 500;
 
 }  // namespace
 
-std::int64_t EventHub::Watch(Watcher watcher, std::function<void()> over) {
+std::int64_t EventBroadcaster::Watch(Watcher watcher, std::function<void()> over) {
   const std::scoped_lock lock(mutex_);
   for (const v1::CampaignEvent& event : models_) watcher(event);
   if (closed_ && over) over();
@@ -20,7 +20,7 @@ std::int64_t EventHub::Watch(Watcher watcher, std::function<void()> over) {
   return next_++;
 }
 
-void EventHub::Close() {
+void EventBroadcaster::Close() {
   const std::scoped_lock lock(mutex_);
   if (std::exchange(closed_, true)) return;
   for (const auto& [id, entry] : watchers_) {
@@ -28,22 +28,22 @@ void EventHub::Close() {
   }
 }
 
-void EventHub::Unwatch(std::int64_t id) {
+void EventBroadcaster::Unwatch(std::int64_t id) {
   const std::scoped_lock lock(mutex_);
   watchers_.erase(id);
 }
 
-void EventHub::Keep(v1::CampaignEvent model) {
+void EventBroadcaster::Keep(v1::CampaignEvent model) {
   models_.push_back(std::move(model));
   if (models_.size() > kMostModels) models_.pop_front();
 }
 
-void EventHub::Remember(v1::CampaignEvent model) {
+void EventBroadcaster::Remember(v1::CampaignEvent model) {
   const std::scoped_lock lock(mutex_);
   Keep(std::move(model));
 }
 
-void EventHub::Publish(v1::CampaignEvent event) {
+void EventBroadcaster::Publish(v1::CampaignEvent event) {
   *event.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
   // Called under the lock, so that a watcher who has left is never called; watchers only queue.
   const std::scoped_lock lock(mutex_);

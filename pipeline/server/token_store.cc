@@ -1,4 +1,4 @@
-#include "pipeline/server/token_book.h"
+#include "pipeline/server/token_store.h"
 
 #include <openssl/evp.h>
 #include <openssl/rand.h>
@@ -61,13 +61,13 @@ absl::StatusOr<Role> ParseRole(const std::string& name) {
   return absl::InvalidArgumentError(absl::StrCat("there is no role '", name, "'; choose reader, annotator or admin"));
 }
 
-absl::StatusOr<std::unique_ptr<TokenBook>> TokenBook::Open(const std::string& data_folder) {
+absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& data_folder) {
   FULCRUM_ASSIGN_OR_RETURN(auto database, storage::SqliteDatabase::Open(data_folder + "/tokens.db"));
   FULCRUM_RETURN_IF_ERROR(database.Execute(kSchema));
-  return std::unique_ptr<TokenBook>(new TokenBook(std::move(database)));
+  return std::unique_ptr<TokenStore>(new TokenStore(std::move(database)));
 }
 
-absl::StatusOr<std::string> TokenBook::Create(const std::string& name, Role role) {
+absl::StatusOr<std::string> TokenStore::Create(const std::string& name, Role role) {
   FULCRUM_ASSIGN_OR_RETURN(const std::string token, NewToken());
   const std::scoped_lock lock(mutex_);
   FULCRUM_ASSIGN_OR_RETURN(auto insert, database_.Prepare("INSERT INTO token (name, role, hash) VALUES (?1, ?2, ?3)"));
@@ -81,7 +81,7 @@ absl::StatusOr<std::string> TokenBook::Create(const std::string& name, Role role
   return token;
 }
 
-std::vector<TokenEntry> TokenBook::List() {
+std::vector<TokenEntry> TokenStore::List() {
   const std::scoped_lock lock(mutex_);
   std::vector<TokenEntry> entries;
   auto query = database_.Prepare("SELECT name, role, made_at FROM token ORDER BY name");
@@ -96,7 +96,7 @@ std::vector<TokenEntry> TokenBook::List() {
   return entries;
 }
 
-absl::Status TokenBook::Revoke(const std::string& name) {
+absl::Status TokenStore::Revoke(const std::string& name) {
   const std::scoped_lock lock(mutex_);
   FULCRUM_ASSIGN_OR_RETURN(auto erase, database_.Prepare("DELETE FROM token WHERE name = ?1"));
   FULCRUM_RETURN_IF_ERROR(erase.Bind(1, name));
@@ -105,7 +105,7 @@ absl::Status TokenBook::Revoke(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("'", name, "' has no token; `fulcrum token list` shows who has one"));
 }
 
-std::optional<TokenEntry> TokenBook::Find(const std::string& token) {
+std::optional<TokenEntry> TokenStore::Find(const std::string& token) {
   const std::scoped_lock lock(mutex_);
   auto query = database_.Prepare("SELECT name, role, made_at FROM token WHERE hash = ?1");
   if (!query.ok() || !query->Bind(1, HashOf(token)).ok()) return std::nullopt;

@@ -31,9 +31,9 @@ struct ImitationOptions {
   std::string annotator = {};  ///< two annotators err about different examples
 };
 
-class ImitatedAnnotator final : public Annotator {
+class SimulatedAnnotator final : public Annotator {
  public:
-  ImitatedAnnotator(Oracle oracle, ImitationOptions options, Timing timing);
+  SimulatedAnnotator(Oracle oracle, ImitationOptions options, Timing timing);
 
   /// FailedPrecondition where the file has an answer that is none of the classes. Skips what the file does not have.
   absl::StatusOr<Decision> Decide(const WorkTask& task, const KeepAlive& keep_alive) override;

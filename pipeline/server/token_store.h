@@ -27,10 +27,10 @@ struct TokenEntry {
   std::string made_at = {};
 };
 
-class TokenBook {
+class TokenStore {
  public:
   /// Opens or makes DATA/tokens.db.
-  static absl::StatusOr<std::unique_ptr<TokenBook>> Open(const std::string& data_folder);
+  static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const std::string& data_folder);
 
   /// The new token. AlreadyExists for a name that has one.
   absl::StatusOr<std::string> Create(const std::string& name, Role role);
@@ -41,7 +41,7 @@ class TokenBook {
   std::optional<TokenEntry> Find(const std::string& token);
 
  private:
-  explicit TokenBook(storage::SqliteDatabase database) : database_(std::move(database)) {}
+  explicit TokenStore(storage::SqliteDatabase database) : database_(std::move(database)) {}
 
   std::mutex mutex_;
   storage::SqliteDatabase database_;

@@ -1,4 +1,4 @@
-#include "pipeline/server/gatekeeper.h"
+#include "pipeline/server/access_control.h"
 
 #include <grpcpp/server_context.h>
 
@@ -59,7 +59,7 @@ absl::Status RoleTooLow(const std::string& message) {
 
 }  // namespace
 
-absl::StatusOr<Caller> Gatekeeper::Admit(const grpc::ServerContextBase& context) const {
+absl::StatusOr<Caller> AccessControl::Admit(const grpc::ServerContextBase& context) const {
   if (tokens_ == nullptr) return Caller{};
   const auto found = context.client_metadata().find("authorization");
   if (found == context.client_metadata().end()) {
@@ -81,26 +81,26 @@ absl::StatusOr<Caller> Gatekeeper::Admit(const grpc::ServerContextBase& context)
   return Caller{.name = entry->name, .role = entry->role};
 }
 
-absl::Status Gatekeeper::CountMessage(const std::string& caller) const {
+absl::Status AccessControl::CountMessage(const std::string& caller) const {
   return tokens_ == nullptr ? absl::OkStatus() : rates_.Count(caller);
 }
 
-absl::Status Gatekeeper::RequireReading(const Caller& caller) {
+absl::Status AccessControl::RequireReading(const Caller& caller) {
   if (caller.role == Role::kAdmin || caller.role == Role::kReader) return absl::OkStatus();
   return RoleTooLow(absl::StrCat("'", caller.name, "' is an ", RoleName(caller.role), ", who may only label"));
 }
 
-absl::Status Gatekeeper::RequireAdmin(const Caller& caller) {
+absl::Status AccessControl::RequireAdmin(const Caller& caller) {
   if (caller.role == Role::kAdmin) return absl::OkStatus();
   return RoleTooLow(absl::StrCat("'", caller.name, "' has the role ", RoleName(caller.role), "; this takes an admin"));
 }
 
-absl::Status Gatekeeper::RequireLabeling(const Caller& caller) {
+absl::Status AccessControl::RequireLabeling(const Caller& caller) {
   if (caller.role != Role::kReader) return absl::OkStatus();
   return RoleTooLow(absl::StrCat("'", caller.name, "' may only read; labeling takes an annotator"));
 }
 
-absl::StatusOr<std::string> Gatekeeper::AnnotatorOf(const Caller& caller, const std::string& named) {
+absl::StatusOr<std::string> AccessControl::AnnotatorOf(const Caller& caller, const std::string& named) {
   FULCRUM_RETURN_IF_ERROR(RequireLabeling(caller));
   if (caller.name.empty()) {
     if (!named.empty()) return named;

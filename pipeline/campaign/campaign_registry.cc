@@ -1,4 +1,4 @@
-#include "pipeline/campaign/campaign_book.h"
+#include "pipeline/campaign/campaign_registry.h"
 
 #include <chrono>
 #include <filesystem>
@@ -35,8 +35,8 @@ absl::Status NoSuchCampaign(const std::string& name) {
 
 }  // namespace
 
-CampaignSurroundings CampaignBook::SurroundingsOf(const std::string& name) const {
-  CampaignSurroundings surroundings;
+CampaignServices CampaignRegistry::SurroundingsOf(const std::string& name) const {
+  CampaignServices surroundings;
   surroundings.pool_root = options_.pool_root;
   surroundings.memory = &memory_;
   surroundings.on_change = [this, name] {
@@ -52,8 +52,8 @@ CampaignSurroundings CampaignBook::SurroundingsOf(const std::string& name) const
   return surroundings;
 }
 
-absl::StatusOr<std::unique_ptr<CampaignBook>> CampaignBook::Open(CampaignBookOptions options) {
-  std::unique_ptr<CampaignBook> book(new CampaignBook(std::move(options)));
+absl::StatusOr<std::unique_ptr<CampaignRegistry>> CampaignRegistry::Open(CampaignBookOptions options) {
+  std::unique_ptr<CampaignRegistry> book(new CampaignRegistry(std::move(options)));
   FULCRUM_RETURN_IF_ERROR(MakeFolder(book->options_.data_folder + "/campaigns"));
   absl::StatusOr<FileLock> lock = FileLock::Take(book->options_.data_folder);
   if (!lock.ok()) {
@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<CampaignBook>> CampaignBook::Open(CampaignBookOpt
   return book;
 }
 
-absl::Status CampaignBook::OpenAll() {
+absl::Status CampaignRegistry::OpenAll() {
   RemoveUnfinishedCampaigns(options_.data_folder + "/campaigns");
   std::error_code error;
   const std::filesystem::directory_iterator folders(options_.data_folder + "/campaigns", error);
@@ -80,7 +80,7 @@ absl::Status CampaignBook::OpenAll() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<Campaign>> CampaignBook::Create(const v1::CampaignSpec& spec) {
+absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Create(const v1::CampaignSpec& spec) {
   FULCRUM_RETURN_IF_ERROR(PlanCampaign(spec).status());
   const std::scoped_lock creating(creating_);
   {
@@ -96,14 +96,14 @@ absl::StatusOr<std::shared_ptr<Campaign>> CampaignBook::Create(const v1::Campaig
   return campaign;
 }
 
-absl::StatusOr<std::shared_ptr<Campaign>> CampaignBook::Find(const std::string& name) const {
+absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Find(const std::string& name) const {
   const std::scoped_lock lock(mutex_);
   const auto found = campaigns_.find(name);
   if (found == campaigns_.end()) return NoSuchCampaign(name);
   return found->second;
 }
 
-std::vector<std::shared_ptr<Campaign>> CampaignBook::List(const std::string& after, std::size_t most) const {
+std::vector<std::shared_ptr<Campaign>> CampaignRegistry::List(const std::string& after, std::size_t most) const {
   const std::scoped_lock lock(mutex_);
   std::vector<std::shared_ptr<Campaign>> listed;
   for (auto entry = campaigns_.upper_bound(after); entry != campaigns_.end() && listed.size() < most; ++entry) {
@@ -112,14 +112,14 @@ std::vector<std::shared_ptr<Campaign>> CampaignBook::List(const std::string& aft
   return listed;
 }
 
-void CampaignBook::RequestStop() {
+void CampaignRegistry::RequestStop() {
   const std::scoped_lock lock(mutex_);
   for (const auto& [name, entry] : campaigns_) {
     if (entry.ok()) (*entry)->RequestStop();
   }
 }
 
-std::map<std::string, absl::Status> CampaignBook::broken() const {
+std::map<std::string, absl::Status> CampaignRegistry::broken() const {
   const std::scoped_lock lock(mutex_);
   std::map<std::string, absl::Status> reasons;
   for (const auto& [name, entry] : campaigns_) {
@@ -128,7 +128,7 @@ std::map<std::string, absl::Status> CampaignBook::broken() const {
   return reasons;
 }
 
-absl::StatusOr<std::string> CampaignBook::Delete(const std::string& name) {
+absl::StatusOr<std::string> CampaignRegistry::Delete(const std::string& name) {
   const std::scoped_lock creating(creating_);
   FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<Campaign> campaign, Find(name));
   if (campaign->offers_tasks()) {

@@ -15,7 +15,7 @@
 
 namespace fulcrum::pipeline {
 
-class EventHub {
+class EventBroadcaster {
  public:
   using Watcher = std::function<void(const v1::CampaignEvent&)>;
 

@@ -1,4 +1,4 @@
-#include "pipeline/client/imitated_annotator.h"
+#include "pipeline/client/simulated_annotator.h"
 
 #include <algorithm>
 #include <limits>
@@ -42,17 +42,17 @@ absl::StatusOr<Oracle> LoadOracle(const std::string& path) {
   return oracle;
 }
 
-ImitatedAnnotator::ImitatedAnnotator(Oracle oracle, ImitationOptions options, Timing timing)
+SimulatedAnnotator::SimulatedAnnotator(Oracle oracle, ImitationOptions options, Timing timing)
     : oracle_(std::move(oracle)),
       options_(std::move(options)),
       seed_(options_.seed ^ HashText(options_.annotator)),
       timing_(std::move(timing)) {}
 
-HoldBack ImitatedAnnotator::hold_back() const {
+HoldBack SimulatedAnnotator::hold_back() const {
   return {.count = std::numeric_limits<std::size_t>::max(), .age = kHoldBackAge};
 }
 
-bool ImitatedAnnotator::Think(const KeepAlive& keep_alive) const {
+bool SimulatedAnnotator::Think(const KeepAlive& keep_alive) const {
   for (milliseconds left = options_.delay; left.count() > 0;) {
     const milliseconds nap = std::min(left, kKeepAlivePause);
     if (!timing_.sleep(nap)) return false;
@@ -62,7 +62,7 @@ bool ImitatedAnnotator::Think(const KeepAlive& keep_alive) const {
   return keep_alive();
 }
 
-absl::StatusOr<Decision> ImitatedAnnotator::Decide(const WorkTask& task, const KeepAlive& keep_alive) {
+absl::StatusOr<Decision> SimulatedAnnotator::Decide(const WorkTask& task, const KeepAlive& keep_alive) {
   if (!Think(keep_alive)) return Decision{.kind = Decision::Kind::kQuit};
   Random of_lease = Random::Fork(seed_ ^ HashText(task.item_id), static_cast<std::uint64_t>(task.lease.epoch));
   if (of_lease.Uniform() < options_.crash_rate) return Decision{.kind = Decision::Kind::kCrash};
@@ -71,7 +71,7 @@ absl::StatusOr<Decision> ImitatedAnnotator::Decide(const WorkTask& task, const K
   return known == oracle_.end() ? Skipped() : Answer(task, known->second);
 }
 
-absl::StatusOr<Decision> ImitatedAnnotator::Answer(const WorkTask& task, const std::string& right) const {
+absl::StatusOr<Decision> SimulatedAnnotator::Answer(const WorkTask& task, const std::string& right) const {
   const auto found = std::find(task.classes.begin(), task.classes.end(), right);
   if (found == task.classes.end()) {
     return absl::FailedPreconditionError(

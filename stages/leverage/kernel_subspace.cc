@@ -1,4 +1,4 @@
-#include "stages/leverage/function_span.h"
+#include "stages/leverage/kernel_subspace.h"
 
 #include <algorithm>
 #include <cmath>
@@ -51,9 +51,9 @@ void MirrorLower(MutableMatrixView matrix) {
 
 }  // namespace
 
-absl::StatusOr<FunctionSpan> FunctionSpan::OfLandmarks(const kernel::KernelFunction& kernel,
-                                                       const kernel::Features& features,
-                                                       std::span<const RowIndex> landmarks) {
+absl::StatusOr<KernelSubspace> KernelSubspace::OfLandmarks(const kernel::KernelFunction& kernel,
+                                                           const kernel::Features& features,
+                                                           std::span<const RowIndex> landmarks) {
   Matrix<double> matrix(landmarks.size(), landmarks.size());
   kernel::ComputeKernelSymmetric(kernel, features, landmarks, matrix.view());
   double trace = 0;
@@ -63,19 +63,19 @@ absl::StatusOr<FunctionSpan> FunctionSpan::OfLandmarks(const kernel::KernelFunct
   return OfInnerProducts(std::move(matrix));
 }
 
-absl::StatusOr<FunctionSpan> FunctionSpan::OfInnerProducts(Matrix<double> products) {
-  FunctionSpan span;
+absl::StatusOr<KernelSubspace> KernelSubspace::OfInnerProducts(Matrix<double> products) {
+  KernelSubspace span;
   FULCRUM_ASSIGN_OR_RETURN(span.lower_, linalg::FactorCholesky(std::move(products)));
   return span;
 }
 
-void FunctionSpan::Whiten(MutableMatrixView rows) const {
+void KernelSubspace::Whiten(MutableMatrixView rows) const {
   ParallelForBlocks(rows.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
     linalg::SolveLowerForRows(lower_.view(), rows.Rows(first, count));
   });
 }
 
-std::vector<double> FunctionSpan::OwnParts() const {
+std::vector<double> KernelSubspace::OwnParts() const {
   std::vector<double> parts(size());
   ParallelForBlocks(size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
     // (B^-1)_ss = |L^-1 e_s|^2, and what is before s in L^-1 e_s is zero.
@@ -88,7 +88,7 @@ std::vector<double> FunctionSpan::OwnParts() const {
   return parts;
 }
 
-Matrix<double> FunctionSpan::Project(Matrix<double> gram) const {
+Matrix<double> KernelSubspace::Project(Matrix<double> gram) const {
   Whiten(gram.view());
   TransposeInPlace(gram.view());
   // The result is symmetric: of each row only what is below the diagonal, which needs that much of the factor.
@@ -100,8 +100,8 @@ Matrix<double> FunctionSpan::Project(Matrix<double> gram) const {
   return gram;
 }
 
-absl::StatusOr<SpanSolution> FunctionSpan::Solve(Matrix<double> gram, double trace, double tau, std::uint64_t seed,
-                                                 ConstMatrixView start) const {
+absl::StatusOr<SpanSolution> KernelSubspace::Solve(Matrix<double> gram, double trace, double tau, std::uint64_t seed,
+                                                   ConstMatrixView start) const {
   const Matrix<double> projected = Project(std::move(gram));
   const SpanOperator span(projected.view(), trace);
   SpanSolution solution;
@@ -118,7 +118,7 @@ absl::StatusOr<SpanSolution> FunctionSpan::Solve(Matrix<double> gram, double tra
   return solution;
 }
 
-Matrix<float> FunctionSpan::Projection(const linalg::TopEigen& eigen, std::size_t count) const {
+Matrix<float> KernelSubspace::Projection(const linalg::TopEigen& eigen, std::size_t count) const {
   Matrix<double> rows = Matrix<double>::CopyOf(eigen.vectors.view().Rows(0, count));
   ParallelForBlocks(count, kRowsPerTask, [&](std::size_t first, std::size_t some) {
     linalg::SolveLowerTransposedForRows(lower_.view(), rows.view().Rows(first, some));

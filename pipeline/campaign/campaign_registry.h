@@ -37,10 +37,10 @@ struct CampaignBookOptions {
   std::function<void(const std::string& name)> on_delete = {};
 };
 
-class CampaignBook {
+class CampaignRegistry {
  public:
   /// Opens what is there. Unavailable where another daemon has the data folder.
-  static absl::StatusOr<std::unique_ptr<CampaignBook>> Open(CampaignBookOptions options);
+  static absl::StatusOr<std::unique_ptr<CampaignRegistry>> Open(CampaignBookOptions options);
 
   absl::StatusOr<std::shared_ptr<Campaign>> Create(const v1::CampaignSpec& spec);
   /// NotFound without one of this name; why it could not be opened where it could not.
@@ -57,13 +57,14 @@ class CampaignBook {
  private:
   using Entry = absl::StatusOr<std::shared_ptr<Campaign>>;
 
-  explicit CampaignBook(CampaignBookOptions options) : options_(std::move(options)), memory_(options_.memory_budget) {}
+  explicit CampaignRegistry(CampaignBookOptions options)
+      : options_(std::move(options)), memory_(options_.memory_budget) {}
   std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
-  CampaignSurroundings SurroundingsOf(const std::string& name) const;
+  CampaignServices SurroundingsOf(const std::string& name) const;
   absl::Status OpenAll();
 
   const CampaignBookOptions options_;
-  mutable MemoryAllowance memory_;
+  mutable MemoryBudgetShare memory_;
   std::optional<FileLock> lock_;  // two daemons on one folder would each hold half of the campaigns
   mutable std::mutex mutex_;
   std::map<std::string, Entry> campaigns_;

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pipeline/server/token_book.h"
+#include "pipeline/server/token_store.h"
 
 namespace fulcrum::pipeline {
 
@@ -67,10 +67,10 @@ struct Caller {
   Role role = Role::kAdmin;
 };
 
-class Gatekeeper {
+class AccessControl {
  public:
   /// `tokens` may be null, and must outlive it. The limit is on the calls of one token; without tokens there is none.
-  explicit Gatekeeper(TokenBook* tokens, RateLimit limit = {}) : tokens_(tokens), rates_(limit) {}
+  explicit AccessControl(TokenStore* tokens, RateLimit limit = {}) : tokens_(tokens), rates_(limit) {}
 
   /// Unauthenticated without a token that is somebody's, ResourceExhausted for somebody who calls too often.
   absl::StatusOr<Caller> Admit(const grpc::ServerContextBase& context) const;
@@ -84,7 +84,7 @@ class Gatekeeper {
   static absl::StatusOr<std::string> AnnotatorOf(const Caller& caller, const std::string& named);
 
  private:
-  TokenBook* const tokens_;
+  TokenStore* const tokens_;
   mutable RateLimits rates_;
 };
 
