@@ -44,7 +44,9 @@ endif()
 find_program(FULCRUM_CCACHE ccache)
 if(FULCRUM_CCACHE)
   # Paths below the checkout count as relative, so a second clone or preset folder hits the same cache.
-  set(launcher "${CMAKE_COMMAND}" -E env CCACHE_NOHASHDIR=1 "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${FULCRUM_CCACHE}")
+  # The sloppiness is what ccache's manual asks for with precompiled headers.
+  set(launcher "${CMAKE_COMMAND}" -E env CCACHE_NOHASHDIR=1 "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
+      CCACHE_SLOPPINESS=pch_defines,time_macros "${FULCRUM_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# ./dev build, test, bench and demo: configure where needed, build, and run.
+# ./dev build, test, bench and demo: configure if needed, build, and run.
 
 # The names of the presets that can be chosen. Before set-up there may be no cmake to ask.
 preset_names() {
@@ -69,9 +69,9 @@ hold_build_lock() {
   }
 }
 
-# prepare_build PRESET: set-up, configure and build, a line each.
+# prepare_build PRESET TARGET: set-up, configure and build, one line each. Only what TARGET needs is compiled.
 prepare_build() {
-  local preset=$1
+  local preset=$1 target=$2
   chosen_preset=$preset
   run_setup
   [[ -d build/$preset ]] || require_space "$build_mib" "$root/build" "the build"
@@ -80,14 +80,17 @@ prepare_build() {
   print_row "set-up" "$(format_ms "$setup_ms")"
   hold_build_lock "$preset"
   configure_if_needed "$preset"
-  step "build" cmake --build "build/$preset" --parallel "$(job_count)"
+  step "build" cmake --build "build/$preset" --target "$target" --parallel "$(job_count)"
   show_warnings
   exec {build_lock}>&-
 }
 
+# The program alone; tests and benchmarks are built by the commands that run them.
 build_command() {
-  check_preset "${1:-release}"
-  prepare_build "${1:-release}"
+  local preset=${1:-release} target=fulcrum
+  check_preset "$preset"
+  [[ $preset != fuzz ]] || target=fuzz_targets
+  prepare_build "$preset" "$target"
 }
 
 # ctest's summary stays the last thing on the terminal, its total time being that of the tests.
@@ -99,12 +102,12 @@ test_command() {
     selection=(--label-regex '^recovery-long$')
   fi
   check_preset "$preset" recovery
-  prepare_build "$preset"
+  prepare_build "$preset" tests
   ctest --test-dir "build/$preset" --output-on-failure --no-label-summary --no-tests=error \
     --parallel 2 "${selection[@]}"
 }
 
-# A word alone is taken for a filter, so that ./dev bench gemm does what it says.
+# An argument without a dash is a filter: ./dev bench gemm.
 bench_arguments() {
   local argument
   for argument in "$@"; do
@@ -119,7 +122,7 @@ bench_command() {
   local program found=0
   local -a arguments
   mapfile -t arguments < <(bench_arguments "$@")
-  prepare_build release
+  prepare_build release benchmarks
   for program in build/release/bin/bench_*; do
     [[ -x $program ]] || continue
     found=1
@@ -130,6 +133,6 @@ bench_command() {
 }
 
 demo_command() {
-  prepare_build release
+  prepare_build release fulcrum
   deploy/demo.sh "$@"
 }
