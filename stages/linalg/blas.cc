@@ -31,7 +31,7 @@ std::size_t OpCols(Transpose transpose, MatrixView<const T> matrix) {
 }
 
 template <typename T, typename Function>
-void GemmWith(Function function, Transpose transpose_a, Transpose transpose_b, T alpha, MatrixView<const T> a,
+void GemmWith(const Function& function, Transpose transpose_a, Transpose transpose_b, T alpha, MatrixView<const T> a,
               MatrixView<const T> b, T beta, MatrixView<T> c) {
   const std::size_t inner = OpCols(transpose_a, a);
   assert(OpRows(transpose_a, a) == c.rows() && OpCols(transpose_b, b) == c.cols() && OpRows(transpose_b, b) == inner);

@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class CommandLineTest : public ProgramTest {};
@@ -23,6 +24,17 @@ TEST_F(CommandLineTest, VersionNamesItselfAndItsLibraries) {
   }
   EXPECT_THAT(result.standard_output, ::testing::AnyOf(HasSubstr("MKL"), HasSubstr("OpenBLAS")));
   EXPECT_THAT(result.standard_error, IsEmpty());
+}
+
+// The dynamic linker reports every library that it loads.
+std::string LoadedLibraries(std::vector<std::string> words) {
+  words.insert(words.begin(), {"/usr/bin/env", "LD_DEBUG=files", FULCRUM_PROGRAM});
+  return RunProcess(words).standard_error;
+}
+
+TEST_F(CommandLineTest, ClientsDoNotLoadLinearAlgebra) {
+  EXPECT_THAT(LoadedLibraries({"campaign", "list", "--server", "127.0.0.1:1"}), Not(HasSubstr("libmkl_core")));
+  EXPECT_THAT(LoadedLibraries({"--version"}), ::testing::AnyOf(HasSubstr("libmkl_core"), HasSubstr("openblas")));
 }
 
 TEST_F(CommandLineTest, HelpListsTheCommandsInGroups) {
