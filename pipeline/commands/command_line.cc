@@ -115,7 +115,7 @@ int RunChosen(const CLI::App& program, const std::vector<AddedCommand>& commands
 
 int ParseAndRun(int argc, char** argv) {
   CLI::App program("Finds the examples worth labeling, by statistical leverage scores.", "fulcrum");
-  program.set_version_flag("--version", VersionText(), "Print the versions of fulcrum and of its libraries");
+  program.set_version_flag("--version", &VersionText, "Print the versions of fulcrum and of its libraries");
   program.footer(absl::StrCat("'fulcrum COMMAND --help' tells all about a command.\n\n", ExitCodeHelp()));
   program.get_formatter()->column_width(34);
   const std::vector<AddedCommand> commands = AddCommands(program);
