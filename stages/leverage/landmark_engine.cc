@@ -45,6 +45,9 @@ std::string Describe(const LandmarkScores& scores, std::size_t landmarks) {
   if (scores.vectors_refined > 0) {
     absl::StrAppendFormat(&text, "; %d vectors refined by a product with the whole kernel", scores.vectors_refined);
   }
+  if (!scores.not_refined.empty()) {
+    absl::StrAppendFormat(&text, "; not refined, scores are as the landmarks show them: %s", scores.not_refined);
+  }
   if (scores.rows_scored < scores.scores.size()) {
     absl::StrAppendFormat(&text, "; scored %d, the others cannot have moved by more than %.1e", scores.rows_scored,
                           scores.slack);
@@ -259,7 +262,13 @@ absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> r
   result.trace_share = solution.eigen.trace_share;
   result.quality.captured_share = solution.captured_share;
   const std::size_t refined = request.refine ? VectorsToRefine(solution.eigen) : 0;
-  FULCRUM_RETURN_IF_ERROR(refined > 0 ? ScoreRefined(rows, request, refined, result) : ScoreAll(rows, request, result));
+  absl::Status scored = refined > 0 ? ScoreRefined(rows, request, refined, result) : ScoreAll(rows, request, result);
+  if (refined > 0 && absl::IsInvalidArgument(scored)) {
+    // The refined functions depend on each other: what the landmarks show is an answer all the same.
+    result.not_refined = std::string(scored.message());
+    scored = ScoreAll(rows, request, result);
+  }
+  FULCRUM_RETURN_IF_ERROR(scored);
   // Landmarks stay, and so does what they are worth.
   if (first) FULCRUM_RETURN_IF_ERROR(CompareWithExact(rows, request, result.quality));
   result.reason = Describe(result, model_->columns.size());

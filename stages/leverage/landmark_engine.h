@@ -58,6 +58,7 @@ struct LandmarkScores {
   double trace_share = 0;           ///< that the rank reaches
   bool warm = false;                ///< G was updated, not summed afresh
   std::size_t vectors_refined = 0;  ///< with the whole kernel; 0: scores are as the landmarks show them
+  std::string not_refined = {};     ///< why scores were not refined although that was requested; empty otherwise
   std::size_t rows_summed = 0;      ///< rows that the first pass looked at
   std::size_t rows_scored = 0;      ///< rows that the second pass looked at
   double slack = 0;                 ///< above 0: scores are of an earlier round, none of them off by more

@@ -65,8 +65,11 @@ absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, cons
   FULCRUM_ASSIGN_OR_RETURN(LeverageScores of_seen, ComputeLeverage(seen_kernel, {.tau = seen_tau}));
   const std::size_t refined = refine ? VectorsToRefine(of_seen.eigen) : 0;
   if (refined > 0) {
-    FULCRUM_ASSIGN_OR_RETURN(of_seen.scores, RefineInMemory(exact_kernel, of_seen.eigen.vectors.view().Rows(0, refined),
-                                                            {.trace = exact_kernel.Trace(), .tau = tau}));
+    absl::StatusOr<std::vector<double>> scores = RefineInMemory(
+        exact_kernel, of_seen.eigen.vectors.view().Rows(0, refined), {.trace = exact_kernel.Trace(), .tau = tau});
+    // As in a class: where the refined functions depend on each other the scores stay as the landmarks show them.
+    if (!scores.ok() && !absl::IsInvalidArgument(scores.status())) return scores.status();
+    if (scores.ok()) of_seen.scores = *std::move(scores);
   }
   const std::size_t count = std::max<std::size_t>(1, size / kPickedOneOf);
   return SumAt(of_exact.scores, BestOf(of_seen.scores, count)) / SumAt(of_exact.scores, BestOf(of_exact.scores, count));

@@ -91,19 +91,31 @@ constexpr double kDependent = 1e-12;
 constexpr double kWellConditioned = 1e-3;
 // Relative and squared: a vector that loses less than this to a basis is orthogonal to it after one pass.
 constexpr double kHardlyRemoved = 0.25;
+// Relative: what is left of a vector after its components in a basis were removed, if it has none outside.
+constexpr double kRounding = 1e-14;
+// Relative and squared: a unit vector that loses more than this in the second pass was rounding noise of the first.
+constexpr double kMostlyRemoved = 0.5;
 
-/// block -= (block basis^T) basis. Returns the largest part of a vector that was removed, squared and relative.
-double RemoveComponents(ConstMatrixView basis, MutableMatrixView block) {
-  if (basis.rows() == 0) return 0;
+/// block -= (block basis^T) basis. Returns of each vector the part that was removed, squared and relative.
+std::vector<double> RemoveComponents(ConstMatrixView basis, MutableMatrixView block) {
+  std::vector<double> parts(block.rows(), 0.0);
+  if (basis.rows() == 0) return parts;
   Matrix<double> coefficients(block.rows(), basis.rows());
   InnerProducts(block, basis, coefficients.view());
-  double largest = 0;
   for (std::size_t i = 0; i < block.rows(); ++i) {
     const double length = Norm(block.row(i)), removed = Norm(coefficients.row(i));
-    if (length > 0) largest = std::max(largest, (removed / length) * (removed / length));
+    if (length > 0) parts[i] = (removed / length) * (removed / length);
   }
   Combine(-1.0, coefficients.view(), basis, 1.0, block);
-  return largest;
+  return parts;
+}
+
+/// Deflation: sets to zero the vectors that consist of rounding errors alone once their components were removed.
+/// Normalised, they would be arbitrary directions, not even orthogonal to the basis.
+void ZeroNoise(double noise, std::span<const double> lengths_before, MutableMatrixView block) {
+  for (std::size_t i = 0; i < block.rows(); ++i) {
+    if (Norm(block.row(i)) <= std::max(noise, kRounding * lengths_before[i])) std::ranges::fill(block.row(i), 0.0);
+  }
 }
 
 /// The rotation that makes a block orthonormal when multiplied from the left.
@@ -171,12 +183,19 @@ void CombineInPlace(ConstMatrixView coefficients, MutableMatrixView block) {
   });
 }
 
-std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block) {
+std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block, double noise) {
   std::size_t kept = block.rows();
+  std::vector<double> lengths(kept);
+  for (std::size_t i = 0; i < kept; ++i) lengths[i] = Norm(block.row(i));
   // Twice is enough (Kahan, Parlett): the second pass removes what rounding left in the first, which is nothing where
   // hardly anything was removed or rotated.
   for (int pass = 0; pass < 2 && kept > 0; ++pass) {
-    const double removed = RemoveComponents(basis, block.Rows(0, kept));
+    const std::vector<double> parts = RemoveComponents(basis, block.Rows(0, kept));
+    if (pass == 0) ZeroNoise(noise, lengths, block);
+    for (std::size_t i = 0; pass == 1 && i < kept; ++i) {
+      if (parts[i] > kMostlyRemoved) std::ranges::fill(block.row(i), 0.0);
+    }
+    const double removed = *std::ranges::max_element(parts);
     const Orthonormalizing found = FindOrthonormalizing(block.Rows(0, kept));
     CombineInPlace(found.rotation.view(), block.Rows(0, kept));
     kept = found.rotation.rows();

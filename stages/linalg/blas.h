@@ -48,8 +48,9 @@ void Combine(double alpha, ConstMatrixView coefficients, ConstMatrixView vectors
 void CombineInPlace(ConstMatrixView coefficients, MutableMatrixView block);
 
 /// Makes the vectors of `block` orthonormal among themselves and orthogonal to the orthonormal vectors of `basis`.
-/// Those that depend on the others are dropped. Returns how many are left, the first ones.
-std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block);
+/// Those that depend on the others are dropped, and so are those of which no more than `noise` is left outside the
+/// basis: the rounding error of what computed the block. Returns how many are left, the first ones.
+std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block, double noise = 0);
 
 /// Writes the vectors of `block`, made orthonormal, and `companion` (A times the block, say) under the same rotation.
 /// The outputs are of the same shape as the inputs. Returns how many are left, the first ones of both.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/blas_library.h"
@@ -37,10 +38,19 @@ struct DivideAndConquer {
   }
 };
 
+absl::Status CheckRows(std::size_t rows) {
+  if (rows <= kMostDenseRows) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("a full eigendecomposition is limited to %d rows and this matrix has %d; use an engine that "
+                      "computes the leading eigenvectors only (krylov, tiled or landmark)",
+                      kMostDenseRows, rows));
+}
+
 }  // namespace
 
 absl::StatusOr<FullEigen> DecomposeSymmetric(Matrix<double> matrix) {
   const std::size_t size = matrix.rows();
+  FULCRUM_RETURN_IF_ERROR(CheckRows(size));
   FULCRUM_ASSIGN_OR_RETURN(Tridiagonal tridiagonal, ReduceToTridiagonal(std::move(matrix)));
   DivideAndConquer solved =
       RunAbandonably(size, DivideAndConquer{.values = tridiagonal.diagonal, .beside = tridiagonal.beside});
@@ -61,6 +71,8 @@ std::size_t RankForShare(std::span<const double> descending_values, double trace
 }
 
 absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEigenRequest& request) {
+  // Before gigabytes are copied in vain.
+  FULCRUM_RETURN_IF_ERROR(CheckRows(matrix.rows()));
   FULCRUM_ASSIGN_OR_RETURN(FullEigen full, DecomposeSymmetric(Matrix<double>::CopyOf(matrix)));
   double trace = 0;
   for (std::size_t i = 0; i < matrix.rows(); ++i) trace += matrix(i, i);

@@ -15,7 +15,12 @@ struct FullEigen {
   Matrix<double> vectors;      ///< row i is the eigenvector of values[i]
 };
 
+/// Largest matrix that divide and conquer (dstedc) takes: its workspace of more than n^2 elements is counted with 32
+/// bits.
+inline constexpr std::size_t kMostDenseRows = 46340;
+
 /// All eigenpairs. Consumes the matrix, both triangles of which must be filled: LAPACK works in place.
+/// ResourceExhausted for more than kMostDenseRows rows.
 absl::StatusOr<FullEigen> DecomposeSymmetric(Matrix<double> matrix);
 
 /// Smallest rank whose leading values sum to at least tau of the trace. `values` descending.

@@ -1,6 +1,7 @@
 #include "stages/linalg/krylov_eigensolver.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_format.h"
 #include "stages/core/random.h"
@@ -17,6 +18,9 @@ constexpr double kGrowthBetweenChecks = 1.12;
 // A warm start always needs another block before its answer is worth checking; it follows from the products alone.
 constexpr std::size_t kBlocksAfterWarmStart = 1;
 
+// Relative: an invariant subspace with no less of the trace than this leaves out nothing but rounding errors.
+constexpr double kWholeTrace = 1 - 1e-12;
+
 /// One run of the solver: a basis, a request, and the checks between expansions.
 class KrylovRun {
  public:
@@ -31,13 +35,14 @@ class KrylovRun {
 
  private:
   void Start();
+  /// Grows the basis by the products of its last block; sets captured_ if there is nothing left to grow by.
   void ExpandByKrylov();
   std::size_t ExpandByRandom();
   /// Size of the basis at which to look at the answer again.
   std::size_t NextCheck(bool first, std::size_t added) const;
   bool DenseIsCheaper(const RitzVerdict& verdict) const;
-  /// Whether so many more vectors would be more than the options allow.
-  bool HasNoRoomFor(std::size_t more) const;
+  /// How many more vectors the options allow.
+  std::size_t Room() const;
   absl::Status Restart(const RitzPairs& pairs, const RitzVerdict& verdict);
   absl::StatusOr<TopEigen> HandOver(const std::string& why) const;
   TopEigen Answer(const RitzPairs& pairs, const RitzVerdict& verdict) const;
@@ -50,19 +55,28 @@ class KrylovRun {
   KrylovBasis basis_;
   Random random_;
   std::size_t restarts_ = 0;
+  bool captured_ = false;  // the basis is invariant and holds the whole trace
 };
+
+/// A block of the first vectors of `vectors`, at most `count`.
+Matrix<double> FirstVectors(ConstMatrixView vectors, std::size_t count) {
+  return Matrix<double>::CopyOf(vectors.Rows(0, std::min(vectors.rows(), count)));
+}
 
 void KrylovRun::Start() {
   if (!warm()) {
     ExpandByRandom();
     return;
   }
+  // Leading vectors come first, so a start is cut at its end to leave as much room as it takes.
+  const std::size_t most = options_.largest_basis > 0 ? options_.largest_basis / 2 : request_.start.rows();
+  const std::size_t count = std::min(request_.start.rows(), most);
   if (request_.start_multiplied.empty()) {
-    Matrix<double> start = Matrix<double>::CopyOf(request_.start);
+    Matrix<double> start = FirstVectors(request_.start, count);
     basis_.Expand(start.view());
     return;
   }
-  basis_.Begin(request_.start, request_.start_multiplied);
+  basis_.Begin(request_.start.Rows(0, count), request_.start_multiplied.Rows(0, count));
 }
 
 std::size_t KrylovRun::ExpandByRandom() {
@@ -74,9 +88,12 @@ std::size_t KrylovRun::ExpandByRandom() {
 }
 
 void KrylovRun::ExpandByKrylov() {
-  Matrix<double> block = Matrix<double>::CopyOf(basis_.LastProducts());
+  // The block of a warm start is the whole start, which may be more than there is room for.
+  Matrix<double> block = FirstVectors(basis_.LastProducts(), Room());
+  if (!block.empty() && basis_.ExpandByProducts(block.view()) > 0) return;
+  captured_ = basis_.CapturedTrace() >= kWholeTrace * matrix_.Trace();
   // An invariant subspace that is not enough yet: the rest of the spectrum needs a direction outside it.
-  if (block.empty() || basis_.Expand(block.view()) == 0) ExpandByRandom();
+  if (!captured_) ExpandByRandom();
 }
 
 std::size_t KrylovRun::NextCheck(bool first, std::size_t added) const {
@@ -91,21 +108,25 @@ bool KrylovRun::DenseIsCheaper(const RitzVerdict& verdict) const {
   return static_cast<double>(std::max(basis_.size(), verdict.rank_lower_bound * 3 / 2)) > largest_basis;
 }
 
-bool KrylovRun::HasNoRoomFor(std::size_t more) const {
-  return options_.largest_basis > 0 && basis_.size() + more > options_.largest_basis;
+std::size_t KrylovRun::Room() const {
+  if (options_.largest_basis == 0) return std::numeric_limits<std::size_t>::max();
+  return options_.largest_basis - std::min(options_.largest_basis, basis_.size());
 }
 
 absl::Status KrylovRun::Restart(const RitzPairs& pairs, const RitzVerdict& verdict) {
   const std::size_t needed = verdict.rank + 2 * options_.block_width;
-  const std::size_t kept = std::max(needed, options_.largest_basis / 2);
-  Matrix<double> next =
-      Matrix<double>::CopyOf(basis_.LastProducts().empty() ? verdict.directions.view() : basis_.LastProducts());
-  if (!verdict.rank_found || kept + next.rows() > options_.largest_basis) {
+  const std::size_t kept = std::min(std::max(needed, options_.largest_basis / 2), basis_.size());
+  if (!verdict.rank_found || needed + options_.block_width > options_.largest_basis) {
     return absl::ResourceExhaustedError(absl::StrFormat(
         "tau = %g needs a rank of %d or more of m = %d, and memory is for %d vectors of that length; allow more "
         "(--memory), lower --tau, or use --engine landmark",
         request_.tau, std::max(verdict.rank, verdict.rank_lower_bound), matrix_.size(), options_.largest_basis));
   }
+  // The last products continue all Ritz vectors at once, unless they are more than there is room for: the residuals of
+  // the pairs that are not settled continue these.
+  const std::size_t room = options_.largest_basis - kept;
+  const bool by_products = !basis_.LastProducts().empty() && basis_.LastProducts().rows() <= room;
+  Matrix<double> next = FirstVectors(by_products ? basis_.LastProducts() : verdict.directions.view(), room);
   if (basis_.Restart(pairs, kept, next.view()) == 0) ExpandByRandom();
   ++restarts_;
   return absl::OkStatus();
@@ -154,24 +175,28 @@ absl::StatusOr<TopEigen> KrylovRun::Solve() {
   Start();
   std::size_t next_check = warm() ? 0 : 4 * options_.block_width;
   while (true) {
-    if (basis_.size() < next_check && !complete() && !HasNoRoomFor(options_.block_width)) {
+    if (basis_.size() < next_check && !complete() && !captured_ && Room() >= options_.block_width) {
       ExpandByKrylov();
       continue;
     }
     FULCRUM_ASSIGN_OR_RETURN(RitzPairs pairs, basis_.SolveProjection());
     RitzVerdict verdict = JudgeRitzPairs(basis_, pairs, request_, matrix_.Trace());
-    if (verdict.converged || complete()) return Answer(pairs, verdict);
+    if (verdict.converged || complete() || (captured_ && verdict.rank_found)) return Answer(pairs, verdict);
     if (DenseIsCheaper(verdict)) {
       return HandOver(absl::StrFormat("tau = %g needs a rank of at least %d of m = %d", request_.tau,
                                       std::max(verdict.rank_lower_bound, verdict.rank), matrix_.size()));
     }
-    if (HasNoRoomFor(std::max(options_.block_width, verdict.directions.rows()))) {
+    captured_ = false;
+    if (Room() < options_.block_width) {
       FULCRUM_RETURN_IF_ERROR(Restart(pairs, verdict));
       next_check = NextCheck(/*first=*/false, 0);
       continue;
     }
-    const bool use_residuals = warm() && !verdict.directions.empty();
-    const std::size_t added = use_residuals ? basis_.Expand(verdict.directions.view()) : 0;
+    std::size_t added = 0;
+    if (warm() && !verdict.directions.empty()) {
+      const std::size_t fitting = std::min(verdict.directions.rows(), Room());
+      added = basis_.ExpandByProducts(verdict.directions.view().Rows(0, fitting));
+    }
     if (added == 0) ExpandByKrylov();
     next_check = NextCheck(/*first=*/next_check == 0, added);
   }
@@ -182,7 +207,11 @@ absl::StatusOr<TopEigen> KrylovRun::Solve() {
 absl::StatusOr<TopEigen> SolveTopEigenKrylov(const SymmetricOperator& matrix, const TopEigenRequest& request,
                                              const KrylovOptions& options) {
   if (matrix.size() == 0) return absl::InvalidArgumentError("a kernel matrix of no rows has no eigenvalues");
-  return KrylovRun(matrix, request, options).Solve();
+  absl::StatusOr<TopEigen> top = KrylovRun(matrix, request, options).Solve();
+  if (request.start.empty() || top.ok() || !absl::IsResourceExhausted(top.status())) return top;
+  TopEigenRequest cold = request;
+  cold.start = cold.start_multiplied = {};
+  return KrylovRun(matrix, cold, options).Solve();
 }
 
 }  // namespace fulcrum::linalg

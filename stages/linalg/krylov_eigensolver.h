@@ -2,9 +2,10 @@
 //
 // The basis grows a block at a time until the Ritz values prove the rank k for tau and the residuals say
 // that every leverage score is right to the tolerance. With a start subspace from an earlier, slightly
-// different matrix, a few blocks are enough. Where the basis would grow beyond a set part of m, the dense
-// solver is cheaper: the solver hands over and says so. Where the matrix is known by its products only and memory is
-// short, the basis is kept below a set size by thick restarts.
+// different matrix, a few blocks are enough. Directions at the level of rounding errors are not added, and if the basis
+// is invariant and holds the whole trace, the solver stops: a kernel of rank one takes two blocks. If the basis would
+// grow beyond a set part of m, the dense solver is cheaper: the solver hands over and says so. If the matrix is known
+// by its products only and memory is short, the basis is kept below a set size by thick restarts.
 #pragma once
 
 #include <string>
@@ -17,7 +18,7 @@ namespace fulcrum::linalg {
 struct KrylovOptions {
   /// Vectors multiplied at a time: wide enough for the product to run at matrix speed.
   std::size_t block_width = 12;
-  /// Largest basis as a part of m before the dense solver takes over (where the operator is dense).
+  /// Largest basis as a part of m before the dense solver takes over (if the operator is dense).
   double largest_basis_share = 0.4;
   /// Vectors in the basis before it is restarted; 0: no limit.
   std::size_t largest_basis = 0;
@@ -27,6 +28,8 @@ struct KrylovOptions {
   std::string name = "krylov";
 };
 
+/// ResourceExhausted if the rank does not fit into `largest_basis`. A start that does not help is dropped: a warm run
+/// succeeds whenever a cold one does.
 absl::StatusOr<TopEigen> SolveTopEigenKrylov(const SymmetricOperator& matrix, const TopEigenRequest& request,
                                              const KrylovOptions& options = {});
 

@@ -12,6 +12,9 @@
 namespace fulcrum::linalg {
 namespace {
 
+// Rounding error of a product with A, relative to its largest eigenvalue.
+constexpr double kProductNoise = 1e-14;
+
 Matrix<double> Grown(const Matrix<double>& old, std::size_t rows, std::size_t cols, std::size_t used_rows,
                      std::size_t used_cols) {
   Matrix<double> grown(rows, cols);
@@ -36,8 +39,16 @@ void KrylovBasis::Reserve(std::size_t count) {
 }
 
 std::size_t KrylovBasis::Expand(MutableMatrixView block) {
+  return ExpandAbove(0, block);
+}
+
+std::size_t KrylovBasis::ExpandByProducts(MutableMatrixView block) {
+  return ExpandAbove(kProductNoise * longest_product_, block);
+}
+
+std::size_t KrylovBasis::ExpandAbove(double noise, MutableMatrixView block) {
   const std::size_t room = matrix_.size() - size_;
-  const std::size_t added = std::min(OrthonormalizeAgainst(vectors(), block), room);
+  const std::size_t added = std::min(OrthonormalizeAgainst(vectors(), block, noise), room);
   Reserve(size_ + added);
   if (added > 0) {
     CopyMatrix<double>(block.Rows(0, added), vectors_.view().Rows(size_, added));
@@ -57,7 +68,7 @@ std::size_t KrylovBasis::Begin(ConstMatrixView block, ConstMatrixView block_mult
 }
 
 std::size_t KrylovBasis::Restart(const RitzPairs& pairs, std::size_t kept, MutableMatrixView next) {
-  const std::size_t independent = OrthonormalizeAgainst(vectors(), next);
+  const std::size_t independent = OrthonormalizeAgainst(vectors(), next, kProductNoise * longest_product_);
   CombineInPlace(pairs.coefficients.view().Rows(0, kept), vectors_.view().Rows(0, size_));
   CombineInPlace(pairs.coefficients.view().Rows(0, kept), multiplied_.view().Rows(0, size_));
   for (std::size_t i = 0; i < kept; ++i) {
@@ -72,6 +83,7 @@ void KrylovBasis::Accept(std::size_t added) {
   if (added == 0) return;
   const std::size_t old_size = size_;
   size_ += added;
+  for (std::size_t i = 0; i < added; ++i) longest_product_ = std::max(longest_product_, Norm(LastProducts().row(i)));
   Matrix<double> coupling(added, size_);
   InnerProducts(LastProducts(), vectors(), coupling.view());
   for (std::size_t i = 0; i < added; ++i) {
@@ -84,6 +96,12 @@ void KrylovBasis::Accept(std::size_t added) {
 
 ConstMatrixView KrylovBasis::LastProducts() const {
   return multiplied_.view().Rows(size_ - last_added_, last_added_);
+}
+
+double KrylovBasis::CapturedTrace() const {
+  double trace = 0;
+  for (std::size_t i = 0; i < size_; ++i) trace += projection_(i, i);
+  return trace;
 }
 
 absl::StatusOr<RitzPairs> KrylovBasis::SolveProjection() const {

@@ -33,6 +33,9 @@ class KrylovBasis {
 
   /// Adds the directions of `block` (destroyed) that are new. Returns how many were.
   std::size_t Expand(MutableMatrixView block);
+  /// The same for a block that was computed with products of A: what is left of it outside the basis is compared with
+  /// the rounding error of such a product, so that a kernel of low rank does not fill the basis with noise.
+  std::size_t ExpandByProducts(MutableMatrixView block);
   /// Begins an empty basis with the directions of `block`, whose products are known already.
   std::size_t Begin(ConstMatrixView block, ConstMatrixView block_multiplied);
   /// Keeps the first `kept` Ritz vectors in place of the basis, and expands by the directions of `next` (destroyed)
@@ -40,6 +43,8 @@ class KrylovBasis {
   std::size_t Restart(const RitzPairs& pairs, std::size_t kept, MutableMatrixView next);
   /// A times the vectors that the last Expand added: the next Krylov block.
   ConstMatrixView LastProducts() const;
+  /// Trace of the projection: what the basis holds of the trace of A.
+  double CapturedTrace() const;
 
   absl::StatusOr<RitzPairs> SolveProjection() const;
   /// Writes Ritz vectors from the one numbered `first` on, as many as `out` has rows.
@@ -49,6 +54,7 @@ class KrylovBasis {
 
  private:
   void Reserve(std::size_t count);
+  std::size_t ExpandAbove(double noise, MutableMatrixView block);
   /// Takes in the vectors that follow the basis in its storage, with their products.
   void Accept(std::size_t added);
   ConstMatrixView vectors() const { return vectors_.view().Rows(0, size_); }
@@ -59,9 +65,10 @@ class KrylovBasis {
   std::size_t size_ = 0;
   std::size_t last_added_ = 0;
   std::size_t products_ = 0;
-  Matrix<double> vectors_;     // V
-  Matrix<double> multiplied_;  // V A
-  Matrix<double> projection_;  // T
+  double longest_product_ = 0;  // |v A| over the vectors so far: a lower bound of the largest eigenvalue
+  Matrix<double> vectors_;      // V
+  Matrix<double> multiplied_;   // V A
+  Matrix<double> projection_;   // T
 };
 
 // Whether Ritz pairs answer a TopEigenRequest: is the rank for tau known, and are the leverage scores settled?

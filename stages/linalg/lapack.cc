@@ -128,6 +128,12 @@ class Reduction {
 
 }  // namespace
 
+void ReleaseThreadBuffers() {
+#if FULCRUM_BLAS_MKL
+  mkl_thread_free_buffers();
+#endif
+}
+
 absl::Status CheckLapack(const char* routine, std::size_t rows, int failure) {
   if (failure == 0) return absl::OkStatus();
   return absl::InternalError(

@@ -66,6 +66,10 @@ inline std::atomic<std::size_t>& AbandonedCalls() {
   return calls;
 }
 
+/// Gives back the buffers that the library keeps for the calling thread. A thread that ends without it leaves them
+/// allocated for the life of the process.
+void ReleaseThreadBuffers();
+
 /// Smaller problems take less than a stop may, and are not worth a thread.
 inline constexpr std::size_t kAbandonableRows = 512;
 
@@ -89,6 +93,7 @@ Call RunAbandonably(std::size_t rows, Call call) {
   const auto pending = std::make_shared<Pending>(std::move(call));
   std::thread([pending] {
     pending->call.Run();
+    ReleaseThreadBuffers();
     const std::scoped_lock lock(pending->mutex);
     pending->done = true;
     pending->ended.notify_one();

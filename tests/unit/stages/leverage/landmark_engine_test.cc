@@ -18,6 +18,43 @@ constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma =
 constexpr kernel::KernelFunction kNarrow{.type = kernel::KernelType::kRbf, .sigma = 1};
 constexpr std::size_t kRows = 1500;
 
+/// Inner products that no features could have: the landmarks 0 to 19 see nothing wrong, but the rows between each other
+/// are less similar than to anything else, so that a refined vector has a negative square.
+class NoInnerProduct final : public kernel::Features {
+ public:
+  explicit NoInnerProduct(std::size_t rows) { squared_norms_.assign(rows, 1.0); }
+  std::size_t dims() const override { return 1; }
+  void DotBlock(std::span<const RowIndex> a, const Features&, std::span<const RowIndex> b,
+                MutableMatrixView out) const override {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      for (std::size_t j = 0; j < b.size(); ++j) {
+        out(i, j) = a[i] == b[j] ? 1.0 : (a[i] < kSeeing) != (b[j] < kSeeing) ? 0.2 : a[i] < kSeeing ? 0.05 : -0.5;
+      }
+    }
+  }
+  static constexpr RowIndex kSeeing = 20;
+};
+
+TEST(LandmarkEngineFallback, ScoresAreUnrefinedAndSaySoIfRefiningFails) {
+  const NoInnerProduct features(400);
+  RowList rows(400), landmarks(NoInnerProduct::kSeeing);
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  std::iota(landmarks.begin(), landmarks.end(), RowIndex{0});
+  // Not drawn again: as many as are wanted, and one of them is among the last rows.
+  landmarks.push_back(399);
+  const kernel::KernelFunction linear{.type = kernel::KernelType::kLinear};
+  LandmarkEngine refining(linear, features), plain(linear, features);
+  const LandmarkRequest request{.tau = 0.02, .landmarks = landmarks.size(), .chosen = landmarks};
+  LandmarkRequest refined = request;
+  refined.refine = true;
+  const auto scored = refining.Score(rows, refined), expected = plain.Score(rows, request);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ASSERT_TRUE(scored.ok()) << scored.status();
+  EXPECT_EQ(scored->scores, expected->scores);
+  EXPECT_EQ(scored->vectors_refined, 0u);
+  EXPECT_NE(scored->reason.find("not refined"), std::string::npos) << scored->reason;
+}
+
 class LandmarkEngineTest : public ::testing::Test {
  protected:
   /// `count` rows of the pool, every other one from `first` on.

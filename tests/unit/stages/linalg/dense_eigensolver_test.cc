@@ -54,5 +54,12 @@ TEST(SolveTopEigenDense, ReportsAResidualThatIsSmall) {
   EXPECT_EQ(top->values.size(), top->rank);
 }
 
+TEST(DenseEigensolver, RefusesMoreRowsThanItsWorkspaceCanCount) {
+  // One column: refused before anything is read.
+  const auto full = DecomposeSymmetric(Matrix<double>(kMostDenseRows + 1, 1));
+  EXPECT_EQ(full.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(full.status().message().find("46340"), std::string::npos) << full.status();
+}
+
 }  // namespace
 }  // namespace fulcrum::linalg

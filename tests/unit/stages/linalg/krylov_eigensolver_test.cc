@@ -124,6 +124,79 @@ TEST(KrylovEigensolver, RankOneMatrix) {
   for (double score : Scores(*top)) EXPECT_NEAR(score, 1.0 / 200, 1e-12);
 }
 
+/// The kernel of rows that take few different values: row i is one of `points` points, in turns. Its rank is at most
+/// the number of points, and its products have the rounding errors of any product.
+Matrix<double> KernelOfRepeatedRows(std::size_t rows, std::size_t points, double cross_value) {
+  Matrix<double> matrix(rows, rows);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < rows; ++j) matrix(i, j) = i % points == j % points ? 1.0 : cross_value;
+  }
+  return matrix;
+}
+
+TEST(KrylovEigensolver, RanksOfOneAndTwoTakeAFewProducts) {
+  for (const std::size_t points : {1, 2}) {
+    for (const double tau : {0.5, 0.7, 1.0}) {
+      for (const std::size_t width : {12, 32}) {
+        const Matrix<double> matrix = KernelOfRepeatedRows(600, points, std::exp(-0.7));
+        KrylovOptions options;
+        options.block_width = width;
+        const auto top = SolveTopEigenKrylov(ProductsOnly(matrix.view()), {.tau = tau}, options);
+        ASSERT_TRUE(top.ok()) << top.status();
+        const std::size_t rank = points == 2 && tau > 0.7 ? 2 : 1;
+        EXPECT_EQ(top->rank, rank) << points << " points, tau " << tau;
+        EXPECT_LT(top->products, 4 * width) << points << " points, tau " << tau << ": " << top->reason;
+        for (const double score : Scores(*top)) {
+          EXPECT_NEAR(score, static_cast<double>(rank) / 600, 1e-9);
+        }
+      }
+    }
+  }
+}
+
+TEST(KrylovEigensolver, NearlyIdenticalRowsTakeAFewProducts) {
+  for (const double spread : {1e-9, 1e-6, 1e-3}) {
+    Matrix<double> points = testing::RandomMatrix(600, 3, 5);
+    for (std::size_t i = 0; i < points.rows(); ++i) {
+      for (double& value : points.row(i)) value = 1 + spread * value;
+    }
+    const Matrix<double> matrix =
+        testing::NaiveKernel({.type = KernelType::kRbf, .sigma = 1}, points.view(), points.view());
+    for (const double tau : {0.5, 0.75}) {
+      const auto top = SolveTopEigenKrylov(ProductsOnly(matrix.view()), {.tau = tau});
+      ASSERT_TRUE(top.ok()) << top.status();
+      EXPECT_EQ(top->rank, 1u);
+      EXPECT_LT(top->products, 72u) << "spread " << spread << ": " << top->reason;
+      for (const double score : Scores(*top)) EXPECT_NEAR(score, 1.0 / 600, 1e-3 * std::max(spread, 1e-6));
+    }
+  }
+}
+
+/// The vectors of a cold answer start a run over nearly the same matrix: as many as its answer has, and more.
+TEST(KrylovEigensolver, AWarmStartSucceedsInTheMemoryThatIsEnoughForAColdOne) {
+  const Matrix<double> matrix = RbfKernel(900, 6, 3, 3);
+  const auto dense = SolveTopEigenDense(matrix.view(), {.tau = 0.6});
+  ASSERT_TRUE(dense.ok());
+  for (const std::size_t wide : {dense->rank + 16, 2 * dense->rank + 32, 3 * dense->rank}) {
+    for (const bool with_products : {false, true}) {
+      // A slightly different matrix, whose leading vectors are no answer yet.
+      const Matrix<double> before = RbfKernel(900, 6, 2.7, 3);
+      const auto full = DecomposeSymmetric(Matrix<double>::CopyOf(before.view()));
+      ASSERT_TRUE(full.ok());
+      Matrix<double> start(wide, 900), multiplied(wide, 900);
+      for (std::size_t i = 0; i < wide; ++i) std::ranges::copy(full->vectors.row(899 - i), start.row(i).begin());
+      DenseSymmetricOperator(matrix.view()).Apply(start.view(), multiplied.view());
+      KrylovOptions options;
+      options.largest_basis = dense->rank + 60;
+      const TopEigenRequest request{
+          .tau = 0.6, .start = start.view(), .start_multiplied = with_products ? multiplied.view() : ConstMatrixView()};
+      const auto warm = SolveTopEigenKrylov(ProductsOnly(matrix.view()), request, options);
+      ASSERT_TRUE(warm.ok()) << wide << " vectors: " << warm.status();
+      ExpectSameScores(*warm, *dense, 1e-8);
+    }
+  }
+}
+
 TEST(KrylovEigensolver, IdentityIsADegenerateCut) {
   Matrix<double> matrix = Matrix<double>::Zero(150, 150);
   for (std::size_t i = 0; i < 150; ++i) matrix(i, i) = 1;
