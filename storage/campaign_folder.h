@@ -2,6 +2,8 @@
 //
 //   campaign.db     the log and what is derived from it (SQLite, with -wal and -shm beside it while open)
 //   campaign.lock   held by the one process that writes
+//   campaign.high-water   the last event that was committed, by which a log that lost its end is recognized
+//   campaign.lost-events  written if the store was opened with such a log
 //   pool/           the pool in the campaign's own form: imported/, appended-00001/ and so on, and validation/, the set
 //                   that accuracy is measured on
 //   models/         a file a model
@@ -31,6 +33,8 @@ class CampaignFolder {
   const std::string& path() const { return path_; }
   std::string database() const { return path_ + "/campaign.db"; }
   std::string lock() const { return path_ + "/campaign.lock"; }
+  std::string high_water() const { return path_ + "/campaign.high-water"; }
+  std::string lost_events() const { return path_ + "/campaign.lost-events"; }
   std::string pool() const { return path_ + "/pool"; }
   std::string imported_pool() const { return pool() + "/imported"; }
   std::string validation_pool() const { return pool() + "/validation"; }

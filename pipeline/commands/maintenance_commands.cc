@@ -177,14 +177,19 @@ namespace {
 
 constexpr char kFsckFooter[] =
     R"(Checks, in this order: the pages of campaign.db; that its log is protected against changes; every event of the log,
-by replaying it (epochs grow, no slot is leased twice, no request takes effect twice); the tables of items, slots,
-leases and rounds, which are derived from the log; the files of rounds and models; every block of the pool, by its
-checksum. Works while a daemon runs.
+by its checksum and by replaying it (epochs grow, no slot is leased twice, no request takes effect twice); the tables of
+items, slots, leases and rounds, which are derived from the log; that no other file (models, rounds, campaign.high-water)
+knows of events that the log does not have; the files of rounds and models; every pool, with its manifest, its
+statistics and the checksum of every block. Works while a daemon runs.
 
---rebuild first writes the derived tables anew from the log, and brings an older schema up to date. Stop the daemon
-before. The log itself is never changed: where it is damaged, restore a backup.
+Checking never changes anything in the campaign's folder. If no daemon runs, it reads a copy of campaign.db in the folder
+for temporary files ($TMPDIR).
 
-Exit code 0 where all is well, 65 where something is not; every problem is a line on standard output.
+--rebuild first writes the derived tables again from the log, and upgrades an older schema. It works on a copy of
+campaign.db, which replaces the original at the end. Stop the daemon before. The log itself is never changed: if it is
+damaged, restore a backup.
+
+Exit code 0 if there is no problem, 65 otherwise; every problem is a line on standard output.
 
 Example:
   fulcrum fsck campaigns/birds)";
@@ -205,14 +210,14 @@ absl::Status Fsck(const FsckOptions& options) {
   for (const std::string& problem : report.problems) std::printf("problem: %s\n", problem.c_str());
   if (report.problems.empty()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("campaign '", options.campaign, "' has ", report.problems.size(),
-                                          " problem(s), listed above; where only derived ",
-                                          "tables differ, --rebuild mends them, otherwise restore a backup"));
+                                          " problem(s), listed above; if only derived tables differ, --rebuild ",
+                                          "fixes them, otherwise restore a backup"));
 }
 
 CommandRun AddFsck(CLI::App& app) {
   auto options = std::make_shared<FsckOptions>();
   app.add_option("campaign", options->campaign, "Folder of the campaign")->type_name("")->required();
-  app.add_flag("--rebuild", options->rebuild, "Write the derived tables anew from the log");
+  app.add_flag("--rebuild", options->rebuild, "Write the derived tables again from the log");
   app.footer(kFsckFooter);
   return [options] { return Fsck(*options); };
 }

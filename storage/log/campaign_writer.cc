@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/round_rules.h"
@@ -38,9 +39,11 @@ absl::Status CampaignWriter::Prepare() {
   database_.AllowOnlyAppendingTo(kEventTable);
   FULCRUM_ASSIGN_OR_RETURN(tables_, DerivedTables::Open(database_));
   FULCRUM_ASSIGN_OR_RETURN(const std::int64_t through, tables_->Through());
+  FULCRUM_ASSIGN_OR_RETURN(HighWaterFile high_water, HighWaterFile::Open(folder_.high_water()));
   const Clock& clock = options_.clock != nullptr ? *options_.clock : own_clock_;
   FULCRUM_ASSIGN_OR_RETURN(ledger_, Ledger::Open(database_, clock, through));
   group_commit_.emplace(database_, *ledger_);
+  high_water_.emplace(std::move(high_water));
   Publish();
   return absl::OkStatus();
 }
@@ -54,6 +57,7 @@ absl::Status CampaignWriter::RecordCreation(const CampaignSettings& settings) {
   FULCRUM_RETURN_IF_ERROR(ChangeSettings(*ledger_, settings).status());
   FULCRUM_RETURN_IF_ERROR(ledger_->Append({.kind = EventKind::kStoreOpened}).status());
   FULCRUM_RETURN_IF_ERROR(transaction.Commit());
+  RecordHighWater();
   Publish();
   return absl::OkStatus();
 }
@@ -63,10 +67,12 @@ absl::Status CampaignWriter::RecordOpening() {
     return absl::FailedPreconditionError(
         absl::StrCat("'", folder_.path(), "' has an empty log: making the campaign was interrupted; make it again"));
   }
+  FULCRUM_RETURN_IF_ERROR(NoteLostEvents());
   const auto gap = ledger_->Now() - ledger_->state().last_time();
   FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
   FULCRUM_RETURN_IF_ERROR(ledger_->Append({.kind = EventKind::kStoreOpened, .number = gap.count()}).status());
   FULCRUM_RETURN_IF_ERROR(transaction.Commit());
+  RecordHighWater();
   Publish();
   return absl::OkStatus();
 }
@@ -80,6 +86,7 @@ void CampaignWriter::Commit(OperationGroup& group) {
     if (!alive.ok()) End(alive);
   }
   if (alive.ok() && ledger_->state().last_sequence() != before) {
+    RecordHighWater();
     Publish();
     if (options_.on_commit_time) options_.on_commit_time(std::chrono::steady_clock::now() - begun);
     if (options_.on_commit) options_.on_commit(*status());
@@ -100,7 +107,10 @@ absl::Status CampaignWriter::Flush() {
 
 absl::StatusOr<bool> CampaignWriter::FlushSome() {
   FULCRUM_RETURN_IF_ERROR(health());
-  if (ledger_->changes_after() == ledger_->state().last_sequence()) return false;
+  if (ledger_->changes_after() == ledger_->state().last_sequence()) {
+    high_water_->Sync().IgnoreError();  // it is tried again, and nothing depends on it but a check
+    return false;
+  }
   ChangedItems& changed = ledger_->changed_items();
   const std::vector<const Item*> items = changed.Take(kItemsAtOnce);
   const bool last = changed.empty();
@@ -119,6 +129,26 @@ absl::Status CampaignWriter::WriteTables(const std::vector<const Item*>& items, 
   FULCRUM_RETURN_IF_ERROR(tables_->WriteItems(ledger_->state(), items));
   if (last) FULCRUM_RETURN_IF_ERROR(tables_->Finish(ledger_->state()));
   return transaction.Commit();
+}
+
+absl::Status CampaignWriter::NoteLostEvents() {
+  const auto known = HighWaterFile::Read(folder_.high_water());
+  const absl::Status status = known.ok() ? CheckHighWater(ledger_->log(), *known) : known.status();
+  if (!absl::IsDataLoss(status)) return status;
+  return ReplaceFile(folder_.lost_events(), absl::StrCat("before the campaign was opened at ",
+                                                         FormatUtc(ledger_->Now()), ": ", status.message(), "\n"));
+}
+
+void CampaignWriter::RecordHighWater() {
+  // The labels are safe without it, so a failure must not fail the commit.
+  high_water_->Record(ledger_->log().last_appended()).IgnoreError();
+}
+
+CampaignWriter::~CampaignWriter() {
+  if (!ledger_.has_value() || !health().ok()) return;
+  high_water_->Sync().IgnoreError();
+  // A reader that is busy for long keeps it from that; the next store does it then.
+  database_.Checkpoint().IgnoreError();
 }
 
 void CampaignWriter::Publish() {

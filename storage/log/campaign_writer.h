@@ -13,6 +13,7 @@
 #include "storage/campaign_folder.h"
 #include "storage/campaign_store.h"
 #include "storage/log/commit_queue.h"
+#include "storage/log/high_water.h"
 #include "storage/log/ledger.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/derived_tables.h"
@@ -24,6 +25,8 @@ class CampaignWriter {
   /// Takes the campaign's lock, opens and migrates its database, and derives its state.
   static absl::StatusOr<std::unique_ptr<CampaignWriter>> Open(const CampaignFolder& folder,
                                                               const StoreOptions& options);
+  /// Moves the write-ahead log into the database, unless the store ended with an error: campaign.db alone is complete.
+  ~CampaignWriter();
   CampaignWriter(const CampaignWriter&) = delete;
   CampaignWriter& operator=(const CampaignWriter&) = delete;
 
@@ -48,6 +51,9 @@ class CampaignWriter {
   CampaignWriter(CampaignFolder folder, StoreOptions options, FileLock lock, SqliteDatabase database);
 
   absl::Status Prepare();
+  /// Leaves a note for fsck if the log is known to have held more than it does.
+  absl::Status NoteLostEvents();
+  void RecordHighWater();
   absl::Status WriteTables(const std::vector<const Item*>& items, bool last);
   void Publish();
   void End(const absl::Status& cause);
@@ -60,6 +66,7 @@ class CampaignWriter {
   std::optional<DerivedTables> tables_;
   std::optional<Ledger> ledger_;
   std::optional<GroupCommit> group_commit_;
+  std::optional<HighWaterFile> high_water_;
   std::vector<absl::Status> results_;
 
   mutable std::mutex mutex_;

@@ -1,5 +1,9 @@
 // The append-only log of a campaign, as a table.
 //
+// Every event is stored with a checksum of itself and of all events before it. Reading compares these checksums, so a
+// changed, missing or inserted event is found. Events that were written before the log had checksums are covered by one
+// for all of them, which was computed when the schema was upgraded.
+//
 // Belongs to one connection, like its statements, and is used by the thread that uses the connection. Whether an append
 // lasts is decided by the transaction around it.
 #pragma once
@@ -73,25 +77,50 @@ struct Event {
 
 inline constexpr char kEventTable[] = "event";
 
+/// The checksum of a log up to and including `event`, given the one before it; that of an empty log is 0. Two logs that
+/// differ in eight adjacent bytes at most never have the same one.
+std::uint64_t ExtendChain(std::uint64_t chain, const Event& event);
+
+/// A position in the log and the checksum of everything up to it.
+struct LogPosition {
+  std::int64_t sequence = 0;
+  std::uint64_t chain = 0;
+
+  bool operator==(const LogPosition&) const = default;
+};
+
 class EventLog {
  public:
-  /// The database must outlive the log and have the event table.
+  /// The database must outlive the log and have the event table, with checksums or without.
   static absl::StatusOr<EventLog> Open(SqliteDatabase& database);
 
   /// Adds an event whose sequence is one more than the last one's; the table refuses any other.
   absl::Status Append(const Event& event);
-  /// The event with this sequence; NotFound where there is none.
+  /// The event with this sequence; NotFound if there is none.
   absl::StatusOr<Event> Find(std::int64_t sequence);
-  /// Calls `visit` for the events from `first` to `last` in order, until it says something other than OK.
+  /// Calls `visit` for the events from `first` to `last` in order, until it returns something other than OK. DataLoss
+  /// before the first event that is not what was written.
   absl::Status Visit(std::int64_t first, std::int64_t last, const std::function<absl::Status(const Event&)>& visit);
   absl::StatusOr<std::int64_t> LastSequence();
+  /// The checksum that is stored for the log up to `sequence`: nothing for events from before there were checksums.
+  absl::StatusOr<std::optional<std::uint64_t>> StoredChain(std::int64_t sequence);
+
+  /// The last event that was appended here, whether it was committed or not.
+  const LogPosition& last_appended() const { return appended_; }
 
  private:
   EventLog(SqliteStatement append, SqliteStatement range, SqliteStatement last);
 
+  std::optional<std::uint64_t> ChainOfRow() const;
+  /// The chain after the current row, given the one before it if it is known.
+  absl::StatusOr<std::optional<std::uint64_t>> CheckRow(std::optional<std::uint64_t> before, const Event& event) const;
+
   SqliteStatement append_;
   SqliteStatement range_;
   SqliteStatement last_;
+  bool has_chain_ = false;  ///< the table has the column
+  LogPosition start_;       ///< events up to here have no checksum of their own
+  LogPosition appended_;    ///< the last event that was appended here
 };
 
 /// Past every sequence there can be.

@@ -1,15 +1,27 @@
 #include "storage/maintenance/fsck.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <system_error>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "stages/core/status_macros.h"
+#include "storage/campaign_files.h"
 #include "storage/campaign_folder.h"
 #include "storage/checksum.h"
 #include "storage/log/event_log.h"
+#include "storage/log/high_water.h"
 #include "storage/log/ledger.h"
+#include "storage/maintenance/database_copy.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/derived_tables.h"
@@ -18,7 +30,112 @@
 namespace fulcrum::storage {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int kMostPageProblems = 5;
+
+/// What the files next to the database know of the log. Collected before the database is opened: later commits can only
+/// add events, so the log must have all that is known here.
+struct Evidence {
+  absl::StatusOr<std::optional<LogPosition>> high_water = std::optional<LogPosition>();
+  std::string lost_events = {};
+  std::int64_t trained_on = 0;  ///< the last event that a model was trained on
+  std::string model = {};       ///< that model
+  std::int64_t round = 0;       ///< the last round that has a file
+  std::string round_file = {};  ///< that file
+};
+
+Evidence CollectEvidence(const CampaignFolder& folder) {
+  Evidence evidence{.high_water = HighWaterFile::Read(folder.high_water())};
+  std::getline(std::ifstream(folder.lost_events()), evidence.lost_events);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder.models(), error)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t round = 0;
+    std::int64_t trained_on = 0;
+    const bool is_model =
+        absl::EndsWith(name, ".model") && std::sscanf(name.c_str(), "%" SCNd64 "-%" SCNd64, &round, &trained_on) == 2;
+    if (is_model && trained_on > evidence.trained_on) {
+      evidence.trained_on = trained_on;
+      evidence.model = name;
+    }
+  }
+  for (const auto& entry : fs::directory_iterator(folder.rounds(), error)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t round = 0;
+    if (std::sscanf(name.c_str(), "%" SCNd64 "-", &round) == 1 && round > evidence.round) {
+      evidence.round = round;
+      evidence.round_file = name;
+    }
+  }
+  return evidence;
+}
+
+/// The log must reach as far as every file next to it says.
+absl::Status CheckEvidence(const Evidence& evidence, EventLog& log, std::int64_t rounds, FsckReport& report) {
+  if (!evidence.high_water.ok()) {
+    report.problems.push_back(absl::StrCat(evidence.high_water.status().message(), "; opening the campaign writes it"));
+  } else if (const absl::Status status = CheckHighWater(log, *evidence.high_water); absl::IsDataLoss(status)) {
+    report.problems.push_back(absl::StrCat("log: ", status.message()));
+  } else if (!status.ok()) {
+    return status;
+  }
+  if (!evidence.lost_events.empty()) {
+    report.problems.push_back(absl::StrCat("log: ", evidence.lost_events,
+                                           ". To continue without these events, delete the file campaign.lost-events"));
+  }
+  if (evidence.trained_on > report.events) {
+    report.problems.push_back(absl::StrCat("log: it ends with event ", report.events, ", but models/", evidence.model,
+                                           " was trained on event ", evidence.trained_on, ": at least ",
+                                           evidence.trained_on - report.events,
+                                           " events are missing. Restore a backup"));
+  }
+  // Files are written before their round is committed, so those of the next round may exist.
+  if (evidence.round > rounds + 1) {
+    report.problems.push_back(absl::StrCat("log: it knows ", rounds, " rounds, but rounds/", evidence.round_file,
+                                           " belongs to round ", evidence.round, ": the events of ",
+                                           evidence.round - 1 - rounds, " rounds are missing. Restore a backup"));
+  }
+  return absl::OkStatus();
+}
+
+/// The store does not open an empty database; its log may be in the write-ahead log all the same.
+void CheckEmptyDatabase(const CampaignFolder& folder, const Evidence& evidence, std::int64_t version,
+                        FsckReport& report) {
+  const std::int64_t known = evidence.high_water.ok() && *evidence.high_water ? (*evidence.high_water)->sequence : 0;
+  report.problems.push_back(
+      version == 0 ? absl::StrCat("database: ", folder.database(), " is empty, and ",
+                                  std::max(known, evidence.trained_on), " events are missing. Restore a backup")
+                   : absl::StrCat("database: ", folder.database(),
+                                  " is empty, but its write-ahead log is readable. Rebuilding puts it back"));
+}
+
+/// A database to read, and the copy that it is, if it is one. The copy goes last.
+struct OpenedDatabase {
+  std::optional<DatabaseCopy> copy = {};
+  SqliteDatabase database;
+};
+
+/// Nothing in the campaign's folder changes. While somebody writes to the campaign, a connection that only reads leaves
+/// the files alone; otherwise SQLite might recover or delete the write-ahead log, so a copy is read.
+absl::StatusOr<OpenedDatabase> OpenWithoutChanges(const CampaignFolder& folder) {
+  std::error_code error;
+  std::optional<DatabaseCopy> copy;
+  {
+    const absl::StatusOr<FileLock> lock =
+        fs::exists(folder.lock(), error)
+            ? FileLock::Take(folder.lock())
+            : absl::StatusOr<FileLock>(absl::NotFoundError("nobody has written to the campaign"));
+    if (lock.ok() || absl::IsNotFound(lock.status())) {
+      FULCRUM_ASSIGN_OR_RETURN(DatabaseCopy made, DatabaseCopy::MakeTemporary(folder));
+      copy.emplace(std::move(made));
+    }
+  }
+  FULCRUM_ASSIGN_OR_RETURN(
+      SqliteDatabase database,
+      SqliteDatabase::Open(copy ? copy->path() : folder.database(), {.read_only = true, .check_integrity = false}));
+  return OpenedDatabase{std::move(copy), std::move(database)};
+}
 
 absl::Status CheckPages(SqliteDatabase& database, FsckReport& report) {
   FULCRUM_ASSIGN_OR_RETURN(SqliteStatement check,
@@ -52,10 +169,8 @@ absl::StatusOr<std::vector<std::string>> CompareTables(DerivedTables& tables, st
 }
 
 /// The state at the end of the log; the derived tables are compared with what it was where they end.
-absl::StatusOr<CampaignState> ReplayAndCompare(SqliteDatabase& database, FsckReport& report) {
-  FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
+absl::StatusOr<CampaignState> ReplayAndCompare(SqliteDatabase& database, EventLog& log, FsckReport& report) {
   FULCRUM_ASSIGN_OR_RETURN(DerivedTables tables, DerivedTables::Open(database));
-  FULCRUM_ASSIGN_OR_RETURN(report.events, log.LastSequence());
   const auto through = tables.Through();
   if (through.ok()) {
     report.tables_through = *through;
@@ -78,7 +193,24 @@ absl::StatusOr<CampaignState> ReplayAndCompare(SqliteDatabase& database, FsckRep
   return state;
 }
 
+/// The next round starts from what the last one stored.
+void CheckLastRound(const CampaignFolder& folder, const Round& round, FsckReport& report) {
+  if (absl::StrContains(round.files, "-scores.parquet")) {
+    const auto predictions = ReadRoundPredictions(folder, round.number);
+    // A file that is missing is reported with the others.
+    if (!predictions.ok() && !absl::IsNotFound(predictions.status())) {
+      report.problems.push_back(absl::StrCat("round ", round.number, ": its scores cannot be read: ",
+                                             predictions.status().message(), "; restore a backup"));
+    }
+  }
+  const auto landmarks = ReadLandmarkFile(folder, round.number, std::numeric_limits<std::size_t>::max());
+  if (!landmarks.ok()) {
+    report.problems.push_back(absl::StrCat("round ", round.number, ": ", landmarks.status().message()));
+  }
+}
+
 void CheckFiles(const CampaignFolder& folder, const CampaignState& state, FsckReport& report) {
+  if (!state.rounds().empty()) CheckLastRound(folder, state.rounds().back(), report);
   for (const Round& round : state.rounds()) {
     for (const absl::string_view name : absl::StrSplit(round.files, '\n', absl::SkipEmpty())) {
       std::error_code error;
@@ -101,14 +233,29 @@ void CheckFiles(const CampaignFolder& folder, const CampaignState& state, FsckRe
   }
 }
 
-/// Reads every block of the campaign's pools and compares its checksum.
+/// Reads every block of a pool and compares its checksum, and what was computed when it was imported.
+absl::Status CheckPool(const std::string& folder) {
+  FULCRUM_ASSIGN_OR_RETURN(const MappedPool pool, MappedPool::Open(folder));
+  FULCRUM_RETURN_IF_ERROR(pool.Verify());
+  FULCRUM_ASSIGN_OR_RETURN(const FeatureStatistics statistics, pool.Statistics());
+  if (statistics.features() == static_cast<std::size_t>(pool.manifest().features)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("'", folder, "/", pool.manifest().statistics_file, "' describes ",
+                                          statistics.features(), " features, and the pool has ",
+                                          pool.manifest().features, "; restore it, or import the pool again"));
+}
+
 void CheckPools(const CampaignFolder& folder, FsckReport& report) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.pool(), error)) {
-    if (!IsPoolFolder(entry.path().string())) continue;
-    const absl::StatusOr<MappedPool> pool = MappedPool::Open(entry.path().string());
-    const absl::Status status = pool.ok() ? pool->Verify() : pool.status();
-    if (!status.ok()) report.problems.push_back(absl::StrCat("pool: ", status.message()));
+  for (const auto& entry : fs::directory_iterator(folder.pool(), error)) {
+    const std::string path = entry.path().string();
+    if (IsPoolFolder(path)) {
+      const absl::Status status = CheckPool(path);
+      if (!status.ok()) report.problems.push_back(absl::StrCat("pool: ", status.message()));
+    } else if ((path == folder.imported_pool() || path == folder.validation_pool()) && !fs::is_empty(path, error)) {
+      report.problems.push_back(absl::StrCat("pool: '", path, "' has no ", kPoolManifestName,
+                                             ": its import did not finish, or the file was removed; the daemon imports "
+                                             "it again if the sources still exist, otherwise restore a backup"));
+    }
   }
 }
 
@@ -117,44 +264,96 @@ void CheckPools(const CampaignFolder& folder, FsckReport& report) {
 absl::StatusOr<FsckReport> CheckCampaign(const std::string& path) {
   const CampaignFolder folder(path);
   FULCRUM_RETURN_IF_ERROR(folder.Check());
-  FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database,
-                           SqliteDatabase::Open(folder.database(), {.read_only = true, .check_integrity = false}));
+  const Evidence evidence = CollectEvidence(folder);
+  FULCRUM_ASSIGN_OR_RETURN(OpenedDatabase opened, OpenWithoutChanges(folder));
+  SqliteDatabase& database = opened.database;
   FULCRUM_ASSIGN_OR_RETURN(const SqliteTransaction snapshot, SqliteTransaction::BeginRead(database));
   FULCRUM_ASSIGN_OR_RETURN(const std::int64_t version, CheckSchema(database));
   FsckReport report;
+  std::error_code error;
+  if (opened.copy && fs::file_size(folder.database(), error) == 0)
+    CheckEmptyDatabase(folder, evidence, version, report);
   FULCRUM_RETURN_IF_ERROR(CheckPages(database, report));
+  if (version == 0) {
+    if (report.problems.empty()) report.problems.emplace_back("database: it has no tables; restore a backup");
+    return report;
+  }
   if (version != LatestSchemaVersion()) {
     report.problems.push_back(absl::StrCat("schema: version ", version, ", and this program works with ",
-                                           LatestSchemaVersion(), "; --rebuild brings it up to date"));
+                                           LatestSchemaVersion(),
+                                           "; opening the campaign for writing, or rebuilding it, upgrades it"));
     return report;
   }
   FULCRUM_RETURN_IF_ERROR(CheckTriggers(database, report));
-  const auto state = ReplayAndCompare(database, report);
+  FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
+  FULCRUM_ASSIGN_OR_RETURN(report.events, log.LastSequence());
+  const auto state = ReplayAndCompare(database, log, report);
+  const std::int64_t rounds = state.ok() ? static_cast<std::int64_t>(state->rounds().size()) : evidence.round;
+  FULCRUM_RETURN_IF_ERROR(CheckEvidence(evidence, log, rounds, report));
   if (!state.ok()) {
     report.problems.push_back(absl::StrCat("log: ", state.status().message()));
     return report;
   }
   report.labels = state->totals().labels;
   report.items = static_cast<std::int64_t>(state->items().size());
-  report.rounds = static_cast<std::int64_t>(state->rounds().size());
+  report.rounds = rounds;
   report.models = static_cast<std::int64_t>(state->models().size());
   CheckFiles(folder, *state, report);
   CheckPools(folder, report);
   return report;
 }
 
-absl::Status RebuildCampaign(const std::string& path) {
-  const CampaignFolder folder(path);
-  FULCRUM_RETURN_IF_ERROR(folder.Check());
-  FULCRUM_ASSIGN_OR_RETURN(const FileLock lock, LockCampaign(folder));
-  FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Open(folder.database()));
+namespace {
+
+/// Brings a database, which is a copy, up to date; afterwards it is one complete file.
+absl::Status RebuildDatabase(const std::string& path) {
+  FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Open(path));
   FULCRUM_RETURN_IF_ERROR(Migrate(database));
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
   FULCRUM_ASSIGN_OR_RETURN(const CampaignState state, ReplayLog(log));
   FULCRUM_ASSIGN_OR_RETURN(DerivedTables tables, DerivedTables::Open(database));
   FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database));
   FULCRUM_RETURN_IF_ERROR(tables.Rewrite(state));
-  return transaction.Commit();
+  FULCRUM_RETURN_IF_ERROR(transaction.Commit());
+  return database.Checkpoint();
+}
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (!error) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("cannot rename '", from, "' to '", to, "': ", error.message()));
+}
+
+/// A database that is renamed to another's name must not find the other's write-ahead log there. The old log is moved
+/// into the old database first; if that database is empty, the log is kept under another name until the end.
+absl::Status ReplaceDatabase(const CampaignFolder& folder, const std::string& rebuilt) {
+  const std::string log = folder.database() + "-wal";
+  const std::string old_log = folder.database() + "-wal.before-rebuild";
+  std::error_code error;
+  const bool has_log = fs::exists(log, error) && fs::file_size(log, error) > 0;
+  if (has_log && fs::file_size(folder.database(), error) == 0) {
+    FULCRUM_RETURN_IF_ERROR(Rename(log, old_log));
+  } else if (has_log) {
+    FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase original, SqliteDatabase::Open(folder.database()));
+    FULCRUM_RETURN_IF_ERROR(original.Checkpoint());
+  }
+  FULCRUM_RETURN_IF_ERROR(SyncFile(rebuilt));
+  FULCRUM_RETURN_IF_ERROR(Rename(rebuilt, folder.database()));
+  FULCRUM_RETURN_IF_ERROR(SyncFolder(folder.path()));
+  for (const std::string& left : {log, folder.database() + "-shm", old_log}) fs::remove(left, error);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RebuildCampaign(const std::string& path) {
+  const CampaignFolder folder(path);
+  FULCRUM_RETURN_IF_ERROR(folder.Check());
+  FULCRUM_ASSIGN_OR_RETURN(const FileLock lock, LockCampaign(folder));
+  FULCRUM_ASSIGN_OR_RETURN(const DatabaseCopy copy, DatabaseCopy::Make(folder, folder.database() + ".rebuilt"));
+  FULCRUM_RETURN_IF_ERROR(RebuildDatabase(copy.path()));
+  return ReplaceDatabase(folder, copy.path());
 }
 
 }  // namespace fulcrum::storage

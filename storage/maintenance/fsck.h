@@ -1,7 +1,7 @@
 // Checks a campaign from the disk up, and rebuilds what is derived from its log.
 //
-// Checking needs no lock and sees one moment of a campaign that somebody else may be writing; rebuilding needs the
-// campaign for itself. Functions for one thread.
+// Checking changes nothing in the campaign's folder and sees one moment of a campaign that somebody else may be
+// writing; rebuilding needs the campaign for itself. Functions for one thread.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,14 @@ struct FsckReport {
   std::vector<std::string> problems = {};  ///< empty: all is well
 };
 
-/// Looks at: the database's pages; the schema and the triggers that protect the log; every event, by replaying it; the
-/// derived tables, against the replay; the files of rounds and models; every block of the pool. An error is something
-/// that prevents looking.
+/// Checks: the database's pages; the schema and the triggers that protect the log; every event, by its checksum and by
+/// replaying it; whether other files know of events that the log does not have; the derived tables, against the replay;
+/// the files of rounds and models; every pool. An error is something that prevents the check. Copies the database to
+/// the folder for temporary files, unless another process writes to the campaign.
 absl::StatusOr<FsckReport> CheckCampaign(const std::string& folder);
 
-/// Migrates the schema and writes the derived tables anew from the log. Unavailable where the campaign is open.
+/// Upgrades the schema and writes the derived tables again from the log, in a copy that replaces the database at the
+/// end: after an error the campaign is as it was. Unavailable if the campaign is open.
 absl::Status RebuildCampaign(const std::string& folder);
 
 }  // namespace fulcrum::storage

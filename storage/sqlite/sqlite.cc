@@ -3,7 +3,9 @@
 #include <sqlite3.h>
 
 #include <array>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -129,6 +131,19 @@ int RefuseChangesTo(void* table, int action, const char* first, const char* seco
   }
 }
 
+/// SQLite deletes the write-ahead log of an empty database, even if it is opened for reading only.
+absl::Status RefuseToDropWriteAheadLog(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t database_bytes = std::filesystem::file_size(path, error);
+  if (error || database_bytes > 0) return absl::OkStatus();
+  const std::uintmax_t log_bytes = std::filesystem::file_size(path + "-wal", error);
+  if (error || log_bytes == 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, " is empty, but ", path, "-wal holds ", log_bytes,
+                                          " bytes of committed data. It was not opened, because SQLite would delete "
+                                          "them. Keep a copy of both files, then rebuild the campaign or restore a "
+                                          "backup."));
+}
+
 }  // namespace
 
 void SqliteDatabase::Close::operator()(sqlite3* database) const {
@@ -139,6 +154,7 @@ void SqliteDatabase::Close::operator()(sqlite3* database) const {
 SqliteDatabase::SqliteDatabase(sqlite3* database) : database_(database) {}
 
 absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, const SqliteOpenOptions& options) {
+  FULCRUM_RETURN_IF_ERROR(RefuseToDropWriteAheadLog(path));
   const int mode = options.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &handle, mode | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
@@ -223,6 +239,12 @@ absl::Status SqliteDatabase::CopyTo(SqliteDatabase& destination) {
   if (code == SQLITE_DONE && finish == SQLITE_OK) return absl::OkStatus();
   return SqliteError(destination.database_.get(), code == SQLITE_DONE ? finish : code,
                      absl::StrCat("copying ", path(), " to it"));
+}
+
+absl::Status SqliteDatabase::Checkpoint() {
+  const int code = sqlite3_wal_checkpoint_v2(database_.get(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus()
+                           : SqliteError(database_.get(), code, "moving the write-ahead log into it");
 }
 
 std::string SqliteDatabase::path() const {

@@ -90,6 +90,7 @@ struct SqliteOpenOptions {
 
 class SqliteDatabase {
  public:
+  /// DataLoss for an empty file with a write-ahead log next to it, which SQLite would delete.
   static absl::StatusOr<SqliteDatabase> Open(const std::string& path, const SqliteOpenOptions& options = {});
 
   /// Compiles one statement. It must not outlive the connection.
@@ -106,6 +107,10 @@ class SqliteDatabase {
 
   /// Replaces what `destination` holds by a snapshot of this database, while others go on reading and writing it.
   absl::Status CopyTo(SqliteDatabase& destination);
+
+  /// Moves the whole write-ahead log into the database and empties it: the file alone is complete then. Unavailable if
+  /// a reader needs what is in the log for longer than the busy timeout.
+  absl::Status Checkpoint();
 
   /// The file, as SQLite knows it.
   std::string path() const;

@@ -1,7 +1,6 @@
 #include "storage/state/derived_tables.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -19,24 +18,106 @@ std::string InsertStatement(const DerivedTableInfo& table) {
   return sql + ")";
 }
 
-absl::StatusOr<std::set<DerivedRow>> ReadRows(SqliteDatabase& database, const DerivedTableInfo& table) {
-  FULCRUM_ASSIGN_OR_RETURN(SqliteStatement statement, database.Prepare(absl::StrCat("SELECT * FROM ", table.name)));
-  std::set<DerivedRow> rows;
-  for (;;) {
+/// Columns that a row of the table is found by.
+std::size_t KeyColumns(DerivedTable table) {
+  return table == DerivedTable::kSlot ? 2 : 1;
+}
+
+std::int64_t NumberOf(const std::string& text) {
+  std::int64_t number = 0;
+  return absl::SimpleAtoi(text, &number) ? number : -1;
+}
+
+/// The row that the table should have under the key of `row`; nothing if there should be none.
+std::optional<DerivedRow> ExpectedRow(const CampaignState& state, DerivedTable table, const DerivedRow& row) {
+  switch (table) {
+    case DerivedTable::kItem: {
+      const Item* const item = state.FindItem(row[0]);
+      return item == nullptr ? std::nullopt : std::optional(RowOf(*item));
+    }
+    case DerivedTable::kSlot: {
+      const Item* const item = state.FindItem(row[0]);
+      const Slot* const slot = item == nullptr ? nullptr : CampaignState::FindSlot(*item, NumberOf(row[1]));
+      return slot == nullptr ? std::nullopt : std::optional(RowOf(*item, *slot));
+    }
+    case DerivedTable::kLease: {
+      const Lease* const lease = state.FindLease(NumberOf(row[0]));
+      return lease == nullptr ? std::nullopt : std::optional(RowOf(*lease));
+    }
+    case DerivedTable::kRound: {
+      const std::int64_t number = NumberOf(row[0]);
+      if (number < 1 || number > static_cast<std::int64_t>(state.rounds().size())) return std::nullopt;
+      return RowOf(state.rounds()[static_cast<std::size_t>(number - 1)]);
+    }
+    case DerivedTable::kFigure: {
+      const std::vector<DerivedRow> figures = FigureRows(state);
+      const auto found = std::find_if(figures.begin(), figures.end(), [&](const auto& f) { return f[0] == row[0]; });
+      return found == figures.end() ? std::nullopt : std::optional(*found);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Collects differences, at most so many.
+class Differences {
+ public:
+  Differences(const char* table, std::size_t most, std::vector<std::string>& lines)
+      : table_(table), most_(most), lines_(lines) {}
+  void Lacks(const DerivedRow& row) { Add("lacks", row); }
+  void HasTooMuch(const DerivedRow& row) { Add("has, but the log does not say so,", row); }
+
+ private:
+  void Add(const char* what, const DerivedRow& row) {
+    if (lines_.size() >= most_) return;
+    lines_.push_back(absl::StrCat("table ", table_, ": ", what, " (", absl::StrJoin(row, ", "), ")"));
+  }
+
+  const char* const table_;
+  const std::size_t most_;
+  std::vector<std::string>& lines_;
+};
+
+/// Compares every row of a table with what the state says; the number of rows that it says something about.
+absl::StatusOr<std::size_t> CompareRows(SqliteDatabase& database, const CampaignState& state, DerivedTable table,
+                                        const absl::flat_hash_set<std::string>& left_out, Differences& differences) {
+  const DerivedTableInfo& info = DerivedTableInfos()[static_cast<std::size_t>(table)];
+  FULCRUM_ASSIGN_OR_RETURN(SqliteStatement statement, database.Prepare(absl::StrCat("SELECT * FROM ", info.name)));
+  std::size_t known = 0;
+  for (DerivedRow row(info.columns);;) {
     FULCRUM_ASSIGN_OR_RETURN(const bool has_row, statement.Step());
-    if (!has_row) return rows;
-    DerivedRow row;
-    for (std::size_t i = 0; i < table.columns; ++i) row.emplace_back(statement.ColumnText(static_cast<int>(i)));
-    rows.insert(std::move(row));
+    if (!has_row) return known;
+    for (std::size_t i = 0; i < info.columns; ++i) row[i] = statement.ColumnText(static_cast<int>(i));
+    if (info.item_column && left_out.contains(row[*info.item_column])) continue;
+    const std::optional<DerivedRow> expected = ExpectedRow(state, table, row);
+    if (expected) ++known;
+    if (expected == row) continue;
+    differences.HasTooMuch(row);
+    if (expected) differences.Lacks(*expected);
   }
 }
 
-void AddMissing(const char* table, const std::set<DerivedRow>& rows, const std::set<DerivedRow>& others,
-                const char* what, std::size_t most, std::vector<std::string>& differences) {
-  for (const DerivedRow& row : rows) {
-    if (others.contains(row) || differences.size() >= most) continue;
-    differences.push_back(absl::StrCat("table ", table, ": ", what, " (", absl::StrJoin(row, ", "), ")"));
-  }
+/// Looks for every row that the table should have.
+absl::Status FindMissingRows(SqliteDatabase& database, const CampaignState& state, DerivedTable table,
+                             const absl::flat_hash_set<std::string>& left_out, Differences& differences) {
+  const DerivedTableInfo& info = DerivedTableInfos()[static_cast<std::size_t>(table)];
+  const char* const key = table == DerivedTable::kFigure ? "name" : info.name;
+  const std::string second = KeyColumns(table) == 2 ? " AND slot=?2" : "";
+  FULCRUM_ASSIGN_OR_RETURN(SqliteStatement find,
+                           database.Prepare(absl::StrCat("SELECT 1 FROM ", info.name, " WHERE ",
+                                                         table == DerivedTable::kSlot ? "item" : key, "=?1", second)));
+  absl::Status status;
+  VisitRows(state, table, [&](const DerivedRow& row) {
+    if (!status.ok() || (info.item_column && left_out.contains(row[*info.item_column]))) return;
+    for (std::size_t i = 0; i < KeyColumns(table) && status.ok(); ++i) {
+      status = find.BindInPlace(static_cast<int>(i) + 1, row[i]);
+    }
+    if (!status.ok()) return;
+    const absl::StatusOr<bool> found = find.Step();
+    find.Reset();
+    status = found.status();
+    if (found.ok() && !*found) differences.Lacks(row);
+  });
+  return status;
 }
 
 }  // namespace
@@ -105,30 +186,33 @@ absl::Status DerivedTables::Finish(const CampaignState& state) {
 absl::Status DerivedTables::Rewrite(const CampaignState& state) {
   for (std::size_t i = 0; i < DerivedTableInfos().size(); ++i) {
     FULCRUM_RETURN_IF_ERROR(database_->Execute(absl::StrCat("DELETE FROM ", DerivedTableInfos()[i].name)));
-    for (const DerivedRow& row : AllRows(state, static_cast<DerivedTable>(i))) {
-      FULCRUM_RETURN_IF_ERROR(Run(inserts_[i], row));
-    }
+    absl::Status status;
+    VisitRows(state, static_cast<DerivedTable>(i), [&](const DerivedRow& row) {
+      if (status.ok()) status = Run(inserts_[i], row);
+    });
+    FULCRUM_RETURN_IF_ERROR(status);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> DerivedTables::FindDifferences(
     const CampaignState& state, const absl::flat_hash_set<std::string>& touched_later, std::size_t most) {
-  std::vector<std::string> differences;
+  std::vector<std::string> lines;
   for (std::size_t i = 0; i < DerivedTableInfos().size(); ++i) {
-    const DerivedTableInfo& table = DerivedTableInfos()[i];
-    const std::vector<DerivedRow> rows = AllRows(state, static_cast<DerivedTable>(i));
-    std::set<DerivedRow> expected(rows.begin(), rows.end());
-    FULCRUM_ASSIGN_OR_RETURN(std::set<DerivedRow> actual, ReadRows(*database_, table));
-    if (table.item_column) {
-      const auto is_touched = [&](const DerivedRow& row) { return touched_later.contains(row[*table.item_column]); };
-      std::erase_if(expected, is_touched);
-      std::erase_if(actual, is_touched);
-    }
-    AddMissing(table.name, expected, actual, "lacks", most, differences);
-    AddMissing(table.name, actual, expected, "has, but the log does not say so,", most, differences);
+    const DerivedTableInfo& info = DerivedTableInfos()[i];
+    const auto table = static_cast<DerivedTable>(i);
+    Differences differences(info.name, most, lines);
+    FULCRUM_ASSIGN_OR_RETURN(const std::size_t known,
+                             CompareRows(*database_, state, table, touched_later, differences));
+    std::size_t expected = 0;
+    VisitRows(state, table, [&](const DerivedRow& row) {
+      if (!info.item_column || !touched_later.contains(row[*info.item_column])) ++expected;
+    });
+    // Keys are unique, so equal numbers mean that no row is missing.
+    if (known == expected) continue;
+    FULCRUM_RETURN_IF_ERROR(FindMissingRows(*database_, state, table, touched_later, differences));
   }
-  return differences;
+  return lines;
 }
 
 namespace {
@@ -218,27 +302,26 @@ std::vector<DerivedRow> FigureRows(const CampaignState& state) {
           {"models", absl::StrCat(state.models().size())}};
 }
 
-std::vector<DerivedRow> AllRows(const CampaignState& state, DerivedTable table) {
-  std::vector<DerivedRow> rows;
+void VisitRows(const CampaignState& state, DerivedTable table, const std::function<void(const DerivedRow&)>& visit) {
   switch (table) {
     case DerivedTable::kItem:
-      for (const auto& [id, item] : state.items()) rows.push_back(RowOf(item));
-      return rows;
+      for (const auto& [id, item] : state.items()) visit(RowOf(item));
+      return;
     case DerivedTable::kSlot:
       for (const auto& [id, item] : state.items()) {
-        for (const Slot& slot : item.slots) rows.push_back(RowOf(item, slot));
+        for (const Slot& slot : item.slots) visit(RowOf(item, slot));
       }
-      return rows;
+      return;
     case DerivedTable::kLease:
-      for (const auto& [id, lease] : state.leases()) rows.push_back(RowOf(lease));
-      return rows;
+      for (const auto& [id, lease] : state.leases()) visit(RowOf(lease));
+      return;
     case DerivedTable::kRound:
-      for (const Round& round : state.rounds()) rows.push_back(RowOf(round));
-      return rows;
+      for (const Round& round : state.rounds()) visit(RowOf(round));
+      return;
     case DerivedTable::kFigure:
-      return FigureRows(state);
+      for (const DerivedRow& row : FigureRows(state)) visit(row);
+      return;
   }
-  return rows;
 }
 
 }  // namespace fulcrum::storage

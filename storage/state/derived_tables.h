@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,7 +57,7 @@ class DerivedTables {
 
 using DerivedRow = std::vector<std::string>;
 
-/// Tables in the order in which RowsOfItem and AllRows use them.
+/// Tables in the order of DerivedTableInfos.
 enum class DerivedTable : std::size_t { kItem, kSlot, kLease, kRound, kFigure };
 struct DerivedTableInfo {
   const char* name;
@@ -72,7 +73,7 @@ DerivedRow RowOf(const Round& round);
 /// Name and value: how far the tables go, and the campaign's totals.
 std::vector<DerivedRow> FigureRows(const CampaignState& state);
 
-/// Every row a table should have.
-std::vector<DerivedRow> AllRows(const CampaignState& state, DerivedTable table);
+/// Calls `visit` for every row that a table should have, in any order.
+void VisitRows(const CampaignState& state, DerivedTable table, const std::function<void(const DerivedRow&)>& visit);
 
 }  // namespace fulcrum::storage

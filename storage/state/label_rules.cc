@@ -1,9 +1,11 @@
 #include "storage/state/label_rules.h"
 
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "arrow/util/utf8.h"
 #include "stages/core/status_macros.h"
 #include "storage/checksum.h"
 
@@ -169,24 +171,12 @@ bool IsControl(char byte) {
   return code < 0x20 || code == 0x7F;
 }
 
-/// Length of the UTF-8 sequence that starts with this byte; 0 where none can.
-std::size_t SequenceLength(unsigned char lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return 2;
-  if (lead >= 0xE0 && lead <= 0xEF) return 3;
-  return lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
-}
-
 bool IsUtf8(absl::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = SequenceLength(static_cast<unsigned char>(text[i]));
-    if (length == 0 || i + length > text.size()) return false;
-    for (std::size_t j = 1; j < length; ++j) {
-      if ((static_cast<unsigned char>(text[i + j]) & 0xC0) != 0x80) return false;
-    }
-    i += length;
-  }
-  return true;
+  static const bool initialized = [] {
+    arrow::util::InitializeUTF8();
+    return true;
+  }();
+  return initialized && arrow::util::ValidateUTF8(std::string_view(text.data(), text.size()));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
+#include "storage/log/event_log.h"
 #include "storage/sqlite/sqlite.h"
 
 namespace fulcrum::storage {
@@ -51,7 +52,15 @@ CREATE TABLE round(round INTEGER PRIMARY KEY, status TEXT NOT NULL, started_us I
   disputed INTEGER NOT NULL, set_aside INTEGER NOT NULL, based_on INTEGER NOT NULL, files TEXT NOT NULL);
 )sql";
 
-constexpr std::array kMigrations = {kLog, kDerivedTables};
+// Events carry a checksum of the log up to them. Those that are older than this column keep NULL, and `chain_start` has
+// the checksum of all of them: rewriting the log would be the greater risk.
+constexpr const char* kChain = R"sql(
+ALTER TABLE event ADD COLUMN chain INTEGER;
+CREATE TABLE chain_start(sequence INTEGER PRIMARY KEY, chain INTEGER NOT NULL);
+)sql";
+
+constexpr std::array kMigrations = {kLog, kDerivedTables, kChain};
+constexpr std::int64_t kVersionWithChain = 3;
 
 absl::StatusOr<std::int64_t> Pragma(SqliteDatabase& database, const std::string& name) {
   FULCRUM_ASSIGN_OR_RETURN(const std::string text, database.QueryText(absl::StrCat("PRAGMA ", name)));
@@ -60,9 +69,33 @@ absl::StatusOr<std::int64_t> Pragma(SqliteDatabase& database, const std::string&
   return value;
 }
 
+/// Where the log ends, with the checksum of all its events.
+absl::StatusOr<LogPosition> EndOfLog(SqliteDatabase& database) {
+  LogPosition end;
+  FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
+  FULCRUM_RETURN_IF_ERROR(log.Visit(1, kEndOfLog, [&](const Event& event) {
+    end = {event.sequence, ExtendChain(end.chain, event)};
+    return absl::OkStatus();
+  }));
+  return end;
+}
+
+absl::Status RecordChainStart(SqliteDatabase& database, const LogPosition& start) {
+  if (start.sequence == 0) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(SqliteStatement insert, database.Prepare("INSERT INTO chain_start VALUES (?1, ?2)"));
+  FULCRUM_RETURN_IF_ERROR(insert.Bind(1, start.sequence));
+  FULCRUM_RETURN_IF_ERROR(insert.Bind(2, static_cast<std::int64_t>(start.chain)));
+  return insert.Run();
+}
+
 absl::Status RunMigration(SqliteDatabase& database, std::int64_t version) {
   FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database));
+  LogPosition end;
+  if (version == kVersionWithChain) {
+    FULCRUM_ASSIGN_OR_RETURN(end, EndOfLog(database));
+  }
   FULCRUM_RETURN_IF_ERROR(database.Execute(kMigrations[static_cast<std::size_t>(version - 1)]));
+  FULCRUM_RETURN_IF_ERROR(RecordChainStart(database, end));
   FULCRUM_RETURN_IF_ERROR(
       database.Execute(absl::StrCat("PRAGMA application_id=", kApplicationId, "; PRAGMA user_version=", version, ";")));
   return transaction.Commit();

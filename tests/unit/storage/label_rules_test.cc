@@ -213,5 +213,16 @@ TEST_F(LabelRulesTest, CostsAddUp) {
   EXPECT_EQ(store_->status()->totals.cost, 2.25);
 }
 
+TEST(CheckText, TakesUtf8InItsShortestFormOnly) {
+  for (const char* good : {"cat", "\xC3\xBC", "\xE2\x82\xAC", "\xEF\xBF\xBD", "\xF4\x8F\xBF\xBF"}) {
+    EXPECT_TRUE(CheckText("label", good).ok()) << good;
+  }
+  // Overlong forms, surrogates, beyond Unicode, cut short.
+  for (const char* bad : {"\xC0\xAF", "\xE0\x80\xAF", "\xE0\x9F\xBF", "\xF0\x80\x80\xAF", "\xF0\x8F\xBF\xBF",
+                          "\xED\xA0\x80", "\xED\xBF\xBF", "\xF4\x90\x80\x80", "\xE2\x82", "\xFF"}) {
+    EXPECT_EQ(CheckText("label", bad).code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 }  // namespace
 }  // namespace fulcrum::storage

@@ -35,6 +35,29 @@ TEST_F(SchemaTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsLog) {
   EXPECT_TRUE(Migrate(database).ok());
 }
 
+TEST_F(SchemaTest, EventsFromBeforeThereWereChecksumsAreCoveredByOneForAll) {
+  SqliteDatabase database = Open();
+  ASSERT_TRUE(Migrate(database, 2).ok());
+  {
+    auto old_log = EventLog::Open(database);
+    for (std::int64_t i = 1; i <= 3; ++i) ASSERT_TRUE(old_log->Append({.sequence = i, .value = "old"}).ok());
+  }
+  ASSERT_TRUE(Migrate(database).ok());
+  auto log = EventLog::Open(database);
+  for (std::int64_t i = 4; i <= 6; ++i) ASSERT_TRUE(log->Append({.sequence = i, .value = "new"}).ok());
+  const auto visit_all = [](const Event&) { return absl::OkStatus(); };
+  EXPECT_TRUE(log->Visit(1, kEndOfLog, visit_all).ok());
+  EXPECT_TRUE(log->Visit(2, kEndOfLog, visit_all).ok());
+  ASSERT_TRUE(database.Execute("DROP TRIGGER event_is_never_changed").ok());
+  ASSERT_TRUE(database.Execute("UPDATE event SET value='forged' WHERE sequence=2").ok());
+  EXPECT_EQ(log->Visit(1, kEndOfLog, visit_all).code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(log->Visit(4, kEndOfLog, visit_all).ok());
+  ASSERT_TRUE(database.Execute("UPDATE event SET value='old' WHERE sequence=2").ok());
+  EXPECT_TRUE(log->Visit(1, kEndOfLog, visit_all).ok());
+  ASSERT_TRUE(database.Execute("UPDATE event SET round=1 WHERE sequence=5").ok());
+  EXPECT_EQ(log->Visit(5, 5, visit_all).code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(SchemaTest, ANewerDatabaseIsRefusedAndLeftAlone) {
   SqliteDatabase database = Open();
   ASSERT_TRUE(Migrate(database).ok());
