@@ -1,7 +1,6 @@
 #include "pipeline/campaign/campaign_plan.h"
 
-#include <google/protobuf/util/time_util.h>
-
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -9,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
-#include "pipeline/campaign/memory_allowance.h"
+#include "pipeline/campaign/field_limits.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
@@ -66,20 +65,18 @@ std::optional<std::string> StoppingReason(const StoppingRules& rules, const Camp
 
 namespace {
 
-using google::protobuf::util::TimeUtil;
-
 constexpr std::size_t kLongestName = 63;
-constexpr std::int64_t kLargestBatch = 1'000'000;
-constexpr std::int64_t kLeastMemoryMib = MemoryBudgetShare::kLeastRoundBytes >> 20;
-constexpr std::int64_t kMostMemoryMib = std::int64_t{1} << 30;
+// Each task of a round has a lease, which is in memory while the round is open.
+constexpr std::int64_t kMostTasksPerRound = 1'000'000;
 
-/// What is wrong, a line a field.
+/// What is wrong, one line per field.
 class Problems {
  public:
   void Add(const std::string& path, const std::string& what) { problems_.push_back({path, what}); }
   void Add(const std::string& path, const absl::Status& status) {
     if (!status.ok()) Add(path, std::string(status.message()));
   }
+  bool empty() const { return problems_.empty(); }
   absl::Status ToStatus() const {
     if (problems_.empty()) return absl::OkStatus();
     std::string message = "the campaign cannot be run as it is specified:";
@@ -90,6 +87,13 @@ class Problems {
  private:
   std::vector<FieldProblem> problems_;
 };
+
+/// A number that is out of range is reported by its limit; until then it must not overflow.
+std::chrono::milliseconds ToMilliseconds(const google::protobuf::Duration& duration) {
+  constexpr std::int64_t kLargestSeconds = 1'000'000'000'000;
+  const std::int64_t seconds = std::clamp<std::int64_t>(duration.seconds(), -kLargestSeconds, kLargestSeconds);
+  return std::chrono::seconds(seconds) + std::chrono::milliseconds(duration.nanos() / 1'000'000);
+}
 
 bool IsNameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -144,46 +148,26 @@ void PlanNormalization(const v1::CampaignSpec& spec, CampaignPlan& plan, Problem
   if (parsed.ok()) plan.normalize = *std::move(parsed);
 }
 
-void PlanClassifier(const v1::ClassifierSpec& spec, CampaignPlan& plan, Problems& problems) {
+void PlanClassifier(const v1::ClassifierSpec& spec, CampaignPlan& plan) {
   plan.round.svm.kernel = KernelOf(spec.kernel());
   plan.round.svm.tolerance = kCampaignSvmTolerance;
-  problems.Add("classifier.kernel", kernel::ValidateKernel(plan.round.svm.kernel));
   if (spec.has_c()) plan.round.svm.c = spec.c();
-  if (!(plan.round.svm.c > 0))
-    problems.Add("classifier.c", absl::StrCat("is ", plan.round.svm.c, "; it must be above 0"));
   plan.full_every = spec.full_every();
-  if (plan.full_every < 0) problems.Add("classifier.full_every", "is negative; 0 means never");
 }
 
 void PlanSelection(const v1::SelectionSpec& spec, CampaignPlan& plan, Problems& problems) {
   RoundSpec& round = plan.round;
   round.strategy = spec.strategy().empty() ? select::kDefaultStrategy : spec.strategy();
   problems.Add("selection.strategy", select::MakeStrategy(round.strategy).status());
-  const std::int64_t batch = spec.has_batch() ? spec.batch() : 10;
-  if (batch < 1 || batch > kLargestBatch) {
-    problems.Add("selection.batch", absl::StrCat("is ", batch, "; it must lie in 1 to ", kLargestBatch));
-  } else {
-    round.batch = static_cast<std::size_t>(batch);
-  }
+  if (spec.has_batch()) round.batch = static_cast<std::size_t>(std::max(spec.batch(), 1));
   round.leverage_kernel = KernelOf(spec.kernel());
-  problems.Add("selection.kernel", kernel::ValidateKernel(round.leverage_kernel));
   if (spec.has_tau()) round.tau = spec.tau();
-  if (!(round.tau > 0 && round.tau <= 1))
-    problems.Add("selection.tau", absl::StrCat("is ", round.tau, "; it must lie in (0, 1]"));
   if (spec.has_alpha()) round.alpha = spec.alpha();
-  if (!(round.alpha >= 0 && round.alpha <= 1))
-    problems.Add("selection.alpha", absl::StrCat("is ", round.alpha, "; it must lie in [0, 1]"));
   const auto scale = select::ParseLeverageScale(spec.leverage_scale().empty() ? "none" : spec.leverage_scale());
   problems.Add("selection.leverage_scale", scale.status());
   if (scale.ok()) round.leverage_scale = *scale;
   if (!spec.engine().empty()) round.engine = spec.engine();
-  if (!spec.has_memory_mib()) return;
-  if (spec.memory_mib() < kLeastMemoryMib || spec.memory_mib() > kMostMemoryMib) {
-    problems.Add("selection.memory_mib",
-                 absl::StrCat("is ", spec.memory_mib(), "; it must lie in ", kLeastMemoryMib, " to ", kMostMemoryMib));
-  } else {
-    round.memory_bytes = static_cast<std::size_t>(spec.memory_mib()) << 20;
-  }
+  if (spec.has_memory_mib()) round.memory_bytes = static_cast<std::size_t>(spec.memory_mib()) << 20;
 }
 
 void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
@@ -193,15 +177,23 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   if (labeling.has_margin()) settings.margin = labeling.margin();
   settings.most_votes = labeling.has_most_votes() ? labeling.most_votes() : settings.overlap + 2;
   if (labeling.has_lease_time()) {
-    settings.lease_time = std::chrono::milliseconds(TimeUtil::DurationToMilliseconds(labeling.lease_time()));
+    settings.lease_time = ToMilliseconds(labeling.lease_time());
   }
   if (labeling.has_most_attempts()) settings.most_attempts = labeling.most_attempts();
   const v1::AdvanceSpec& advance = spec.advance();
-  settings.policy.soft_time = std::chrono::milliseconds(TimeUtil::DurationToMilliseconds(advance.soft_time()));
-  settings.policy.hard_time = std::chrono::milliseconds(TimeUtil::DurationToMilliseconds(advance.hard_time()));
+  settings.policy.soft_time = ToMilliseconds(advance.soft_time());
+  settings.policy.hard_time = ToMilliseconds(advance.hard_time());
   if (advance.has_soft_share()) settings.policy.soft_share = advance.soft_share();
   if (advance.has_hard_minimum()) settings.policy.hard_minimum = advance.hard_minimum();
+  // Otherwise the same numbers would be reported twice.
+  if (!problems.empty()) return;
   problems.Add("labeling and advance", storage::CheckSettings(settings));
+  const auto batch = static_cast<std::int64_t>(plan.round.batch);
+  if (batch * settings.overlap > kMostTasksPerRound) {
+    problems.Add("labeling.overlap", absl::StrCat("is ", settings.overlap, " and selection.batch is ", batch, ": ",
+                                                  batch * settings.overlap, " tasks per round; at most ",
+                                                  kMostTasksPerRound, " are possible"));
+  }
 }
 
 void PlanStop(const v1::StopSpec& spec, CampaignPlan& plan, Problems& problems) {
@@ -213,25 +205,10 @@ void PlanStop(const v1::StopSpec& spec, CampaignPlan& plan, Problems& problems) 
   plan.stop.plateau_rounds = spec.plateau().rounds();
   if (spec.plateau().has_improvement()) plan.stop.plateau_improvement = spec.plateau().improvement();
   plan.validation_sources.assign(spec.accuracy().sources().begin(), spec.accuracy().sources().end());
-  if (plan.stop.labels < 0) problems.Add("stop.labels", "is negative");
-  if (plan.stop.rounds < 0) problems.Add("stop.rounds", "is negative");
-  if (plan.stop.stable_rounds < 0) problems.Add("stop.stable.rounds", "is negative");
-  if (!(plan.stop.stable_share >= 0 && plan.stop.stable_share < 1)) {
-    problems.Add("stop.stable.share", absl::StrCat("is ", plan.stop.stable_share, "; it must lie in [0, 1)"));
-  }
-  if (plan.stop.plateau_rounds < 0) problems.Add("stop.plateau.rounds", "is negative");
-  if (!(plan.stop.plateau_improvement >= 0 && plan.stop.plateau_improvement < 1)) {
-    problems.Add("stop.plateau.improvement",
-                 absl::StrCat("is ", plan.stop.plateau_improvement, "; it must lie in [0, 1)"));
-  }
-  if (!(plan.stop.accuracy >= 0 && plan.stop.accuracy <= 1)) {
-    problems.Add("stop.accuracy.target", absl::StrCat("is ", plan.stop.accuracy, "; it must lie in [0, 1]"));
-  }
   if (spec.has_accuracy() && plan.validation_sources.empty()) {
     problems.Add("stop.accuracy.sources", "there is none; name a file with features and labels to measure on");
   }
   plan.stop.cost = spec.cost();
-  if (plan.stop.cost < 0) problems.Add("stop.cost", "is negative");
   plan.settings.label_budget = plan.stop.labels;
   plan.settings.cost_budget = plan.stop.cost;
 }
@@ -252,9 +229,10 @@ absl::Status CheckCampaignName(const std::string& name) {
 absl::StatusOr<CampaignPlan> PlanCampaign(const v1::CampaignSpec& spec) {
   CampaignPlan plan;
   Problems problems;
+  for (const FieldProblem& problem : FindNumbersOutOfRange(spec)) problems.Add(problem.field, problem.what);
   PlanPool(spec, plan, problems);
   PlanNormalization(spec, plan, problems);
-  PlanClassifier(spec.classifier(), plan, problems);
+  PlanClassifier(spec.classifier(), plan);
   PlanSelection(spec.selection(), plan, problems);
   PlanLabeling(spec, plan, problems);
   PlanStop(spec.stop(), plan, problems);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/campaign/field_limits.h"
 #include "pipeline/server/campaign_streams.h"
 #include "pipeline/server/label_requests.h"
 #include "pipeline/text/status.h"
@@ -75,7 +76,8 @@ grpc::ServerUnaryReactor* CampaignService::GetCampaign(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* CampaignService::ListCampaigns(grpc::CallbackServerContext* context,
                                                          const v1::ListCampaignsRequest* request,
                                                          v1::ListCampaignsResponse* response) {
-  return Handle(context, false, [this, request, response] {
+  return Handle(context, false, [this, request, response]() -> absl::Status {
+    FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
     const int size = request->page_size() <= 0 ? kDefaultPage : std::min(request->page_size(), kLargestPage);
     const auto page = campaigns_.List(request->page_token(), static_cast<std::size_t>(size) + 1);
     for (std::size_t i = 0; i < page.size() && i < static_cast<std::size_t>(size); ++i) {
@@ -182,6 +184,7 @@ grpc::ServerWriteReactor<v1::ModelChunk>* CampaignService::GetModel(grpc::Callba
   using Stream = PagedStream<v1::ModelChunk>;
   const auto campaign = FindForReading(*context, request->name());
   if (!campaign.ok()) return Stream::Refuse(executor_, campaign.status());
+  if (const absl::Status status = CheckNumbers(*request); !status.ok()) return Stream::Refuse(executor_, status);
   const auto pages = std::make_shared<ModelPages>(*campaign, request->round());
   return Stream::Begin(executor_, [pages] { return pages->Next(); });
 }
@@ -190,6 +193,7 @@ grpc::ServerUnaryReactor* CampaignService::Predict(grpc::CallbackServerContext* 
                                                    const v1::PredictRequest* request, v1::PredictResponse* response) {
   return Handle(context, false, [this, request, response]() -> absl::Status {
     FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->name()));
+    FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
     FULCRUM_ASSIGN_OR_RETURN(*response, campaign->Predict(*request));
     return absl::OkStatus();
   });

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/field_limits.h"
 #include "pipeline/server/label_requests.h"
 #include "pipeline/server/work_stream.h"
 #include "pipeline/text/status.h"
@@ -72,7 +73,6 @@ void TaskAcquirer::Resume(const std::shared_ptr<Attempt>& attempt, Wake why) {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestWait{60'000};
-constexpr int kMostTasks = 1000;
 
 /// Admits a call, checks it, and carries it out: `act` gets the campaign, the annotator and what to call at the end.
 template <typename Request, typename Response, typename Parts, typename Act>
@@ -82,6 +82,7 @@ grpc::ServerUnaryReactor* Handle(const LabelingService& service, grpc::CallbackS
   absl::StatusOr<LabelingCall> call = service.Admit(*context, request.campaign(), request.annotator());
   absl::Status status = call.status();
   if (status.ok()) status = CheckRequest(request.request_id(), parts.size());
+  if (status.ok()) status = CheckNumbers(request);
   if (!status.ok()) {
     reactor->Finish(ToGrpcStatus(status));
     return reactor;
@@ -94,9 +95,7 @@ grpc::ServerUnaryReactor* Handle(const LabelingService& service, grpc::CallbackS
 
 absl::Status CheckAcquire(const v1::AcquireTasksRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckRequest(request.request_id(), 0));
-  if (request.max_tasks() >= 1 && request.max_tasks() <= kMostTasks) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("'max_tasks' is ", request.max_tasks(), "; it must lie in 1 to ", kMostTasks));
+  return CheckNumbers(request);
 }
 
 }  // namespace

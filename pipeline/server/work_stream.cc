@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/field_limits.h"
 #include "pipeline/server/label_requests.h"
 #include "pipeline/text/status.h"
 
@@ -12,7 +13,6 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr std::size_t kMostUnread = 64;
-constexpr int kMostCredit = 1000;
 constexpr std::chrono::seconds kWait{30};
 
 std::string NewStreamId() {
@@ -91,10 +91,8 @@ void WorkStream::OnReadDone(bool ok) {
 
 void WorkStream::Greet(const v1::WorkRequest& request) {
   const v1::WorkRequest::Hello& hello = request.hello();
-  if (!request.has_hello() || hello.credit() < 1 || hello.credit() > kMostCredit) {
-    return End(
-        absl::InvalidArgumentError(absl::StrCat("a stream begins with 'hello', with a credit of 1 to ", kMostCredit)));
-  }
+  if (!request.has_hello()) return End(absl::InvalidArgumentError("the first message of a stream must be 'hello'"));
+  if (const absl::Status status = CheckNumbers(request); !status.ok()) return End(status);
   absl::StatusOr<LabelingCall> call = service_.Admit(context_, hello.campaign(), hello.annotator());
   if (!call.ok()) return End(call.status());
   call_ = *std::move(call);
@@ -114,6 +112,7 @@ void WorkStream::Carry(const Request& request, int parts, const std::vector<std:
 
 void WorkStream::Serve(const v1::WorkRequest& request) {
   if (const absl::Status status = service_.CountMessage(call_); !status.ok()) return End(status);
+  if (const absl::Status status = CheckNumbers(request); !status.ok()) return End(status);
   using Answer = v1::WorkResponse;
   switch (request.message_case()) {
     case v1::WorkRequest::kSubmit: {

@@ -3,6 +3,9 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "tests/daemon/daemon_fixture.h"
 
@@ -153,6 +156,21 @@ TEST_F(LabelingCallsTest, RequestsWithoutAnIdOrWithTooMuchAreRefused) {
   v1::AcquireTasksRequest elsewhere = Wanted("ada", "a1", 1);
   elsewhere.set_campaign("nowhere");
   EXPECT_EQ(client_->Acquire(elsewhere, &tasks).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(LabelingCallsTest, NumbersOutOfTheirRangeAreRefusedWithTheRange) {
+  v1::AcquireTasksResponse tasks;
+  v1::AcquireTasksRequest request = Wanted("ada", "n1", 1);
+  request.mutable_wait()->set_seconds(std::numeric_limits<std::int64_t>::max());
+  const grpc::Status status = client_->Acquire(request, &tasks);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("wait is 9.22337203685478e+18s; it must be at least 0s and at most"));
+
+  v1::CampaignSpec spec = CloudSpec("forever", 4);
+  spec.mutable_labeling()->mutable_lease_time()->set_seconds(80'000'000LL * 3600);
+  const grpc::Status created = client_->Create(spec);
+  EXPECT_EQ(created.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(created.error_message(), HasSubstr("labeling.lease_time: is 288000000000s"));
 }
 
 TEST_F(LabelingCallsTest, AStreamDoesItAll) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "fulcrum/v1/campaign_spec.pb.h"
 #include "pipeline/campaign/stored_text.h"
 
@@ -81,6 +83,25 @@ TEST(PlanCampaign, SaysAllThatIsWrongAtOnce) {
       AllOf(HasSubstr("name: "), HasSubstr("pool.sources: "), HasSubstr("classes: "), HasSubstr("selection.alpha: "),
             HasSubstr("selection.batch: "), HasSubstr("classifier.c: "), HasSubstr("stop.accuracy.target: "),
             HasSubstr("stop.accuracy.sources: "), HasSubstr("stop.plateau.improvement: ")));
+}
+
+TEST(PlanCampaign, RefusesNumbersThatTheDaemonCannotCarry) {
+  v1::CampaignSpec spec = SmallSpec();
+  spec.mutable_labeling()->set_overlap(2147483647);
+  spec.mutable_labeling()->mutable_lease_time()->set_seconds(80'000'000LL * 3600);
+  spec.mutable_advance()->mutable_hard_time()->set_seconds(std::numeric_limits<std::int64_t>::max());
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()),
+              AllOf(HasSubstr("labeling.overlap: is 2147483647; it must be at least 1 and at most 1000"),
+                    HasSubstr("labeling.lease_time: is 288000000000s; it must be at least 0.001s"),
+                    HasSubstr("advance.hard_time: ")));
+}
+
+TEST(PlanCampaign, LimitsTheTasksOfARound) {
+  v1::CampaignSpec spec = SmallSpec();
+  spec.mutable_selection()->set_batch(1'000'000);
+  EXPECT_TRUE(PlanCampaign(spec).ok());
+  spec.mutable_labeling()->set_overlap(2);
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()), HasSubstr("2000000 tasks per round"));
 }
 
 TEST(CheckCampaignName, LetsNoPathThrough) {
