@@ -1,5 +1,5 @@
-// A write-ahead log whose end never reached the disk, or reached it as rubbish, as after a power loss: what was not yet
-// promised may go, everything before it stays.
+// A write-ahead log whose end is missing or garbage, as after a power loss: unacknowledged data may be lost, everything
+// before it is kept.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using ::testing::IsEmpty;
 
 constexpr int kCommits = 30;
 
-/// Lengths of the log after each commit, as the child that was killed reported them.
+/// Lengths of the log after each commit, as reported by the killed child process.
 struct Killed {
   std::vector<std::uintmax_t> log_bytes;
 };
@@ -61,7 +61,7 @@ class TornLogTest : public ::testing::Test {
     return killed;
   }
 
-  /// Opens the campaign and says which life it has: the number of the last commit that is there.
+  /// Opens the campaign and returns the number of its last commit.
   int LastCommit() const {
     const auto store = CampaignStore::Open(Folder());
     EXPECT_TRUE(store.ok()) << store.status();
