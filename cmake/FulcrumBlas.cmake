@@ -1,12 +1,12 @@
-# The linear algebra of stages/linalg, as the target fulcrum_blas.
+# The target fulcrum_blas: BLAS and LAPACK for stages/linalg.
 
 set(FULCRUM_BLAS "MKL" CACHE STRING "BLAS, LAPACK and vector functions: MKL or OpenBLAS")
 set_property(CACHE FULCRUM_BLAS PROPERTY STRINGS MKL OpenBLAS)
 add_library(fulcrum_blas INTERFACE)
 
 if(FULCRUM_BLAS STREQUAL "MKL")
-  # Sequential inside, oneTBB outside: the tiles are ours to schedule. MKL 2020's own TBB layer needs symbols that
-  # oneTBB no longer has. Nothing is linked: stages/linalg/blas_library.h loads MKL when it is first needed.
+  # Sequential MKL: oneTBB schedules the tiles. The TBB layer of MKL 2020 needs symbols that oneTBB no longer has.
+  # Nothing is linked: stages/linalg/blas_library.h loads MKL on first use.
   find_path(FULCRUM_MKL_INCLUDE mkl.h HINTS ENV MKLROOT PATHS /opt/intel/oneapi/mkl/latest PATH_SUFFIXES include mkl
             REQUIRED)
   find_library(FULCRUM_MKL_LP64 mkl_intel_lp64 HINTS ENV MKLROOT PATHS /opt/intel/oneapi/mkl/latest PATH_SUFFIXES

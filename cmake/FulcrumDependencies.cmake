@@ -1,4 +1,4 @@
-# Every library Fulcrum stands on, found once. `./dev setup` puts them all in place.
+# All libraries that Fulcrum depends on. `./dev setup` installs them.
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -23,11 +23,11 @@ pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(libsystemd REQUIRED IMPORTED_TARGET libsystemd)
-# The load of the daemon's benchmark; nothing outside tests/ may link it.
+# The client of the daemon benchmark; nothing outside tests/ may link it.
 pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET libnghttp2)
-# Its CMake package asks for libraries of parts that are not used here.
+# The CMake package of prometheus-cpp requires libraries of components that are not used here.
 find_library(FULCRUM_PROMETHEUS prometheus-cpp-core REQUIRED)
 find_library(FULCRUM_CIVETWEB civetweb REQUIRED)
 
-# The test oracle of the classifier; nothing outside tests/ may link it.
+# The reference implementation in classifier tests; nothing outside tests/ may link it.
 find_library(FULCRUM_LIBSVM svm REQUIRED)

@@ -1,5 +1,5 @@
-# The three kinds of target: one library per folder, one test per folder, one program per benchmark.
-# `ninja fulcrum` builds the program alone, `ninja tests` and `ninja benchmarks` what ./dev test and ./dev bench run.
+# The three kinds of targets: one library per folder, one test per folder, one program per benchmark.
+# Ninja targets: fulcrum (only the program), tests (run by ./dev test), benchmarks (run by ./dev bench).
 
 add_custom_target(tests)
 add_custom_target(benchmarks)
@@ -13,14 +13,14 @@ function(fulcrum_library name)
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} fulcrum_warnings)
 endfunction()
 
-# What tests include in nearly every file is compiled once. Their own code is optimised lightly: what they measure and
-# compare is in the libraries, and they are more than half of all that is compiled.
+# Tests share precompiled headers. Test code is compiled with -O1: the code under test is in the libraries, and test
+# code is more than half of all compiled code.
 function(fulcrum_compile_as_test name)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O1)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${name} PRIVATE -fpch-preprocess) # so that ccache sees what was precompiled
+    target_compile_options(${name} PRIVATE -fpch-preprocess) # ccache requires it with precompiled headers
   endif()
   if(NOT name STREQUAL fulcrum_test_support)
     target_precompile_headers(${name} REUSE_FROM fulcrum_test_support)
@@ -28,7 +28,7 @@ function(fulcrum_compile_as_test name)
 endfunction()
 
 # fulcrum_test(NAME SOURCES ... LINK ... [LABELS ...] [ENVIRONMENT ...])
-# Every TEST becomes a ctest of its own, found when the tests run.
+# Every TEST is a separate ctest, discovered when the tests run.
 function(fulcrum_test name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;LINK;LABELS;ENVIRONMENT")
   if(NOT ARG_TIMEOUT)
@@ -43,7 +43,7 @@ function(fulcrum_test name)
     list(APPEND properties LABELS "${ARG_LABELS}")
   endif()
   if(FULCRUM_SANITIZER STREQUAL "thread")
-    # With a long history it still knows, of either side, through which library it came; suppressions go by that.
+    # Suppressions match libraries in the stacks of both accesses; a long history keeps both stacks available.
     list(APPEND ARG_ENVIRONMENT
       "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/thread_sanitizer.supp:halt_on_error=1:history_size=7")
   endif()

@@ -1,11 +1,11 @@
-# How everything is compiled: the language, the warnings, the sanitizers, and the tools that make a build fast.
+# Compiler settings: language standard, warnings, sanitizers, and tools that speed up the build.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
-# The program finds a source-built Arrow in its prefix without LD_LIBRARY_PATH.
+# Lets the program find an Arrow built from source without LD_LIBRARY_PATH.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 set(FULCRUM_SANITIZER "" CACHE STRING "Sanitizer to build with: address (with undefined behaviour), thread, or none")
@@ -18,7 +18,7 @@ endif()
 set(FULCRUM_MARCH "${default_march}" CACHE STRING
     "Oldest processor to run on, as -march takes it; the program checks at start and says so on an older one")
 
-# Frame pointers cost under 1% and make every profile readable; line tables likewise.
+# Frame pointers and line tables cost less than 1% each and make profiles readable.
 add_compile_options(-fno-omit-frame-pointer -g1)
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 if(FULCRUM_MARCH)
@@ -43,8 +43,8 @@ endif()
 
 find_program(FULCRUM_CCACHE ccache)
 if(FULCRUM_CCACHE)
-  # Paths below the checkout count as relative, so a second clone or preset folder hits the same cache.
-  # The sloppiness is what ccache's manual asks for with precompiled headers.
+  # Paths below the checkout are hashed as relative paths, so that other clones and presets share the cache.
+  # The ccache manual requires this sloppiness setting for precompiled headers.
   set(launcher "${CMAKE_COMMAND}" -E env CCACHE_NOHASHDIR=1 "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
       CCACHE_SLOPPINESS=pch_defines,time_macros "${FULCRUM_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
@@ -58,7 +58,7 @@ elseif(FULCRUM_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 
-# Our own targets get the warnings; what is generated from .proto files does not.
+# Warnings for all targets except code generated from .proto files.
 add_library(fulcrum_warnings INTERFACE)
 target_compile_options(fulcrum_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Werror)

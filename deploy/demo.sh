@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# From nothing to a running daemon: a pool of 20,000 examples, a campaign that picks what is worth labeling, a second
-# one that picks at random, and imitated people who label for both: one careful, one who errs, one who crashes.
+# Runs a daemon with a pool of 20,000 examples, one campaign that selects by leverage, one that selects at random, and
+# simulated annotators for both: one accurate, one with errors, one that crashes.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 fulcrum=${FULCRUM:-$root/build/release/bin/fulcrum}
 rounds=${FULCRUM_DEMO_ROUNDS:-20}
 if [[ ! -x $fulcrum ]]; then
-  echo "There is no program $fulcrum: run './dev demo', which builds it first." >&2
+  echo "Program $fulcrum not found. Run './dev demo', which builds it first." >&2
   exit 1
 fi
 
@@ -24,7 +24,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 cd -- "$folder"
 
-# campaign_file NAME STRATEGY: two campaigns that differ in nothing but how they choose.
+# campaign_file NAME STRATEGY: the campaigns differ only in their strategy.
 campaign_file() {
   cat >"$1.yaml" <<YAML
 name: $1
@@ -40,7 +40,7 @@ seed: 1
 YAML
 }
 
-# crashing_worker CAMPAIGN: dies over one task in twenty, and is started again, as people do.
+# crashing_worker CAMPAIGN: crashes on one task in twenty and is restarted.
 crashing_worker() {
   local seed=1
   until "$fulcrum" work --campaign "$1" --annotator carl --oracle pools/pool.csv --crash-rate 0.05 --delay 5ms \
@@ -56,7 +56,7 @@ start_workers() {
   workers+=($!)
 }
 
-# wait_for_daemon: until it answers, or has ended.
+# wait_for_daemon: returns when the daemon serves requests; fails if it has exited.
 wait_for_daemon() {
   until "$fulcrum" campaign list >/dev/null 2>&1; do
     kill -0 "$daemon" 2>/dev/null || { cat daemon.log >&2; exit 1; }
@@ -66,11 +66,11 @@ wait_for_daemon() {
 accuracy_of() { "$fulcrum" campaign get "$1" --json | sed -n 's/.*"accuracy": *\([0-9.]*\).*/\1/p' | tail -n 1; }
 
 mkdir pools
-printf '\n1. A pool of 20,000 examples without labels: two classes that overlap (ringnorm), 20 features\n'
+printf '\n1. An unlabeled pool of 20,000 examples: two overlapping classes (ringnorm), 20 features\n'
 "$fulcrum" generate ringnorm --mean-factor 2 --rows 20000 --seed 1 --out pools/pool.csv
 "$fulcrum" generate ringnorm --mean-factor 2 --rows 4000 --seed 2 --out pools/test.csv
 
-printf '\n2. A daemon, on this machine only\n'
+printf '\n2. A daemon on loopback\n'
 port=$((20000 + RANDOM % 20000))
 export FULCRUM_SERVER=127.0.0.1:$port
 "$fulcrum" serve --data data --pools pools --listen "$FULCRUM_SERVER" --no-tokens 2>daemon.log &
@@ -78,8 +78,8 @@ daemon=$!
 wait_for_daemon
 printf '   listening on %s\n' "$FULCRUM_SERVER"
 
-printf '\n3. Two campaigns of %d rounds, 10 labels a round; three imitated people label for each:\n' "$rounds"
-printf '   anna is right, ben is wrong once in ten, carl crashes once in twenty and loses what he held\n\n'
+printf '\n3. Two campaigns of %d rounds with 10 labels per round, each with three simulated annotators:\n' "$rounds"
+printf '   anna makes no errors, ben mislabels 10%%, carl crashes on 5%% of tasks and loses those he holds\n\n'
 campaign_file leverage dbalevs
 campaign_file chance random
 for campaign in chance leverage; do
@@ -90,10 +90,10 @@ done
 "$fulcrum" campaign watch leverage
 "$fulcrum" campaign watch chance >/dev/null
 
-printf '\n4. Accuracy on 4,000 examples nobody labeled, after %d labels each\n' $((rounds * 10))
+printf '\n4. Accuracy on 4,000 separate test examples, after %d labels each\n' $((rounds * 10))
 printf '   by leverage (dbalevs)   %s\n   at random               %s\n' "$(accuracy_of leverage)" "$(accuracy_of chance)"
 
 "$fulcrum" campaign export leverage --out labels.csv >/dev/null
-printf '\n5. Who gave the labels\n'
+printf '\n5. Labels per annotator\n'
 awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "annotator") column = i } NR > 1 { count[$column]++ }
   END { for (name in count) printf "   %-8s %d\n", name, count[name] }' labels.csv | sort

@@ -1,7 +1,7 @@
-"""A nightly DAG for Apache Airflow 2: pick the examples worth labeling, then check that there are some.
+"""A nightly DAG for Apache Airflow 2: select the examples worth labeling, then check that the batch is not empty.
 
-`fulcrum select` is one shot: files in, files out, an exit code that says how it went. It writes its outputs whole or not
-at all, so a task that is repeated leaves nothing half done.
+`fulcrum select` reads files, writes files, and reports the result by its exit code. Outputs are written atomically, so a
+retried task leaves no partial files.
 """
 
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ fulcrum select --pool "{{ params.pool }}" --labels "{{ params.labels }}" \\
 
 with DAG(
     dag_id="fulcrum_select",
-    description="Which examples are worth labeling next?",
+    description="Selects the examples to label next",
     schedule="0 2 * * *",
     start_date=datetime(2026, 1, 1),
     catchup=False,
@@ -31,7 +31,7 @@ with DAG(
     },
     tags=["fulcrum"],
 ) as dag:
-    # 99 is "nothing left to select": the task is skipped, and what follows it too.
+    # Exit code 99: nothing left to select. The task and its downstream tasks are skipped.
     select = BashOperator(task_id="select", bash_command=SELECT, skip_on_exit_code=99)
     check = BashOperator(task_id="check", bash_command='test "$(wc -l < "{{ params.folder }}/{{ ds }}.csv")" -gt 1')
     select >> check

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Arrow and Parquet: from packages where the system's suites have them, else built once from the source
-# package in Debian's testing suite into a prefix of the cache. Nothing of that suite is installed.
+# Arrow and Parquet: installed from packages if the system has them, otherwise built once from the source
+# package in Debian testing into a prefix in the cache. Nothing from that suite is installed.
 
 readonly arrow_suite=${FULCRUM_ARROW_SUITE:-testing}
-# Only what reading and writing tables takes; compute kernels would double the time.
+# Only what is needed to read and write tables; compute kernels would double the build time.
 readonly arrow_flags=(
   -DCMAKE_BUILD_TYPE=Release
   -DCMAKE_UNITY_BUILD=ON
@@ -29,16 +29,16 @@ readonly arrow_flags=(
   -DARROW_WITH_RE2=OFF
   -DARROW_WITH_UTF8PROC=OFF
 )
-# Count this up when a change of this file changes what is built.
+# Increment this if a change of this file changes the build result.
 readonly arrow_recipe=1
 
-# Prefixes of other flags, systems or architectures must not be taken for this one.
+# Distinguishes prefixes built with other flags or for other systems or architectures.
 arrow_key() {
   echo "$arrow_recipe $(system_value ID) $(system_value VERSION_ID) $(uname -m) ${arrow_flags[*]}" |
     sha256sum | cut -c 1-12
 }
 
-# Prints the prefix that a build is to use; nothing where packages provide Arrow or it is not there yet.
+# Prints the prefix to build with; prints nothing if packages provide Arrow or it is not built yet.
 arrow_prefix() {
   local key prefix newest=""
   arrow_from_packages && return 0
@@ -55,7 +55,7 @@ arrow_ready() { arrow_from_packages || [[ -n $(arrow_prefix) ]]; }
 
 arrow_is_packaged() { has_candidate libarrow-dev && has_candidate libparquet-dev; }
 
-# fetch_arrow STATE FOLDER: the source, and the two header libraries that Debian 12 has too old or not at all.
+# fetch_arrow STATE FOLDER: downloads the source, and two header libraries that are outdated or missing in Debian 12.
 # apt checks the signature of the suite and the hash of every file.
 fetch_arrow() {
   local state=$1 folder=$2 package
@@ -78,12 +78,12 @@ configure_arrow() {
     -DCMAKE_INSTALL_LIBDIR=lib -Dxsimd_DIR="$(config_folder "$headers" xsimd)" -Dxtl_DIR="$(config_folder "$headers" xtl)"
 }
 
-# config_folder FOLDER NAME: where the CMake package NAME is below FOLDER.
+# config_folder FOLDER NAME: prints the directory of the CMake package NAME below FOLDER.
 config_folder() { dirname -- "$(find "$1" -name "$2Config.cmake" -print -quit)"; }
 
 build_arrow() { cmake --build "$1/build" --parallel "$(job_count)"; }
 
-# The prefix appears by one rename, so an interrupted run leaves none or a whole one.
+# The prefix is created by a single rename, so an interrupted run leaves either no prefix or a complete one.
 install_arrow() {
   DESTDIR=$1/stage cmake --install "$1/build" --strip
   sync -f "$1/stage" || true

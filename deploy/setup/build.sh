@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # ./dev build, test, bench and demo: configure if needed, build, and run.
 
-# The names of the presets that can be chosen. Before set-up there may be no cmake to ask.
+# Prints the names of the visible presets. Does not use cmake, which may not be installed yet.
 preset_names() {
   grep -oE '"[^"]*"|[][{}]|true' CMakePresets.json | awk '
     /^[[{]$/ { depth++; if (depth == 3) { name = ""; hidden = 0 } }
@@ -12,16 +12,16 @@ preset_names() {
     { previous = $0 }' | tr -d '"'
 }
 
-# check_preset NAME [OTHER]: OTHER is a word that the command takes besides the presets.
+# check_preset NAME [OTHER]: OTHER is an argument that the command accepts besides the presets.
 check_preset() {
   local preset=$1 names
   shift
   names=$(preset_names)
   grep -qxF -- "$preset" <<<"$names" && return 0
-  die "There is no preset '$preset'." "The presets are: ${names//$'\n'/, }${1:+; besides them there is: $1}"
+  die "Unknown preset '$preset'." "Valid arguments: ${names//$'\n'/, }${1:+, $1}"
 }
 
-# What decides whether a configured tree still fits; CMake itself watches its own files.
+# A build tree is configured again if these arguments change. CMake tracks changes of its own files.
 configure_arguments() {
   local prefix
   prefix=$(arrow_prefix)
@@ -34,7 +34,7 @@ configure_arguments() {
 configure() {
   local preset=$1
   shift
-  # Paths found with other arguments must not linger. (cmake --fresh would throw away objects too.)
+  # Discard cached paths that were found with other arguments. (cmake --fresh would delete object files too.)
   [[ ! -f build/$preset/configured ]] || rm -f "build/$preset/CMakeCache.txt"
   cmake --preset "$preset" "$@"
 }
@@ -59,7 +59,7 @@ show_warnings() {
   printf '\nWarnings:\n%s\n\n' "$(head -n 20 <<<"$warnings")"
 }
 
-# Two builds of one preset at once would disturb each other; the second waits.
+# Serializes concurrent builds of the same preset.
 hold_build_lock() {
   mkdir -p build
   exec {build_lock}>"build/.$1.lock"
@@ -85,7 +85,7 @@ prepare_build() {
   exec {build_lock}>&-
 }
 
-# The program alone; tests and benchmarks are built by the commands that run them.
+# Builds only the program. Tests and benchmarks are built by the commands that run them.
 build_command() {
   local preset=${1:-release} target=fulcrum
   check_preset "$preset"
@@ -93,7 +93,7 @@ build_command() {
   prepare_build "$preset" "$target"
 }
 
-# ctest's summary stays the last thing on the terminal, its total time being that of the tests.
+# The summary of ctest is the last output and has the total time of the tests.
 test_command() {
   local preset=${1:-release}
   local -a selection=(--label-exclude '^recovery-long$')
@@ -107,7 +107,7 @@ test_command() {
     --parallel 2 "${selection[@]}"
 }
 
-# An argument without a dash is a filter: ./dev bench gemm.
+# An argument without a leading dash is a filter: ./dev bench gemm.
 bench_arguments() {
   local argument
   for argument in "$@"; do
@@ -129,7 +129,7 @@ bench_command() {
     printf '\n%s\n' "${program##*/}"
     "$program" "${arguments[@]}"
   done
-  ((found)) || die "There are no benchmarks: no program build/release/bin/bench_* was built."
+  ((found)) || die "No benchmarks found: build/release/bin/bench_* does not exist."
 }
 
 demo_command() {

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# ./dev lint: format, clang-tidy and the shell scripts. Everything is checked before it fails.
+# ./dev lint: checks format, clang-tidy and the shell scripts. All checks run even if one fails.
 
-# lint_files PATTERN... -- FILE...: the tracked files of the patterns, or those among FILE that fit.
+# lint_files PATTERN... -- FILE...: prints the files among FILE that match a pattern; without FILE, all tracked files
+# that match.
 lint_files() {
   local -a patterns=()
   while [[ $1 != -- ]]; do
@@ -22,7 +23,7 @@ lint_files() {
   fi
 }
 
-# check TITLE COMMAND FILE...: prints what the command complains of, then a line with its time.
+# check TITLE COMMAND FILE...: prints the output of the command, then a line with its time.
 check() {
   local title=$1 start verdict
   shift
@@ -37,7 +38,7 @@ check() {
 
 check_format() { clang-format --dry-run --Werror -- "$@"; }
 
-# clang-tidy talks even when all is well, so it is heard only when it fails. GCC's flags are new to it.
+# clang-tidy prints output even on success, so it is shown only on failure. Unknown GCC flags are ignored.
 # shellcheck disable=SC2016 # the inner shell expands
 check_tidy() {
   printf '%s\0' "$@" | tidy_tree=$lint_tree xargs -0 -n 1 -P "$(job_count)" bash -c '
@@ -48,14 +49,14 @@ check_tidy() {
     }' tidy
 }
 
-# The parts of ./dev share their variables, so they are checked along with it.
+# The scripts sourced by ./dev share its variables, so they are checked together with it.
 check_shell() { shellcheck --external-sources --check-sourced -- "$@"; }
 
 lint_command() {
   local preset=release
   local -a sources units scripts
   lint_failed=0
-  # clang-tidy needs the generated headers; a tree that is built already costs nothing.
+  # clang-tidy needs the generated headers; an existing build tree is used if there is one.
   [[ ! -f build/dev/build.ninja ]] || preset=dev
   prepare_build "$preset"
   lint_tree=build/$preset

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# What the machine is and offers: system, rights, disk, memory, cores.
+# Properties of the machine: system, privileges, disk, memory, cores.
 
-# The sizes were measured on Debian 12, amd64, and rounded up.
+# Measured on Debian 12, amd64, and rounded up.
 readonly packages_mib=1500
 readonly mkl_mib=2300
 readonly arrow_mib=500
 readonly build_mib=1000
 
-# system_value FIELD: of the description that every distribution has; empty where it has none.
+# system_value FIELD: prints a field of /etc/os-release; empty if it is missing.
 system_value() { sed -n "s/^$1=//p" /etc/os-release 2>/dev/null | tr -d "\"'" || true; }
 
 as_root() {
@@ -18,20 +18,20 @@ as_root() {
   fi
 }
 
-# require_root WHAT...: set-up never asks for a password, so sudo has to work without one.
+# require_root PACKAGE...: set-up never prompts for a password, so sudo must work without one.
 require_root() {
   ((EUID == 0)) && return 0
   if ! command -v sudo >/dev/null; then
-    die "Packages have to be installed, which only root may do, and there is no sudo here." \
-      "Run './dev setup' as root once, or let root run:" "  apt-get install $*"
+    die "Installing packages requires root, and sudo is not installed." \
+      "Run './dev setup' once as root, or run as root:" "  apt-get install $*"
   fi
   if ! sudo -n true 2>/dev/null; then
-    die "Packages have to be installed, and sudo asks for a password, which a script does not have." \
-      "Run 'sudo -v' first, or './dev setup' as root once, or let root run:" "  apt-get install $*"
+    die "Installing packages requires root, and sudo requires a password." \
+      "Run 'sudo -v' first, or './dev setup' once as root, or run as root:" "  apt-get install $*"
   fi
 }
 
-# The nearest folder that exists, for asking about a path that is yet to be made.
+# Prints the nearest existing parent directory of a path.
 existing_parent() {
   local path=$1
   while [[ ! -d $path ]]; do path=$(dirname -- "$path"); done
@@ -45,7 +45,7 @@ require_space() {
   local free
   free=$(free_mib "$2")
   ((free >= $1)) && return 0
-  die "Not enough disk space for $3: $1 MiB are needed in $2, $free MiB are free." \
+  die "Not enough disk space for $3: $1 MiB required in $2, $free MiB free." \
     "Free some space there$(space_hint "$2"), then run this again."
 }
 
@@ -55,10 +55,10 @@ space_hint() {
   esac
 }
 
-# Where a step may write.
+# The directories that a step may write to.
 written_places() { printf '%s\n' /usr "$(cache_directory)" "$root/build" "${TMPDIR:-/tmp}"; }
 
-# On a full disk the log cannot grow either, so that the complaint may be missing there.
+# If the disk is full, the error message may be missing from the log.
 disk_is_full() {
   local place
   while read -r place; do
@@ -69,15 +69,15 @@ disk_is_full() {
 
 disk_report() {
   local place
-  printf 'Free now:'
+  printf 'Free:'
   while read -r place; do
     printf ' %s MiB in %s,' "$(free_mib "$place")" "$place"
   done < <(written_places)
-  printf ' needed: %s MiB in /usr for packages, %s in %s for Arrow, %s in %s a preset.' \
+  printf ' required: %s MiB in /usr for packages, %s in %s for Arrow, %s in %s per preset.' \
     "$((packages_mib + mkl_mib))" "$arrow_mib" "$(cache_directory)" "$build_mib" "$root/build"
 }
 
-# As many as there are cores, but no more than memory allows: a large unit takes about 1.5 GiB.
+# One job per core, limited by memory: a large translation unit takes about 1.5 GiB.
 job_count() {
   local cores memory_kib by_memory
   if [[ -n ${FULCRUM_JOBS:-} ]]; then

@@ -1,19 +1,19 @@
 # shellcheck shell=bash
-# MKL, the linear algebra. Debian has it in the component non-free, which most machines do not have enabled.
+# MKL (BLAS and LAPACK). Debian has it in the component non-free, which is usually not enabled.
 
 blas_choice() { echo "${FULCRUM_BLAS:-MKL}"; }
 
 check_blas_choice() {
   case $(blas_choice) in
     MKL | OpenBLAS) ;;
-    *) die "FULCRUM_BLAS is '$FULCRUM_BLAS'; it can be MKL (the default) or OpenBLAS." ;;
+    *) die "FULCRUM_BLAS is '$FULCRUM_BLAS'; it must be MKL (the default) or OpenBLAS." ;;
   esac
   if [[ $(blas_choice) == MKL && $(uname -m) != x86_64 ]]; then
-    die "MKL exists for x86_64 only, and this is $(uname -m)." "Use OpenBLAS: FULCRUM_BLAS=OpenBLAS ./dev setup"
+    die "MKL is only available for x86_64; this machine is $(uname -m)." "Use OpenBLAS: FULCRUM_BLAS=OpenBLAS ./dev setup"
   fi
 }
 
-# A oneMKL that somebody installed is newer than Debian's, and CMake prefers it.
+# An existing oneMKL installation is newer than Debian's package, and CMake prefers it.
 has_vendor_mkl() {
   local place
   for place in "${MKLROOT:-/nonexistent}" /opt/intel/oneapi/mkl/latest; do
@@ -22,10 +22,10 @@ has_vendor_mkl() {
   return 1
 }
 
-# The libraries that are linked come with libmkl-dev; checking for it is enough.
+# libmkl-dev depends on all required libraries; checking for it is sufficient.
 mkl_ready() { [[ $(blas_choice) != MKL ]] || has_vendor_mkl || is_installed libmkl-dev; }
 
-# libmkl-rt would ask whether to become the system's BLAS; without a dialogue it answers no for itself.
+# libmkl-rt asks whether to become the system BLAS; noninteractively the default is no.
 install_mkl() {
   local state=$1
   if has_candidate libmkl-dev; then

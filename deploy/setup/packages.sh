@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Everything that comes as a package of the distribution.
+# The required packages of the distribution.
 
 readonly build_packages=(
   ca-certificates ccache cmake g++ git mold ninja-build pkg-config
@@ -9,19 +9,19 @@ readonly library_packages=(
   libspdlog-dev libsqlite3-dev libssl-dev libsvm-dev libsystemd-dev libtbb-dev libyaml-cpp-dev
   nlohmann-json3-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc sqlite3
 )
-# The codecs of Parquet and its metadata format; what Arrow's source package is unpacked with.
+# Codecs and metadata format of Parquet; tools to unpack the Arrow source package.
 readonly arrow_packages=(
   dpkg-dev libboost-dev libbrotli-dev liblz4-dev libsnappy-dev libthrift-dev libzstd-dev patch
   rapidjson-dev xz-utils zlib1g-dev
 )
-# A worker in Python, a crowd of workers that costs little, and manifests to be read.
+# For the Python worker, the client of the daemon benchmark, TLS tests, and the checks of manifests.
 readonly test_packages=(
   libnghttp2-dev openssl python3-grpcio python3-yaml
 )
 readonly lint_packages=(
   clang-format clang-tidy shellcheck
 )
-# libFuzzer comes with clang, which is large and used for one preset.
+# libFuzzer requires clang, which is large and used by one preset only.
 readonly fuzz_packages=(
   clang libclang-rt-14-dev
 )
@@ -32,7 +32,7 @@ readonly openblas_packages=(
 # is_installed PACKAGE
 is_installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 
-# One call for the whole list: this is on the way of every build.
+# One call for the whole list, because this runs before every build.
 missing_packages() {
   local -A present=()
   local name status
@@ -55,26 +55,26 @@ wanted_packages() {
   fi
 }
 
-# Packages may ask questions while they are configured; here they take their defaults.
-# A lock held by unattended upgrades is waited for. Downloads are not kept: they are large, and used once.
+# Noninteractive: packages are configured with their defaults. Waits for locks, for example of unattended upgrades.
+# Downloads are not kept, because they are large and used once.
 apt_get() {
   as_root env DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true LC_ALL=C \
     apt-get -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o APT::Keep-Downloaded-Packages=false \
     -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold -o Dpkg::Use-Pty=0 "$@"
 }
 
-# A third party's archive that is down shall not stop us, so what counts is that packages are known afterwards.
+# An unavailable third-party archive is not an error, so this only checks that packages are known afterwards.
 refresh_lists() {
   apt_get update
   has_candidate cmake || {
-    echo "The lists of packages could not be downloaded: Failed to fetch." >&2
+    echo "Cannot download the package lists: Failed to fetch." >&2
     return 1
   }
 }
 
 install_packages() { apt_get install --no-install-recommends "$@"; }
 
-# has_candidate PACKAGE: can the machine's own sources install it?
+# has_candidate PACKAGE: succeeds if the apt sources of the machine have the package.
 has_candidate() {
   local candidate
   candidate=$(LC_ALL=C apt-cache policy "$1" 2>/dev/null | awk '$1 == "Candidate:" { print $2 }')

@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# ./dev setup: what is missing, and the steps that bring it.
+# ./dev setup: finds what is missing and installs it.
 
 work_folder=""
 archive_state=""
 
-# Quick enough to stand before every build: two calls of dpkg-query and a look at the cache.
+# Fast enough to run before every build: two calls of dpkg-query and a check of the cache.
 setup_is_done() {
   local -a wanted
   mapfile -t wanted < <(wanted_packages)
   [[ -z $(missing_packages "${wanted[@]}") ]] && mkl_ready && arrow_ready
 }
 
-# Two set-ups at once would build Arrow twice; the second waits and then finds everything done.
+# Prevents concurrent set-ups from building Arrow twice: the second one waits.
 hold_setup_lock() {
   exec {setup_lock}>"$(cache_directory)/setup.lock"
   flock -n "$setup_lock" || {
@@ -27,10 +27,10 @@ remove_work() {
 }
 
 check_system() {
-  command -v apt-get >/dev/null || die "There is no apt-get here ($(system_value PRETTY_NAME)): set-up knows Debian's packages only." \
-    "The list of what is needed is in deploy/setup/packages.sh."
+  command -v apt-get >/dev/null || die "apt-get not found ($(system_value PRETTY_NAME)): set-up supports only Debian packages." \
+    "The required packages are listed in deploy/setup/packages.sh."
   if [[ $(system_value ID)-$(system_value VERSION_ID) != debian-12 ]]; then
-    say "  Note: this is $(system_value PRETTY_NAME); Fulcrum was tried on Debian 12. Going on with its packages."
+    say "  Note: this is $(system_value PRETTY_NAME); Fulcrum is tested on Debian 12. Continuing with its packages."
   fi
 }
 
@@ -45,7 +45,7 @@ setup_packages() {
   ((${#missing[@]} == 0)) || step "packages (${#missing[@]} of ${#wanted[@]} missing)" install_packages "${missing[@]}"
 }
 
-# needed_mib COUNT: MKL is the larger part of what packages take; a few missing ones take next to nothing.
+# needed_mib COUNT: MKL takes most of the space; a few missing packages take little.
 needed_mib() {
   local mib=100
   (($1 <= 5)) || mib=$packages_mib
@@ -75,8 +75,8 @@ build_arrow_prefix() {
   local prefix cache
   cache=$(cache_directory)
   require_space "$arrow_mib" "$cache" "building Arrow"
-  # Always the same name, so that ccache knows the files of an interrupted build again.
-  # The lock makes sure that nobody else is working there.
+  # A fixed name, so that ccache recognizes the files of an interrupted build.
+  # The lock prevents concurrent use.
   work_folder=$cache/arrow-work
   rm -rf -- "$work_folder"
   archive_state=$(new_archive)
@@ -86,7 +86,7 @@ build_arrow_prefix() {
   step "Arrow: build ($(job_count) jobs)" build_arrow "$work_folder"
   step "Arrow: install" install_arrow "$work_folder" "$prefix"
   remove_work
-  say "  Arrow is in $prefix"
+  say "  Arrow is installed in $prefix"
 }
 
 run_setup() {
@@ -111,7 +111,7 @@ run_setup() {
 setup_command() {
   run_setup
   if [[ -z $log_file ]]; then
-    say "Everything is in place already ($(format_ms "$setup_ms"))."
+    say "Everything is already installed ($(format_ms "$setup_ms"))."
   else
     print_row "set-up" "$(format_ms "$setup_ms")"
   fi

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Steps: each is one line on the terminal with its time; all that it says goes to a log.
-# A step that fails shows the end of the log and what to do about it.
+# Steps: each prints one line with its time; its output goes to a log.
+# If a step fails, the end of the log and advice are printed.
 
 log_file=""
 
-# Where everything lives that outlasts the build tree: what was built from source, and logs.
+# The directory for libraries built from source and for logs; independent of the build tree.
 cache_directory() {
   local cache=${FULCRUM_CACHE:-}
   if [[ -z $cache ]]; then
-    # HOME is not set in some containers; the password file knows it.
+    # HOME is not set in some containers; use the password database then.
     local home=${HOME:-$(getent passwd "$EUID" | cut -d: -f6)}
     cache=${XDG_CACHE_HOME:-$home/.cache}/fulcrum
   fi
@@ -17,22 +17,22 @@ cache_directory() {
 
 say() { printf '%s\n' "$*"; }
 
-# die MESSAGE...: one line an argument.
+# die MESSAGE...: prints one line per argument and exits with code 1.
 die() {
   printf '\n' >&2
   printf '%s\n' "$@" >&2
   exit 1
 }
 
-# open_log NAME: a new log; only the last ten of a name are kept.
+# open_log NAME: creates a new log; the last ten logs per name are kept.
 open_log() {
   local folder
   folder=$(cache_directory)/log
   mkdir -p "$folder" 2>/dev/null ||
-    die "Cannot create $folder." "Set FULCRUM_CACHE to a folder that you may write to."
+    die "Cannot create $folder." "Set FULCRUM_CACHE to a writable folder."
   log_file=$folder/$1-$(date +%Y%m%d-%H%M%S)-$$.log
   : 2>/dev/null >"$log_file" ||
-    die "Cannot write to $folder: is the disk full?" "Free some space, or set FULCRUM_CACHE to a folder elsewhere."
+    die "Cannot write to $folder. The disk may be full." "Free some space, or set FULCRUM_CACHE to another folder."
   find "$folder" -name "$1-*.log" -printf '%T@ %p\n' | sort -rn | tail -n +11 | cut -d' ' -f2- |
     xargs -r -d '\n' rm -f --
 }
@@ -51,10 +51,10 @@ format_ms() {
   fi
 }
 
-# print_row TITLE VALUE: the one layout of all lines with a time.
+# print_row TITLE VALUE: the layout of all lines with a time.
 print_row() { printf '  %-44s %16s\n' "$1" "$2"; }
 
-# On a terminal, a running step shows its seconds and how far a build has come.
+# On a terminal, a running step shows its elapsed seconds and the progress of the build.
 start_ticker() {
   ticker_pid=""
   [[ -t 1 ]] || return 0
@@ -75,8 +75,8 @@ stop_ticker() {
   printf '\r\033[K'
 }
 
-# step TITLE COMMAND...: runs the command with its output in the log; ends the program if it fails.
-# Never call it in a condition: bash would then ignore errors inside the command.
+# step TITLE COMMAND...: runs the command with its output in the log; exits if it fails.
+# Never call it in a condition: bash would ignore errors inside the command.
 step() {
   local title=$1 start status
   shift
@@ -102,19 +102,19 @@ step() {
   print_row "$title" "$(format_ms "$step_ms")"
 }
 
-# The log of the current step alone.
+# Prints the log of the current step.
 step_log() { tail -c "+$((step_offset + 1))" "$log_file"; }
 
 explain_failure() {
   {
-    printf '\nThe log ends with:\n'
+    printf '\nEnd of the log:\n'
     last_lines | sed 's/^/  | /'
-    printf '\nWhat to do: %s\n' "$(advice)"
-    printf 'The whole log: %s\n' "$log_file"
+    printf '\nAdvice: %s\n' "$(advice)"
+    printf 'Full log: %s\n' "$log_file"
   } >&2
 }
 
-# A compiler's first error says more than the last lines of a parallel build.
+# The first compiler error is more useful than the last lines of a parallel build.
 last_lines() {
   local first
   first=$(step_log | grep -anm 1 '^FAILED: ' | cut -d: -f1 || true)
@@ -125,28 +125,28 @@ last_lines() {
   fi
 }
 
-# Not a pipe: grep ends at the first match, and the broken pipe of a long log would count as a failure.
+# Not a pipe: grep exits at the first match, and the broken pipe of a long log would be reported as a failure.
 step_log_has() { grep -aqiE "$1" < <(step_log); }
 
-# One sentence for each bad circumstance that is known. Disk first: a full disk shows up as all the others.
+# Advice per known cause. Disk first: a full disk can cause all the other errors.
 advice() {
   if step_log_has 'No space left on device|enough free space|Disk quota exceeded' || disk_is_full; then
     echo "the disk is full. $(disk_report)"
   elif step_log_has 'Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|Network is unreachable|Connection (failed|refused|timed out)|Failed to fetch|No route to host'; then
-    echo "the package archive cannot be reached. Check the network and the proxy of apt (try: apt-get update), then run this again."
+    echo "the package archive is unreachable. Check the network and the apt proxy (try: apt-get update), then run this again."
   elif step_log_has 'Could not get lock|is another process using it'; then
-    echo "another program is installing packages. Wait until it has ended, then run this again."
+    echo "another program is installing packages. Wait until it has finished, then run this again."
   elif step_log_has 'dpkg was interrupted'; then
     echo "an earlier installation was interrupted. Run 'dpkg --configure -a' as root, then run this again."
   elif step_log_has 'Unable to locate package|has no installation candidate'; then
-    echo "a package is not in this system's suites ($(system_value PRETTY_NAME)). Fulcrum was tried on Debian 12; the list is in deploy/setup/packages.sh."
+    echo "a package is not available on this system ($(system_value PRETTY_NAME)). Fulcrum is tested on Debian 12; the packages are listed in deploy/setup/packages.sh."
   elif step_log_has 'Killed signal|internal compiler error: Killed|cannot allocate memory|out of memory'; then
-    echo "memory ran out. Run it again with FULCRUM_JOBS=1."
+    echo "out of memory. Run this again with FULCRUM_JOBS=1."
   elif step_log_has 'interrupted by user'; then
-    echo "it was interrupted; run it again to go on."
+    echo "interrupted; run this again to continue."
   elif step_log_has '^FAILED: |CMake Error|: error: '; then
-    echo "correct the error above; what was built before it stays."
+    echo "fix the error above and run this again; finished parts are not rebuilt."
   else
-    echo "read the lines above; a second run goes on where this one stopped."
+    echo "see the lines above; a second run continues where this one stopped."
   fi
 }

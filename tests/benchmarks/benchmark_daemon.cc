@@ -52,7 +52,7 @@ BenchmarkDaemon::BenchmarkDaemon() {
 }
 
 void BenchmarkDaemon::LinkPool(const std::string& name, const std::string& path) const {
-  // A link would lead out of the folder, which the daemon does not follow.
+  // The daemon does not follow symbolic links that leave the folder.
   std::filesystem::copy_file(path, folder_.File("pools/" + name));
 }
 
@@ -95,7 +95,7 @@ void BenchmarkDaemon::Delete(const std::string& campaign) const {
   grpc::ClientContext context;
   v1::DeleteCampaignResponse response;
   Require(campaigns_->DeleteCampaign(&context, Named(campaign), &response));
-  // What is in the trash would fill the disk in a run of many campaigns.
+  // Deleted campaigns would fill the disk in a run of many campaigns.
   std::filesystem::remove_all(response.trash_folder());
 }
 

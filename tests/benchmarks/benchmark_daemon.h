@@ -1,6 +1,6 @@
-// A daemon in this process, without tokens, and the calls that a benchmark makes to it.
+// Runs a daemon in this process, without tokens, and calls it for a benchmark.
 //
-// Ends the program where something fails: a benchmark has nobody to tell. Used by one thread.
+// Exits on any error. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@ class BenchmarkDaemon {
   int port() const { return daemon_->port(); }
   /// Writes a file into the folder of pools.
   void WritePool(const std::string& name, const std::string& text) const { folder_.Write("pools/" + name, text); }
-  /// Makes a file from elsewhere known in the folder of pools.
+  /// Makes a file from another folder available in the folder of pools.
   void LinkPool(const std::string& name, const std::string& path) const;
 
   void Create(const v1::CampaignSpec& spec) const;
-  /// Labels for rows, at most a thousand.
+  /// Returns labels for rows, at most a thousand.
   void Import(const std::string& campaign, const std::map<std::size_t, std::string>& labels) const;
   void Start(const std::string& campaign) const;
   void Stop(const std::string& campaign) const;
   void Delete(const std::string& campaign) const;
   v1::Campaign Get(const std::string& campaign) const;
-  /// Sum of a metric over its labels other than the campaign, from the daemon's own /metrics.
+  /// Returns the sum of a metric over all labels except the campaign, from /metrics of the daemon.
   double Metric(const std::string& name, const std::string& campaign) const;
-  /// Returns when there are tasks to be had.
+  /// Returns when tasks are available.
   void WaitForTasks(const std::string& campaign) const;
 
   v1::CampaignService::Stub& campaigns() const { return *campaigns_; }

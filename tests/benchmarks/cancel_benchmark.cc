@@ -1,10 +1,11 @@
-// How long a round goes on after it was asked to stop, at moments all over it. The round is a bad one: leverage on the
-// whole pool, by default from a full decomposition, whose parts in LAPACK take seconds each and know of no stop.
+// Measures the time from a stop request to the end of a round, at several points of the round. The round is a worst
+// case: leverage on the whole pool, by default from a full decomposition, with LAPACK calls that take seconds each and
+// cannot be interrupted.
 //
 //   bench_cancel [ROWS [ENGINE [SECONDS...]]]
 //
-// With SECONDS the stops come so long after the beginning of a round, which need not be run to its end before: one of
-// 10,000 dense rows takes minutes.
+// SECONDS are the times of the stop requests after the start of a round. With them no complete round is run first: one
+// of 10,000 dense rows takes minutes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -47,7 +48,7 @@ class LongRound {
     spec_.leverage_kernel.sigma = 3;
   }
 
-  /// Seconds of the whole round.
+  /// Returns the seconds of a complete round.
   double Run() {
     const auto begun = Clock::now();
     if (const absl::Status status = RunUntil({}); !status.ok()) {
@@ -57,7 +58,7 @@ class LongRound {
     return SecondsSince(begun);
   }
 
-  /// Seconds that the round goes on after a stop which comes this long after its beginning.
+  /// Returns the seconds from a stop request, this long after the start of the round, to the end of the round.
   double StopAfter(double seconds) {
     std::stop_source stop;
     Clock::time_point asked;
@@ -83,7 +84,7 @@ class LongRound {
   pipeline::RoundSpec spec_;
 };
 
-/// Moments spread over a round, which is run once for that.
+/// Returns times spread over a round, which runs once to measure its duration.
 std::vector<double> MomentsOf(LongRound& round) {
   const double whole = round.Run();
   PrintFigure("the whole round", whole, "s");
@@ -117,7 +118,7 @@ int main(int count, char** arguments) {
   std::vector<double> moments;
   for (int i = 3; i < count; ++i) moments.push_back(std::atof(arguments[i]));
   fulcrum::benchmarks::MeasureStops(rows, count > 2 ? arguments[2] : "dense", std::move(moments));
-  // What was left running, as the daemon ends too: LAPACK has no way to be told.
+  // LAPACK calls that are still running are abandoned, as in the daemon: they cannot be cancelled.
   std::fflush(stdout);
   std::_Exit(0);
 }

@@ -1,4 +1,5 @@
-// A crowd of workers as a process: this program once more, with what it is to do as arguments, and its result as text.
+// Runs a crowd of workers in a separate process: the same program, with its parameters as arguments and its result as
+// text.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,7 +1,7 @@
-// One labeling worker of a crowd, of either kind: it calls, or it keeps a stream open.
+// One labeling worker of a crowd, which either makes unary calls or keeps a stream open.
 //
-// A worker takes tasks, answers them all at once, and begins again without a pause. What it receives drives it, on the
-// thread of its connection.
+// A worker acquires tasks, answers all of them at once, and repeats without a pause. It runs on the thread of its
+// connection, driven by the messages that it receives.
 #pragma once
 
 #include <chrono>
@@ -18,18 +18,18 @@ namespace fulcrum::benchmarks {
 
 class CrowdWorker : public LeanCall {
  public:
-  /// All of them must outlive it; it takes one off `working` when it is done.
+  /// All arguments must outlive the worker. It decrements `working` when it is done.
   CrowdWorker(const CrowdOptions& options, int number, LeanConnection& connection, int& working);
 
   virtual void Begin() = 0;
 
-  /// Acknowledged.
+  /// Number of acknowledged labels.
   std::int64_t labels() const { return labels_; }
-  /// How long it waited for tasks, each time that it got some.
+  /// Waiting times for tasks.
   const std::vector<double>& waits_in_milliseconds() const { return waits_; }
 
  protected:
-  /// It has nothing to do from now on.
+  /// Called when the worker becomes idle.
   void BeginWait() { begun_ = std::chrono::steady_clock::now(); }
   void EndWait();
   /// Answers all tasks in one request.
@@ -51,16 +51,16 @@ class CrowdWorker : public LeanCall {
   std::vector<double> waits_;
 };
 
-/// AcquireTasks and SubmitLabels, one call after the other.
+/// Uses AcquireTasks and SubmitLabels, one call after the other.
 std::unique_ptr<CrowdWorker> NewCallingWorker(const CrowdOptions& options, int number, LeanConnection& connection,
                                               int& working);
-/// One Work stream.
+/// Uses one Work stream.
 std::unique_ptr<CrowdWorker> NewStreamingWorker(const CrowdOptions& options, int number, LeanConnection& connection,
                                                 int& working);
 
-/// Ends the program unless it is OK, a status of gRPC's.
+/// Exits unless the gRPC status is OK.
 void RequireOk(int status);
-/// Ends the program where the text is no such message.
+/// Exits if the text cannot be parsed as the message.
 void Parse(absl::string_view text, google::protobuf::MessageLite& message);
 
 }  // namespace fulcrum::benchmarks

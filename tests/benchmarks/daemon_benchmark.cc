@@ -1,12 +1,12 @@
-// The daemon with 500 labeling workers, against its own store without a network in between; how long a worker waits for
-// tasks meanwhile; and, with --soak SECONDS, whether its memory stays flat while campaigns come and go. --calls and
-// --streams leave out the other kind of worker.
+// Compares the daemon with 500 labeling workers with its store without a network. Also measures how long a worker waits
+// for tasks and, with --soak SECONDS, whether memory stays constant while campaigns are created and deleted. --calls
+// and --streams select one kind of worker.
 //
-// The workers are a process of their own on the same machine, each without a pause between its requests: all that the
-// machine has is taken, which is the most that 500 workers can ask for. They speak HTTP/2 without gRPC's client, which
-// takes three times as much of the processors. There are always tasks to be had. The store alone serves as many
-// workers who take and answer the same tasks, so both rates are of the same commits. On a stream the wait for tasks
-// begins when the labels before them are sent, so the bar of AcquireTasks is that of calls.
+// The workers run in a separate process on the same machine, without pauses between requests. The machine is fully
+// loaded, which is the maximum load of 500 workers. The workers use HTTP/2 without the gRPC client, which takes three
+// times as much processor time. Tasks are always available. The store benchmark has the same number of workers with the
+// same tasks and labels, so both rates are for the same commits. On a stream the wait for tasks starts when the
+// preceding labels are sent, so the target for AcquireTasks applies to calls only.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ constexpr int kWorkers = 500;
 constexpr int kTasksACall = 10;
 constexpr int kLabelsEach = 1000;
 constexpr int kLabels = kWorkers * kLabelsEach;
-// A batch that is never completed: the round after it is not measured here, and a stream has tasks out when it ends.
+// A batch that is never completed: the next round is not measured here, and a stream holds tasks when it ends.
 constexpr int kPoolRows = kLabels + 2 * kWorkers * kTasksACall;
 constexpr int kRepeats = 5;
 
@@ -55,12 +55,12 @@ v1::CampaignSpec Spec(const std::string& name, int batch) {
   return spec;
 }
 
-/// Two labels, so that the first batch is chosen by the strategy and not by leverage on the whole pool.
+/// Two labels, so that the strategy selects the first batch instead of leverage on the whole pool.
 void ImportFirstLabels(const BenchmarkDaemon& daemon, const std::string& campaign) {
   daemon.Import(campaign, {{0, "no"}, {1, "yes"}});
 }
 
-/// The same tasks and labels by as many workers who call the store itself.
+/// The same tasks and labels, with the same number of workers that call the store directly.
 class StoreCrowd {
  public:
   StoreCrowd() : finished_(kWorkers) {
@@ -113,7 +113,7 @@ class StoreCrowd {
   std::unique_ptr<storage::CampaignStore> store_;
 };
 
-/// What one run of a crowd shows, and what the daemon took of the processors meanwhile.
+/// The result of one run of a crowd, with the processor time of the daemon during the run.
 struct DaemonRun {
   CrowdResult crowd = {};
   double daemon_processor_seconds = 0;
@@ -140,7 +140,7 @@ DaemonRun RunDaemonCrowd(const BenchmarkDaemon& daemon, bool streams, int repeat
   return run;
 }
 
-/// The store, and right after it the daemon.
+/// Measures the store, and then the daemon.
 struct RateTurn {
   double store = 0;
   DaemonRun run = {};
@@ -154,7 +154,7 @@ double MedianOf(const std::vector<RateTurn>& turns, Figure figure) {
   return Percentile(values, 0.5);
 }
 
-/// The median of turns, since a machine that others use as well changes its speed within seconds.
+/// Uses the median of alternating runs, because the speed of a shared machine changes within seconds.
 void PrintRates(const std::vector<RateTurn>& turns) {
   const auto store = [](const RateTurn& turn) { return turn.store; };
   const auto rate = [](const RateTurn& turn) { return turn.run.rate(); };
@@ -210,7 +210,7 @@ double MeanOfThird(const std::vector<double>& values, std::size_t third) {
   return sum / static_cast<double>(last - first);
 }
 
-/// Campaigns one after the other, each labeled to its end by 500 workers who wait for tasks.
+/// Runs campaigns one after the other, each labeled to its end by 500 workers that wait for tasks.
 void Soak(const BenchmarkDaemon& daemon, std::chrono::seconds length) {
   PrintHeading("memory while campaigns come and go, 500 workers");
   std::vector<double> megabytes;

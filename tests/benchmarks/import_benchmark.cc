@@ -1,6 +1,7 @@
-// Import of 2,000,000 x 64 float32 Parquet against Arrow merely reading the file, and the opening of 20,000,000 rows.
+// Compares the import of 2,000,000 x 64 float32 Parquet with only reading the file by Arrow; measures opening
+// 20,000,000 rows.
 //
-// FULCRUM_IMPORT_ROWS sets another number of rows; the time must grow with it and the memory must not.
+// FULCRUM_IMPORT_ROWS sets the number of rows. The time must grow with it and the memory must not.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,10 +31,10 @@
 namespace fulcrum::benchmarks {
 namespace {
 
-constexpr std::int64_t kRowsPerGroup = 1 << 20;  // what pyarrow writes
+constexpr std::int64_t kRowsPerGroup = 1 << 20;  // as pyarrow writes
 constexpr std::int64_t kRowsPerChunk = 1 << 17;
 constexpr int kFeatures = 64;
-constexpr int kRepeats = 5;  // in turn, so that both have the same machine; the fastest of each counts
+constexpr int kRepeats = 5;  // alternating, so that both run under the same load; the fastest run of each counts
 
 void Check(const arrow::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
@@ -64,7 +65,7 @@ void WriteParquet(const std::string& path, std::int64_t rows) {
     Check(writer->WriteRecordBatch(*RandomBatch(row, std::min(kRowsPerChunk, rows - row), kFeatures)));
   }
   Check(writer->Close());
-  // What the disk still had to write would be written while the import is measured.
+  // Flush pending writes, so that they do not happen during the measured import.
   if (fsync(file->file_descriptor()) != 0) throw std::runtime_error("the source is not on the disk");
   Check(file->Close());
 }
@@ -106,8 +107,8 @@ ImportFigures RunImport(const std::string& source, const std::string& pool) {
   return figures;
 }
 
-/// A child's largest memory begins with that of the process it was forked from, so the imports are started by a small
-/// process that was made before this one grew.
+/// The peak memory of a child process includes that of the process it was forked from. Imports are therefore started by
+/// a small process that is forked before this one grows.
 class SmallStarter {
  public:
   SmallStarter(std::string source, std::string pool) {
@@ -158,7 +159,7 @@ void CompareImport(const testing::TemporaryDirectory& folder, SmallStarter& star
   PrintFigure("Arrow reads the file into memory, one thread", one_thread, "s");
   PrintAtLeast("rate of the import / rate of Arrow, threads on", threads / import, 0.7);
   PrintFigure("rate of the import / rate of Arrow, one thread", one_thread / import, "x");
-  // What a busy machine disturbs least.
+  // The minimum is least affected by other load.
   PrintFigure("import, processor seconds", import_cpu, "s");
   PrintFigure("Arrow, processor seconds", arrow_cpu, "s");
   PrintAtMost("peak memory", memory, 1024, "MiB");

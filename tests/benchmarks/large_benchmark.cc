@@ -1,5 +1,5 @@
-// Engines without a kernel matrix: what a pass of the tiled engine costs, what landmarks lose, selection and rounds
-// over millions of rows. Without arguments it runs everything, which takes a quarter of an hour on two cores.
+// Engines without a kernel matrix: the cost of a pass of the tiled engine, the accuracy of landmarks, and selection and
+// rounds over millions of rows. Without arguments all sections run, which takes a quarter of an hour on two cores.
 #include <cstdio>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// What landmarks lose: batches of 100 by their scores, in exact leverage, beside the exact batch.
+// Accuracy of landmarks: exact leverage of batches of 100 selected by landmark scores, compared with the exact batch.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -33,14 +33,14 @@ double Collected(const std::vector<std::size_t>& order, const std::vector<double
   return sum;
 }
 
-/// How many of the batch are landmarks.
+/// Returns how many rows of the batch are landmarks.
 std::size_t LandmarksAmong(const std::vector<std::size_t>& order, std::span<const RowIndex> landmarks) {
   return static_cast<std::size_t>(std::count_if(order.begin(), order.begin() + kBatch, [&](std::size_t row) {
     return std::ranges::binary_search(landmarks, static_cast<RowIndex>(row));
   }));
 }
 
-/// Spearman's rank correlation.
+/// Returns Spearman's rank correlation.
 double RankCorrelation(const std::vector<std::size_t>& a, const std::vector<std::size_t>& b) {
   const std::size_t size = a.size();
   std::vector<double> rank(size);
@@ -86,7 +86,7 @@ void Compare(const char* name, Matrix<double> points, const kernel::KernelFuncti
   }
 }
 
-/// One class of ringnorm among both, normalised together: isotropic, the hardest there is.
+/// One class of ringnorm, normalised together with the other: isotropic, the hardest case.
 Matrix<double> Ringnorm(std::size_t rows) {
   constexpr std::size_t kDims = 20;
   Random random(7);
@@ -100,8 +100,8 @@ Matrix<double> Ringnorm(std::size_t rows) {
   return Matrix<double>::CopyOf(std::as_const(both).view().Rows(rows, rows));
 }
 
-/// As many rows as wanted of fewer: each several times, with noise of a fifth of its length, in the coordinates of the
-/// leading principal directions, at unit length.
+/// Repeats rows until there are enough, with noise of a fifth of their length, in the coordinates of the leading
+/// principal directions, scaled to unit length.
 Matrix<double> NoisyCopies(const Matrix<double>& rows, std::size_t count, std::size_t directions) {
   Matrix<double> covariance(rows.cols(), rows.cols());
   linalg::Gemm(linalg::Transpose::kYes, linalg::Transpose::kNo, 1.0, rows.view(), rows.view(), 0.0, covariance.view());

@@ -1,4 +1,4 @@
-// Decision values of a whole pool, beside the rate of SGEMM.
+// Decision values of a whole pool, compared with the rate of SGEMM.
 #include <cstdio>
 #include <numeric>
 #include <utility>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kRows = 400000;
 constexpr std::size_t kSupport = 2000;
 
-/// Rows in memory that ask to be treated like those of a pool on the disk.
+/// Rows in memory that are treated like those of a pool on disk.
 class FloatFeatures final : public kernel::Features {
  public:
   explicit FloatFeatures(Matrix<double> values) : dense_(std::move(values)) {

@@ -1,4 +1,4 @@
-// Whole rounds over a pool that stays on the disk: the first, and two warm ones after their batches were labeled.
+// Complete rounds over a pool on disk: the first one, and two warm ones after their batches are labeled.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -52,13 +52,13 @@ std::shared_ptr<arrow::RecordBatch> AsBatch(ConstMatrixView rows) {
                                   static_cast<std::int64_t>(rows.rows()), {lists});
 }
 
-/// Writes the pool; returns each row's true class, the side of a plane it is on.
+/// Writes the pool. Returns the true class of each row, which is its side of a plane.
 std::vector<ClassIndex> WritePool(const std::string& folder, std::size_t rows) {
   std::vector<ClassIndex> truth;
   std::unique_ptr<storage::PoolWriter> writer;
   for (std::size_t first = 0; first < rows; first += kRowsPerBlock) {
     const std::size_t count = std::min(kRowsPerBlock, rows - first);
-    // The map from latent dimensions is the seed's, the rows are the block's.
+    // The map from latent dimensions depends on the seed, the rows depend on the block.
     const Matrix<double> block = EmbeddingLikeRows(count, kDims, kLatent, 5, first);
     for (std::size_t i = 0; i < count; ++i) truth.push_back(block(i, 0) + 0.5 * block(i, 1) > 0 ? 1 : 0);
     const auto batch = AsBatch(block.view());
@@ -75,7 +75,7 @@ struct Taken {
   double seconds = 0, processor_seconds = 0;
 };
 
-/// Since it was made.
+/// Seconds since construction.
 class Watch {
  public:
   Taken Read() const {
@@ -100,7 +100,7 @@ void PrintRound(const char* name, const pipeline::RoundResult& result, const Tak
   }
 }
 
-/// What a process picks that was started anew before this round, as one is that was killed in it.
+/// Returns the batch of a process that was restarted before this round, as after a crash.
 void CompareWithRestart(const pipeline::RoundSpec& spec, const kernel::Features& features,
                         const pipeline::RoundInput& input, const std::map<ClassIndex, RowList>& landmarks,
                         const pipeline::RoundResult& expected) {

@@ -1,4 +1,5 @@
-// The parts of bench_large, each a bar of engines without a kernel matrix. `bench_large NAME...` runs the named ones.
+// The sections of bench_large, one per requirement of engines without a kernel matrix. `bench_large NAME...` runs the
+// given ones.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +9,19 @@
 
 namespace fulcrum::benchmarks {
 
-/// Rows of unit length that lie near a subspace of `latent` dimensions, as embeddings do: their kernel has a rank of
-/// tens, not of thousands.
-/// `first` continues a set of rows that is made in parts.
+/// Rows of unit length close to a subspace of `latent` dimensions, like embeddings: the rank of their kernel is in the
+/// tens, not in the thousands.
+/// `first` continues a set of rows that is generated in parts.
 Matrix<double> EmbeddingLikeRows(std::size_t rows, std::size_t dims, std::size_t latent, std::uint64_t seed,
                                  std::size_t first = 0);
 
-/// Multiplications and additions a second of all cores together, each on products of its own.
+/// Returns the multiplications and additions per second of all cores together, each with its own products.
 double DoubleGemmRate();
 double FloatGemmRate();
 
-/// The most memory this process ever had, in MiB.
+/// Returns the peak memory of this process in MiB.
 double PeakMebibytes();
-/// Counts it from now on only.
+/// Resets the peak memory.
 void ForgetPeak();
 
 void MeasureTiledPass();

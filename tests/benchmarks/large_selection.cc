@@ -1,4 +1,4 @@
-// Greedy selection over millions of candidates, alone.
+// Greedy selection over millions of candidates.
 #include <cstdio>
 #include <numeric>
 

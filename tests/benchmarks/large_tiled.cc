@@ -1,4 +1,4 @@
-// Products with a kernel that is recomputed, beside the rate of the matrix products they are made of.
+// Products with a recomputed kernel, compared with the rate of the matrix products that they consist of.
 #include <cstdio>
 #include <numeric>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kRows = 100000;
 constexpr std::size_t kDims = 64;
 constexpr std::size_t kLatent = 12;
-constexpr std::size_t kWidth = 32;  // of the tiled engine's blocks
+constexpr std::size_t kWidth = 32;  // block width of the tiled engine
 constexpr double kTau = 0.67;       // k = 50
 
 RowList AllRows(std::size_t count) {

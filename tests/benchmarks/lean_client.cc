@@ -18,9 +18,9 @@
 namespace fulcrum::benchmarks {
 namespace {
 
-// Of a message: whether it is compressed, and its length.
+// Prefix of a message: compression flag and length.
 constexpr std::size_t kPrefix = 5;
-// No call of a benchmark has to wait for a window.
+// Large enough that no call of a benchmark waits for flow control.
 constexpr std::int32_t kWindow = 1 << 24;
 constexpr int kCancelled = 1;
 
@@ -57,7 +57,7 @@ std::uint32_t LengthOf(const std::string& framed) {
 
 }  // namespace
 
-/// What nghttp2 calls while it reads and writes.
+/// Callbacks of nghttp2.
 struct LeanConnection::Callbacks {
   static LeanCall* CallOf(nghttp2_session* session, std::int32_t stream) {
     return static_cast<LeanCall*>(nghttp2_session_get_stream_user_data(session, stream));
@@ -160,7 +160,7 @@ void LeanConnection::Send(const google::protobuf::MessageLite& message, LeanCall
   message.AppendToString(&call.outgoing_);
   const std::uint32_t length = htonl(static_cast<std::uint32_t>(call.outgoing_.size() - start - kPrefix));
   std::memcpy(call.outgoing_.data() + start + 1, &length, sizeof(length));
-  // Refused where it is not waiting for more, which is as well.
+  // Fails if the stream is not deferred, which is not an error.
   if (call.stream_ > 0) nghttp2_session_resume_data(session_, call.stream_);
 }
 

@@ -1,8 +1,8 @@
-// A gRPC client that costs little: HTTP/2 by nghttp2, all calls of a connection on the thread that runs it.
+// A gRPC client with little overhead: HTTP/2 by nghttp2, with all calls of a connection on the thread that runs it.
 //
-// With gRPC's own client, 500 workers took a third of the processor time of a machine that they shared with the daemon;
-// with this one a tenth. Speaks the protocol as documented (a call is a stream, a message has a prefix
-// of five bytes, the status is a trailer) without TLS, compression and deadlines. Used by one thread.
+// With the gRPC client library, 500 workers took a third of the processor time of a machine that they shared with the
+// daemon; with this client they take a tenth. Implements the documented protocol (a call is a stream, a message has a
+// prefix of five bytes, the status is a trailer) without TLS, compression and deadlines. Not thread-safe.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -18,7 +18,7 @@
 
 namespace fulcrum::benchmarks {
 
-/// A call, and who waits for what it brings. May be begun again once it has ended. Must outlive its end.
+/// A call and its callbacks. Can be started again after it has ended. Must outlive the call.
 class LeanCall {
  public:
   LeanCall() = default;
@@ -26,9 +26,9 @@ class LeanCall {
   LeanCall(const LeanCall&) = delete;
   LeanCall& operator=(const LeanCall&) = delete;
 
-  /// A message of the server's, which lives until the return.
+  /// Called with a message of the server, which is valid until the return.
   virtual void OnMessage(absl::string_view message) = 0;
-  /// The end, with gRPC's status code.
+  /// Called at the end of the call with the gRPC status code.
   virtual void OnEnd(int status) = 0;
 
  private:
@@ -37,27 +37,27 @@ class LeanCall {
   std::int32_t stream_ = 0;
   std::string outgoing_;
   std::size_t sent_ = 0;
-  bool last_ = false;  // nothing follows what is in outgoing_
+  bool last_ = false;  // outgoing_ is the last message
   std::string incoming_;
   int status_ = 0;
 };
 
 class LeanConnection {
  public:
-  /// To a server on this machine. Ends the program where there is none, and later where the connection breaks.
+  /// Connects to a server on this machine. Exits if that fails or if the connection breaks.
   explicit LeanConnection(int port);
   ~LeanConnection();
   LeanConnection(const LeanConnection&) = delete;
   LeanConnection& operator=(const LeanConnection&) = delete;
 
-  /// Begins a call of a method ("/package.Service/Method") that has a single request.
+  /// Starts a call of a method ("/package.Service/Method") with a single request.
   void Call(const char* method, const google::protobuf::MessageLite& request, LeanCall& call);
-  /// Begins a call that has a stream of them.
+  /// Starts a call with a stream of requests.
   void Open(const char* method, LeanCall& call);
   void Send(const google::protobuf::MessageLite& message, LeanCall& call);
   void Cancel(LeanCall& call);
 
-  /// Serves connections until `done`.
+  /// Runs connections until `done`.
   static void Run(const std::vector<std::unique_ptr<LeanConnection>>& connections, const std::function<bool()>& done);
 
  private:
@@ -65,7 +65,7 @@ class LeanConnection {
 
   void Begin(const char* method, LeanCall& call);
   void Receive();
-  /// Sends what the system takes of what there is to send; the rest waits.
+  /// Sends as much pending data as the socket accepts; the rest stays pending.
   void Flush();
 
   int socket_ = -1;

@@ -1,5 +1,5 @@
-// Krylov against a full dsyevd on the positive class of MNIST 3 against 5, one thread each, and its warm
-// start against its own cold start after a few rows moved.
+// Compares the Krylov solver with a full dsyevd on the positive class of MNIST 3 against 5, with one thread each, and
+// its warm start with its cold start after a few rows changed.
 #include <cmath>
 #include <numeric>
 

@@ -1,4 +1,5 @@
-// Prints benchmark figures as ratios against a peer measured in the same run, since machines are noisy.
+// Prints benchmark figures as ratios to a reference measured in the same run, because absolute times vary between
+// machines.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 
 namespace fulcrum::benchmarks {
 
-/// Seconds of the fastest of `repeats` runs: the least disturbed one.
+/// Returns the seconds of the fastest of `repeats` runs, which is the least disturbed one.
 inline double FastestSeconds(int repeats, const std::function<void()>& body) {
   double fastest = 1e300;
   for (int repeat = 0; repeat < repeats; ++repeat) {
@@ -20,15 +21,15 @@ inline double FastestSeconds(int repeats, const std::function<void()>& body) {
   return fastest;
 }
 
-/// Processor seconds that this process has taken so far, all threads together.
+/// Returns the processor seconds of this process so far, over all threads.
 inline double ProcessorSeconds() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Processor seconds of the fastest of `repeats` runs. For comparisons on one thread: other programs on the machine
-/// disturb them far less than they disturb the clock on the wall.
+/// Returns the processor seconds of the fastest of `repeats` runs. For single-threaded comparisons: other programs on
+/// the machine affect processor time far less than elapsed time.
 inline double FastestCpuSeconds(int repeats, const std::function<void()>& body) {
   double fastest = 1e300;
   for (int repeat = 0; repeat < repeats; ++repeat) {
@@ -43,7 +44,7 @@ inline void PrintHeading(const char* title) {
   std::printf("\n%s\n", title);
 }
 
-/// One line: what, the measured value, the bar it should reach, and whether it does.
+/// Prints one line: the name, the measured value, its target, and whether the target is met.
 inline void PrintAtLeast(const char* what, double value, double bar, const char* unit = "x") {
   std::printf("  %-62s %9.3g %-5s bar >= %-8.3g %s\n", what, value, unit, bar, value >= bar ? "met" : "MISSED");
 }

@@ -1,5 +1,5 @@
-// One DBALEVS round end to end on the whole MNIST 3 against 5 (13,454 x 784, 100 labels), against the same steps done
-// with LIBSVM and a full dsyevd; then a second, warm round after 10 more labels. Two threads for both sides.
+// Compares a complete DBALEVS round on MNIST 3 against 5 (13,454 x 784, 100 labels) with the same steps by LIBSVM and a
+// full dsyevd, followed by a warm round after 10 more labels. Both sides use two threads.
 #include <libsvm/svm.h>
 #include <sys/resource.h>
 
@@ -35,7 +35,7 @@ double PeakMegabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-/// LIBSVM's sparse rows of a dense matrix.
+/// Converts a dense matrix to the sparse rows of LIBSVM.
 std::vector<std::vector<svm_node>> ToNodes(ConstMatrixView values) {
   std::vector<std::vector<svm_node>> rows(values.rows());
   for (std::size_t i = 0; i < values.rows(); ++i) {
@@ -47,7 +47,7 @@ std::vector<std::vector<svm_node>> ToNodes(ConstMatrixView values) {
   return rows;
 }
 
-/// The class of every row, by LIBSVM trained on the labeled ones.
+/// Returns the class of every row, by LIBSVM trained on the labeled rows.
 std::vector<ClassIndex> PredictWithLibsvm(std::vector<std::vector<svm_node>>& rows,
                                           std::span<const ClassIndex> labels) {
   std::vector<double> y;
@@ -76,7 +76,8 @@ std::vector<ClassIndex> PredictWithLibsvm(std::vector<std::vector<svm_node>>& ro
   return predicted;
 }
 
-/// Kernel by GEMM, full dsyevd, scores and the plain greedy for one class: what a user would put together by hand.
+/// Kernel by GEMM, full dsyevd, scores and the simple greedy algorithm for one class, as a straightforward
+/// implementation.
 RowList SelectNaively(const kernel::Features& features, const RowList& rows, std::span<const ClassIndex> labels,
                       std::size_t count) {
   Matrix<double> kernel(rows.size(), rows.size());

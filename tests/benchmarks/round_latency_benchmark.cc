@@ -1,5 +1,5 @@
-// From the label that completes a batch to the next batch offered, over gRPC, on the whole MNIST 3 against 5 (13,454 x
-// 784) with 200 labels: against the sum of the round's stages, and warm rounds against cold ones.
+// Measures the time over gRPC from the label that completes a batch to the next batch, on MNIST 3 against 5 (13,454 x
+// 784) with 200 labels: compared with the sum of the stages of the round, and warm rounds compared with cold ones.
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class Round {
   Round(const BenchmarkDaemon& daemon, std::string campaign, const std::vector<int>& answers)
       : daemon_(daemon), campaign_(std::move(campaign)), answers_(answers) {}
 
-  /// Waits for the next batch and takes all of it.
+  /// Waits for the next batch and acquires all of it.
   void Take() {
     tasks_.clear();
     while (tasks_.size() < kBatch) {
@@ -54,7 +54,8 @@ class Round {
     }
   }
 
-  /// Answers the batch; seconds from sending the last label to a task of the next batch in another worker's hands.
+  /// Answers the batch. Returns the seconds from sending the last label to another worker receiving a task of the next
+  /// batch.
   double SecondsToNextBatch() {
     Submit({tasks_.begin(), tasks_.end() - 1});
     auto next = std::async(std::launch::async, [this] { return Acquire(kBatch); });
@@ -115,13 +116,14 @@ class Round {
   std::atomic<int> requests_ = 0;
 };
 
-/// Seconds of all stages of the first `rounds` rounds, from the daemon's own metrics, which follow a batch at once.
+/// Returns the seconds of all stages of the first `rounds` rounds, from the daemon's metrics, which are updated with
+/// the batch.
 double StageSeconds(const BenchmarkDaemon& daemon, const std::string& campaign, int rounds) {
   while (daemon.Metric("fulcrum_round_seconds_count", campaign) < rounds) std::this_thread::yield();
   return daemon.Metric("fulcrum_stage_seconds_sum", campaign);
 }
 
-/// Spread over the file, which is sorted by class.
+/// Spread over the file, because it is sorted by class.
 std::map<std::size_t, std::string> FirstLabels(const std::vector<int>& answers) {
   std::map<std::size_t, std::string> labels;
   for (std::size_t i = 0; i < kImported; ++i) {

@@ -1,4 +1,4 @@
-// Greedy selection, lazy against eager, and every strategy that needs no class groups on a pool of 100,000 rows.
+// Compares lazy with eager greedy selection, and runs every strategy without class groups on a pool of 100,000 rows.
 #include <cmath>
 #include <numeric>
 
@@ -18,7 +18,8 @@ constexpr std::size_t kPoolRows = 100000;
 constexpr std::size_t kPoolLabels = 200;
 constexpr std::size_t kDims = 20;
 
-/// b times: compute every gain, take the best, add its row to the sums. No laziness, no certificate, one thread.
+/// b times: compute every gain, take the best, add its row to the sums. Not lazy, without a certificate,
+/// single-threaded.
 std::vector<std::size_t> NaiveGreedy(const select::GreedyProblem& problem) {
   const double factor = problem.alpha / static_cast<double>(problem.labeled.size() + problem.batch);
   std::vector<double> similarity(problem.rows.size(), 0.0);

@@ -1,5 +1,5 @@
-// Durable labels a second with 100 concurrent submitters, against a bare SQLite loop with the same group size, and how
-// long one submitter waits for an answer.
+// Durable labels per second with 100 concurrent submitters, compared with a plain SQLite loop with the same group size,
+// and the latency of a single submitter.
 #include <algorithm>
 #include <atomic>
 #include <latch>
@@ -37,7 +37,7 @@ void Require(const absl::Status& status) {
   std::exit(1);
 }
 
-/// The same facts as rows, `group` a commit, by the thread that has them: as fast as SQLite goes.
+/// Inserts the same data as rows, `group` per commit, from a single thread: the maximum rate of SQLite.
 double BareLoopSeconds(int labels, int group) {
   const testing::TemporaryDirectory directory;
   auto database = SqliteDatabase::Open(directory.File("bare.db"));
@@ -68,7 +68,7 @@ double BareLoopSeconds(int labels, int group) {
   return SecondsSince(start);
 }
 
-/// A campaign in which every submitter has leased its items already.
+/// A campaign in which every submitter has already leased its items.
 struct LeasedCampaign {
   explicit LeasedCampaign(int submitters, int each) {
     StoreOptions options;
@@ -105,12 +105,12 @@ struct LeasedCampaign {
             .value = "positive"};
   }
 
-  /// Waits for the answer.
+  /// Waits for the result.
   void Submit(int submitter, const GrantedLease& lease) {
     Require(store->Run(SubmitLabel, RequestFor(submitter, lease)).status());
   }
 
-  /// Submits a submitter's labels one after the other, each when the one before is answered, without a thread.
+  /// Submits the labels of a submitter one after the other, each after the previous one completed, without a thread.
   void SubmitAll(int submitter, std::size_t next, std::latch& finished) {
     const auto& mine = leases[static_cast<std::size_t>(submitter)];
     if (next == mine.size()) return finished.count_down();
@@ -128,9 +128,9 @@ struct LeasedCampaign {
 };
 
 struct StoreTime {
-  double seconds = 0;      ///< until the last answer
-  double with_tables = 0;  ///< until the derived tables are up to date as well
-  double group = 0;        ///< operations a commit
+  double seconds = 0;      ///< until the last result
+  double with_tables = 0;  ///< until the derived tables are up to date
+  double group = 0;        ///< operations per commit
 };
 
 void SubmitFromThreads(LeasedCampaign& campaign) {

@@ -6,8 +6,8 @@ namespace {
 
 constexpr char kWork[] = "/fulcrum.v1.LabelingService/Work";
 
-/// Tasks come without being asked for, up to the credit; the wait for them begins when labels are sent, since the
-/// worker has nothing to do from then on.
+/// Tasks are pushed by the server, up to the credit. The wait for tasks starts when labels are sent, because the worker
+/// is idle from then on.
 class StreamingWorker final : public CrowdWorker {
  public:
   using CrowdWorker::CrowdWorker;
@@ -22,7 +22,7 @@ class StreamingWorker final : public CrowdWorker {
   }
 
   void OnMessage(absl::string_view message) override {
-    if (has_given_all()) return;  // on its way when the stream was cancelled
+    if (has_given_all()) return;  // received after the stream was cancelled
     arena_.Reset();
     auto& incoming = *arena_.New<v1::WorkResponse>();
     Parse(message, incoming);
@@ -43,7 +43,7 @@ class StreamingWorker final : public CrowdWorker {
   }
 
  private:
-  static constexpr int kCancelled = 1;  // as gRPC says it
+  static constexpr int kCancelled = 1;  // gRPC status code CANCELLED
 
   void Send() {
     BeginWait();
@@ -51,7 +51,7 @@ class StreamingWorker final : public CrowdWorker {
   }
 
   v1::WorkRequest outgoing_;
-  pipeline::MessageArena arena_;  // of what was received last
+  pipeline::MessageArena arena_;  // holds the last received message
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The SVM against LIBSVM on MNIST 3 against 5: batched prediction, and on one thread each cold training, and warm
-// training and pool updates against their own cold counterparts.
+// Compares the SVM with LIBSVM on MNIST 3 against 5: batched prediction, and single-threaded cold training; compares
+// warm training and pool updates with their cold counterparts.
 #include <cmath>
 #include <numeric>
 
@@ -30,7 +30,7 @@ constexpr std::size_t kLabels = 5000;
 constexpr std::size_t kAddedLabels = 10;
 constexpr int kAdditions = 5;
 
-/// The pool, and its rows in the order in which they get their labels.
+/// The pool, and its rows in the order in which they are labeled.
 struct Pool {
   explicit Pool(testing::DataSet data) : order(data.labels.size()) {
     testing::StandardizeAndScaleToUnit(data.features.view());
@@ -50,7 +50,7 @@ struct Pool {
   std::unique_ptr<kernel::DenseFeatures> features;
 };
 
-/// Operations a second of the BLAS underneath, on matrices that suit it.
+/// Returns the operations per second of the BLAS library, on matrices of a favourable size.
 double GemmRate() {
   constexpr std::size_t kSize = 2000;
   const Matrix<double> a = testing::RandomMatrix(kSize, kSize, 1), b = testing::RandomMatrix(kSize, kSize, 2);
@@ -61,7 +61,7 @@ double GemmRate() {
   return 2.0 * kSize * kSize * kSize / seconds;
 }
 
-/// Labels are added until the model has 500 support vectors.
+/// Adds labels until the model has 500 support vectors.
 SvmModel ModelWithSupport(const Pool& pool, std::size_t support) {
   SvmTrainer trainer({}, *pool.features);
   for (std::size_t labels = support;; labels += 5) {
@@ -70,7 +70,7 @@ SvmModel ModelWithSupport(const Pool& pool, std::size_t support) {
   }
 }
 
-/// LIBSVM with this very model: its svm_model filled from ours, the support vectors as its sparse rows.
+/// Creates a LIBSVM svm_model from this model, with the support vectors as sparse rows.
 class LibsvmTwin {
  public:
   LibsvmTwin(const SvmModel& model, const kernel::DenseFeatures& features) {
@@ -89,7 +89,8 @@ class LibsvmTwin {
     model_.sv_coef = coefficient_rows_;
     rho_ = model.pairs[0].rho;
     model_.rho = &rho_;
-    // Only the sums over both groups matter with two classes, so all may count as the first one's.
+    // With two classes only the sums over both groups matter, so all support vectors can be assigned to the first
+    // class.
     group_sizes_[0] = model_.l;
     model_.nSV = group_sizes_;
     model_.label = labels_;
@@ -147,7 +148,7 @@ void ComparePrediction(const Pool& pool) {
   PrintAtMost("largest relative difference of decision values", largest, 1e-6);
 }
 
-/// 1/2 b' K b - sum |b| in double precision, whoever found b.
+/// Returns 1/2 b' K b - sum |b| in double precision, independent of the solver that computed b.
 double Objective(const Pool& pool, const kernel::KernelFunction& kernel, std::span<const double> multipliers) {
   RowList rows;
   std::vector<double> beta;
@@ -187,7 +188,7 @@ void CompareColdTraining(const Pool& pool, double tolerance) {
   PrintAtMost("relative difference of the dual objectives", std::abs(model.objective() / reference - 1), 1e-6);
 }
 
-/// The solver alone, with the kernel matrix at hand: how much of a gain is due to the multipliers kept.
+/// Runs only the solver, with a precomputed kernel matrix, to measure the gain from the kept multipliers.
 double ColdSolverSeconds(const Pool& pool, const SvmParameters& parameters, std::size_t labels) {
   kernel::RowSetKernel gram(parameters.kernel, *pool.features);
   gram.Update(std::span(pool.order).first(labels));
@@ -240,7 +241,8 @@ int Run() {
   ComparePrediction(pool);
   const tbb::global_control one_thread(tbb::global_control::max_allowed_parallelism, 1);
   CompareColdTraining(pool, 1e-3);
-  // At 0.001 either solver may stop anywhere within that of the optimum; only a tight one pins the objective down.
+  // At 0.001 each solver may stop anywhere within that tolerance of the optimum; only a small one determines the
+  // objective.
   CompareColdTraining(pool, 1e-6);
   CompareWarmTraining(pool);
   return 0;

@@ -1,4 +1,4 @@
-// Who may do what, and what a stranger gets.
+// Access control: what each role may do, and how calls without a valid token fail.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A pool that grows while its campaign runs.
+// Appending to the pool of a running campaign.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class AppendTest : public DaemonTest {
     spec.mutable_pool()->set_sources(0, "few.csv");
     return spec;
   }
-  /// CSV text as an Arrow IPC file.
+  /// Converts CSV text to an Arrow IPC file.
   std::string ToArrow(const std::string& text) {
     const std::string from = folder_.Write("rows.csv", text), to = folder_.File("rows.arrow");
     const auto rows = ingest::ConvertTable({from}, to);
@@ -52,11 +52,11 @@ class AppendTest : public DaemonTest {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
   }
-  /// Waits until rows were appended after `action`; returns how many the pool has then.
+  /// Waits until rows were appended after `action`. Returns the number of rows of the pool.
   std::int64_t RowsAfter(const std::string& name, const std::function<void()>& action) const {
     CampaignWatch watch(daemon_->port(), name);
     v1::CampaignEvent event;
-    watch.Next(&event);  // the state: nothing that happens from now on can be missed
+    watch.Next(&event);  // the state; later events cannot be missed
     action();
     while (watch.Next(&event)) {
       if (event.has_items()) return event.items().pool_rows();
@@ -76,7 +76,7 @@ TEST_F(AppendTest, NewRowsTakePartFromTheNextRoundAndARestartChangesNothing) {
   for (const char* name : {"whole", "broken"}) {
     ASSERT_TRUE(client.Create(FewSpec(name)).ok());
     ASSERT_TRUE(client.Start(name).ok());
-    const v1::Task task = client.AcquireOne(name, "ada");  // the first round is out
+    const v1::Task task = client.AcquireOne(name, "ada");  // the first round is complete
     const v1::AppendItemsResponse appended = AppendOrFail(client, name, more);
     EXPECT_EQ(appended.read(), 60);
     EXPECT_EQ(appended.added(), 48);
@@ -136,7 +136,7 @@ TEST_F(AppendTest, FilesOfAWatchedFolderAreAppendedOnceAlsoAfterARestart) {
   }
   StopDaemon();
   StartDaemon();
-  // In the order of names: once the later one is there, the first has been looked at again.
+  // Files are read in order of their names: once the later one is appended, the first one was checked again.
   const auto put_there = [&] { folder_.Write("pools/incoming/yet_more.csv", NamedCloudsText(70)); };
   EXPECT_EQ(RowsAfter("few", put_there), 70);
   std::size_t appended = 0;
@@ -230,7 +230,7 @@ TEST_F(AppendTest, DamagedArrowIsRefusedAndNothingElseHappens) {
     std::string bad = good;
     if (damage % 3 == 0) bad.resize(random.Below(bad.size()));
     if (damage % 3 == 1) bad = std::string(random.Below(5000), static_cast<char>(damage));
-    // The footer: what the values are is said there, and no value could make up for it.
+    // The footer defines the types of the values, so any damage in it must be detected.
     for (std::size_t i = 0; damage % 3 == 2 && i < 64; ++i) {
       bad[bad.size() - 12 - i] = static_cast<char>(random.Below(256));
     }
@@ -276,7 +276,7 @@ TEST_F(AppendTest, TheStreamHasABeginningAndAnEndAndOneAppendsAtATime) {
   part.mutable_begin()->set_request_id("slow");
   ASSERT_TRUE(slow->Write(part));
   const std::string rows = ToArrow("id,f0,f1,f2,f3\n100,1,2,3,4\n");
-  // The server takes the two streams' messages in any order; once it has seen the slow one's, it refuses.
+  // The server may handle the messages of the two streams in any order; after the slow one's, it rejects the other.
   grpc::Status refused;
   for (int i = 0; i < 1000 && refused.ok(); ++i) refused = TryAppend(client, "few", rows);
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::ABORTED);
@@ -293,7 +293,7 @@ TEST_F(AppendTest, AnAcknowledgedAppendSurvivesAKillAndLeftoversAreReplaced) {
   ASSERT_TRUE(client.Create(FewSpec("few")).ok());
   EXPECT_EQ(AppendOrFail(client, "few", ToArrow("id,f0,f1,f2,f3\n100,1,2,3,4\n")).pool_rows(), 13);
   process.Kill();
-  // As if it had been killed before the log could tell of the second folder.
+  // As if the daemon had been killed before the second folder was logged.
   std::filesystem::create_directories(folder_.File("data/campaigns/few/pool/appended-00002"));
   folder_.Write("data/campaigns/few/pool/appended-00002/part-00000.arrow", "half of something");
   folder_.Write("data/campaigns/few/incoming.arrow", "a chunk");

@@ -1,4 +1,4 @@
-// What somebody who means harm may try, against the real program: it refuses, and goes on serving the others.
+// Hostile clients against the real program: it rejects them and continues to serve others.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -47,7 +47,7 @@ class AttackTest : public DaemonTest {
   void TearDown() override { EXPECT_TRUE(process_->Lives()) << "the daemon did not survive"; }
 
   DaemonClient ClientOf(const std::string& token) const { return DaemonClient(process_->port(), token); }
-  /// An empty message, or these bytes, to any method.
+  /// Sends a raw message to any method.
   grpc::StatusCode Call(const std::string& method, const std::string& token, const grpc::ByteBuffer& message) const {
     grpc::ChannelArguments arguments;
     arguments.SetMaxSendMessageSize(-1);
@@ -67,7 +67,7 @@ class AttackTest : public DaemonTest {
     return Call(absl::StrCat("/", method.service()->full_name(), "/", method.name()), token,
                 grpc::ByteBuffer(&nothing, 1));
   }
-  /// Every method of fulcrum.v1 that is for those with a token.
+  /// All methods of fulcrum.v1 that require a token.
   static std::vector<const google::protobuf::MethodDescriptor*> Methods() {
     std::vector<const google::protobuf::MethodDescriptor*> methods;
     for (const char* name : {"fulcrum.v1.CampaignService", "fulcrum.v1.LabelingService"}) {
@@ -152,7 +152,7 @@ TEST_F(AttackTest, ReplayedAndForgedRequestIdsChangeNothing) {
   ASSERT_TRUE(ada.Acquire(wanted, &first).ok());
   ASSERT_TRUE(ada.Acquire(wanted, &replayed).ok());
   EXPECT_EQ(first.SerializeAsString(), replayed.SerializeAsString());
-  // Eve has seen Ada's id: it gets her tasks of her own, and uses up nothing of Ada's.
+  // Eve reuses Ada's request id: she gets tasks of her own, and Ada's request is not affected.
   ASSERT_TRUE(eve.Acquire(wanted, &forged).ok());
   ASSERT_EQ(forged.tasks_size(), 2);
   EXPECT_NE(forged.tasks(0).lease_id(), first.tasks(0).lease_id());
@@ -176,7 +176,7 @@ TEST_F(AttackTest, ReplayedAndForgedRequestIdsChangeNothing) {
 
 TEST_F(AttackTest, AMessageOfAGigabyteDoesNotFillTheServersMemory) {
   const std::size_t before = process_->ResidentBytes();
-  // One slice, a thousand times: the sender needs no gigabyte either.
+  // One slice, a thousand times, so that the sender does not need a gigabyte either.
   const grpc::Slice slice(std::string(kMiB, 'x'));
   const std::vector<grpc::Slice> slices(1024, slice);
   const grpc::ByteBuffer message(slices.data(), slices.size());
@@ -196,8 +196,8 @@ TEST_F(AttackTest, ThousandsOfHalfOpenConnectionsDoNotLockOthersOut) {
   for (std::size_t i = 0; i < wanted; ++i) half_open.Open(i % 3 == 0 ? "PRI * HTTP/2.0\r\n" : "");
   RecordProperty("half_open_connections", static_cast<int>(wanted));
   EXPECT_GT(half_open.size(), kMostConnections);
-  // Who is in stays in; the daemon holds no more than it was allowed; and who comes now is let in when those that say
-  // nothing have been thrown out.
+  // Existing connections stay open, the daemon holds no more than its limit, and a new client is accepted after the
+  // idle connections time out.
   EXPECT_EQ(admin_->Get("clouds").name(), "clouds");
   EXPECT_LT(process_->OpenFiles(), kMostConnections + 200);
   DaemonClient late = ClientOf(ada_token_);
@@ -206,12 +206,12 @@ TEST_F(AttackTest, ThousandsOfHalfOpenConnectionsDoNotLockOthersOut) {
 
 TEST_F(AttackTest, FilesThatRunOutAndComeBackDoNotEndTheListening) {
   if (kUnderSanitizer) GTEST_SKIP() << "a sanitizer looks at objects through a pipe, for which there are no files";
-  // The first batch is there: a round that cannot write its files would fail.
+  // Wait for the first batch: a round that cannot write its files would fail.
   ClientOf(eve_token_).AcquireOne("clouds", "");
   ASSERT_TRUE(process_->LimitFiles(process_->OpenFiles() + 3));
   RawConnections many(process_->port());
   for (int i = 0; i < 200; ++i) many.Open("");
-  // With what it has, it still serves who was there before.
+  // Existing connections are still served.
   EXPECT_EQ(admin_->Get("clouds").name(), "clouds");
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
@@ -228,7 +228,7 @@ TEST_F(AttackTest, FilesThatRunOutAndComeBackDoNotEndTheListening) {
 
 TEST_F(AttackTest, SlowReadersHoldUpNobody) {
   ASSERT_TRUE(admin_->Create(CloudSpec("large", 2)).ok());
-  // A log whose export is far larger than what fits between a server and a client that reads nothing.
+  // An export that is far larger than the buffers between the server and a client that does not read.
   const std::string long_source(4000, 's');
   for (int i = 0; i < 20; ++i) {
     grpc::ClientContext context;
@@ -258,7 +258,7 @@ TEST_F(AttackTest, SlowReadersHoldUpNobody) {
     request.set_name("clouds");
     if (i % 2 == 1) watches.push_back(reader.campaigns().WatchCampaign(contexts.back().get(), request));
   }
-  // Each has had its first message, so each is being served.
+  // Each has received its first message, so each is being served.
   v1::ExportedLabel label;
   v1::CampaignEvent event;
   for (auto& stream : exports) EXPECT_TRUE(stream->Read(&label));

@@ -127,7 +127,7 @@ TEST_F(CampaignLifeTest, WatchTellsWhatHappensUntilTheEnd) {
   EXPECT_GE(seen[v1::CampaignEvent::kLabels], 2);
   EXPECT_EQ(event.campaign().state(), v1::CAMPAIGN_STATE_DONE);
 
-  // Who comes late sees the models so far, and then how it is.
+  // A later watcher receives the existing models, and then the current state.
   grpc::ClientContext late_context;
   client.Prepare(late_context);
   const auto late = client.campaigns().WatchCampaign(&late_context, request);

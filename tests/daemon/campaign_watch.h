@@ -1,4 +1,4 @@
-// The events of a campaign as a client sees them. Used by one thread.
+// The events of a campaign as a client receives them. Not thread-safe.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -10,7 +10,7 @@
 
 namespace fulcrum::testing {
 
-/// What happens to a campaign, as long as the daemon lives.
+/// Receives the events of a campaign while the daemon runs.
 class CampaignWatch {
  public:
   CampaignWatch(int port, const std::string& campaign) : client_(port, "") {

@@ -1,4 +1,4 @@
-// The program's own commands against a daemon: what a person types, and what they see.
+// The client commands of the program against a daemon.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -46,7 +46,7 @@ DaemonClient::DaemonClient(const std::shared_ptr<grpc::Channel>& channel, std::s
 
 void DaemonClient::Prepare(grpc::ClientContext& context) const {
   context.set_deadline(std::chrono::system_clock::now() + kDeadline);
-  // A daemon that is being started again is waited for, instead of asked again and again.
+  // Waits for a restarting daemon instead of polling it.
   context.set_wait_for_ready(true);
   if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
 }
@@ -111,7 +111,7 @@ std::vector<v1::ModelTrained> DaemonClient::Models(const std::string& name) {
   Prepare(context);
   const auto stream = campaigns_->WatchCampaign(&context, Named(name));
   std::vector<v1::ModelTrained> models;
-  // All that are there are told before the campaign's state.
+  // All existing models are sent before the state of the campaign.
   for (v1::CampaignEvent event; stream->Read(&event) && event.has_model();) models.push_back(event.model());
   context.TryCancel();
   stream->Finish();

@@ -1,4 +1,4 @@
-// Calls a daemon as its clients do; every call has a deadline.
+// A client of the daemon; every call has a deadline.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace fulcrum::testing {
 
-/// Examples of each round, from the labels that a campaign exports.
+/// Items per round, from the exported labels of a campaign.
 using Batches = std::map<std::int64_t, std::set<std::string>>;
 
-/// An id that no other request of this test has.
+/// Returns a request id that is unique in the test.
 std::string NewRequestId();
 
 class DaemonClient {
@@ -32,28 +32,28 @@ class DaemonClient {
   grpc::Status Retrain(const std::string& name) { return Steer(&v1::CampaignService::Stub::RetrainCampaign, name); }
   grpc::Status Delete(const std::string& name);
   grpc::Status TryGet(const std::string& name, v1::Campaign* campaign);
-  /// Fails the test where that does not work, like the next ones.
+  /// These calls fail the test on an error.
   v1::Campaign Get(const std::string& name);
   std::vector<v1::ExportedLabel> Export(const std::string& name);
   Batches ExportedBatches(const std::string& name);
-  /// What is told of the models so far.
+  /// Returns the reported models so far.
   std::vector<v1::ModelTrained> Models(const std::string& name);
-  /// Decision values of the latest model for these examples.
+  /// Returns the decision values of the latest model for these items.
   std::vector<double> Decisions(const std::string& name, const std::vector<std::string>& items);
 
   grpc::Status Append(const std::string& name, const std::string& request_id, const std::string& bytes,
                       v1::AppendItemsResponse* response);
   grpc::Status Predict(const v1::PredictRequest& request, v1::PredictResponse* response);
-  /// The file of a round's model; 0 is the latest's.
+  /// Returns the model file of a round; 0 is the latest round.
   grpc::Status Model(const std::string& name, std::int64_t round, v1::ModelDescription* description,
                      std::string* bytes);
   grpc::Status Change(const v1::ChangeLabelsRequest& request, v1::ChangeLabelsResponse* response);
 
   grpc::Status Acquire(const v1::AcquireTasksRequest& request, v1::AcquireTasksResponse* response);
   grpc::Status Submit(const v1::SubmitLabelsRequest& request, v1::SubmitLabelsResponse* response);
-  /// A task, waited for; fails the test where none comes.
+  /// Waits for a task; fails the test if none arrives.
   v1::Task AcquireOne(const std::string& campaign, const std::string& annotator);
-  /// The code that its result has.
+  /// Returns the status code of the result.
   int SubmitOne(const std::string& campaign, const std::string& annotator, const v1::Task& task,
                 const std::string& value);
 
@@ -71,9 +71,9 @@ class DaemonClient {
   std::unique_ptr<v1::CampaignService::Stub> campaigns_;
 };
 
-/// A request for tasks that waits for some.
+/// Returns a request for tasks that waits for them.
 v1::AcquireTasksRequest TasksWanted(const std::string& campaign, const std::string& annotator, int tasks);
-/// An answer to a task.
+/// Returns a request with the answer to a task.
 v1::SubmitLabelsRequest AnswerOf(const std::string& campaign, const std::string& annotator, const v1::Task& task,
                                  const std::string& value);
 void AddAnswer(const v1::Task& task, const std::string& value, v1::SubmitLabelsRequest& request);

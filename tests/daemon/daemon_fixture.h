@@ -1,4 +1,4 @@
-// A daemon in this process with a small campaign, and a worker that knows the answers.
+// A daemon in this process with a small campaign, and a worker that gives correct labels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,16 +14,16 @@
 
 namespace fulcrum::testing {
 
-/// Two clouds in four dimensions: even rows are "neg", odd ones "pos". The ids are the row numbers, which the second
-/// also has as a column.
+/// Two clouds in four dimensions: even rows are "neg", odd ones "pos". The ids are the row numbers; the second text
+/// also has them as a column.
 std::string CloudsText(std::size_t rows);
 std::string NamedCloudsText(std::size_t rows);
 std::string AnswerTo(const std::string& item);
 
 v1::CampaignSpec CloudSpec(const std::string& name, int rounds);
 
-/// Answers tasks rightly until the campaign is over or `most_labels` are given. Calls that fail because the daemon is
-/// away are repeated unchanged. Returns how many labels were acknowledged, by sequence.
+/// Labels tasks correctly until the campaign is over or `most_labels` labels were submitted. Retries calls unchanged
+/// while the daemon is unavailable. Returns the sequence numbers of the acknowledged labels.
 std::set<std::int64_t> WorkUntilOver(DaemonClient& client, const std::string& campaign, const std::string& annotator,
                                      std::size_t most_labels = SIZE_MAX);
 

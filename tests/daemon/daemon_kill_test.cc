@@ -1,5 +1,5 @@
-// The real program, killed again and again while workers label, who are killed too: nothing that was acknowledged is
-// lost or counted twice, and the batches are those of an undisturbed run.
+// Kills the program repeatedly while workers label, and kills workers too. No acknowledged label is lost or counted
+// twice, and the batches are those of an undisturbed run.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@
 namespace fulcrum::testing {
 namespace {
 
-constexpr int kRounds = 60;  // so many that it is not over before the last kill
+constexpr int kRounds = 60;  // enough that the campaign is not over before the last kill
 constexpr int kWorkers = 50;
 constexpr int kDaemonKills = 20;
 constexpr std::chrono::seconds kBetweenWorkerKills{1};
 
 class DaemonKillTest : public DaemonTest {
  protected:
-  /// Waits until the daemon, there again, has taken labels, so that every kill hits it at work. False where the
+  /// Waits until the restarted daemon has received labels, so that every kill hits it at work. Returns false if the
   /// campaign is over.
   bool WaitForLabels(const std::string& campaign) const {
     CampaignWatch watch(process_.port(), campaign);
@@ -48,8 +48,8 @@ class DaemonKillTest : public DaemonTest {
     return watch.Finish().error_code() == grpc::StatusCode::UNAVAILABLE;
   }
 
-  /// Kills the daemon once this round of the campaign has come to the stage, and starts it again. False where it never
-  /// did. Counts `watching` down once nothing that happens can be missed.
+  /// Kills the daemon when this round of the campaign reaches the stage, and restarts it. Returns false if the round
+  /// never reaches it. Decrements `watching` when later events cannot be missed.
   bool KillInStage(const std::string& campaign, std::int64_t round, const std::string& stage, std::latch& watching) {
     CampaignWatch watch(process_.port(), campaign);
     v1::CampaignEvent event;
@@ -58,7 +58,7 @@ class DaemonKillTest : public DaemonTest {
     while (told_of_the_state && watch.Next(&event)) {
       if (event.stage().round() != round || event.stage().stage() != stage) continue;
       process_.Kill();
-      // Here, not in the test: its worker may still wait for an answer, and asks until it gets one.
+      // Restarted here and not in the test, because the test's worker may still be retrying a call.
       process_.Spawn();
       return true;
     }
@@ -68,8 +68,7 @@ class DaemonKillTest : public DaemonTest {
   DaemonProcess process_{{"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"}};
 };
 
-/// Processes that label, one of which is killed every second, and whenever the test wants it, and replaced by a new
-/// one.
+/// Worker processes. Once per second, and on request, one of them is killed and replaced.
 class MortalCrowd {
  public:
   MortalCrowd(int port, std::string campaign, std::string folder)
@@ -78,7 +77,7 @@ class MortalCrowd {
     killer_ = std::jthread([this](const std::stop_token& stop) { KillSome(stop); });
   }
 
-  /// Returns when the campaign is over for all that are alive; the numbers of the labels that were acknowledged.
+  /// Waits until the campaign is over for all living workers. Returns the sequence numbers of the acknowledged labels.
   std::vector<std::int64_t> Wait() {
     killer_.request_stop();
     killer_.join();
@@ -139,7 +138,7 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
   DaemonClient client(process_.port(), "");
   for (const char* name : {"calm", "stormy"}) {
     v1::CampaignSpec spec = CloudSpec(name, kRounds);
-    // What a killed worker held is offered again, but a live one that is slow keeps it.
+    // Tasks of a killed worker are offered again, but a slow worker keeps its lease.
     spec.mutable_labeling()->mutable_lease_time()->set_seconds(15);
     const grpc::Status created = client.Create(spec);
     ASSERT_TRUE(created.ok()) << created.error_message();
@@ -150,7 +149,7 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
   MortalCrowd workers(process_.port(), "stormy", folder_.path());
   int kills = 0;
   while (kills < kDaemonKills && WaitForLabels("stormy")) {
-    // On a fast machine all is over within seconds.
+    // On a fast machine the campaign is over within seconds, so the killer thread alone kills too few.
     workers.KillOne();
     process_.Kill();
     ++kills;
@@ -169,7 +168,7 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
     exported.insert(label.sequence());
     EXPECT_TRUE(items.insert(label.item_id()).second) << label.item_id() << " is labeled twice";
   }
-  // A worker may be killed after its label was taken and before it could note it.
+  // A worker may be killed after its label was stored and before it recorded it.
   EXPECT_TRUE(std::ranges::includes(exported, acknowledged)) << "an acknowledged label was lost";
   EXPECT_LE(exported.size() - acknowledged.size(), 2 * static_cast<std::size_t>(workers.killed()));
   EXPECT_EQ(client.Get("stormy").labels(), kRounds * 6);
@@ -210,7 +209,7 @@ TEST_F(DaemonKillTest, AFileOfAWatchedFolderIsAppendedOnceThoughTheFirstTryWasCu
   ASSERT_TRUE(DaemonClient(process_.port(), "").Create(spec).ok());
   const std::string written = folder_.Write("pools/incoming/.more.csv", NamedCloudsText(kRows));
   std::filesystem::rename(written, folder_.File("pools/incoming/more.csv"));
-  // Its folder is the first that is there of an append, and the log the last that is told of it.
+  // The folder is the first visible effect of an append, and the log entry the last.
   const std::filesystem::path pool = folder_.File("data/campaigns/few/pool");
   while (!std::filesystem::exists(pool / "appended-00001")) std::this_thread::yield();
   process_.Kill();

@@ -32,8 +32,8 @@ bool IsFree(int port) {
   return bound;
 }
 
-/// A port that nobody has, below those which the system gives to whoever connects: one of them could be somebody's by
-/// the time that a daemon which was killed wants it back.
+/// Returns a free port below the ephemeral range: an ephemeral port could be taken by another connection while a killed
+/// daemon restarts.
 int LastingPort() {
   int first_given = 32768;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first_given;
@@ -52,7 +52,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-/// This process's variables, and the ones that are given.
+/// Returns the environment of this process with additional variables.
 std::vector<std::string> Variables(const DaemonProcess::Environment& environment) {
   std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);

@@ -1,7 +1,7 @@
-// `fulcrum serve` as a process of its own, which a test may question, starve, stop and kill.
+// `fulcrum serve` as a separate process that a test can query, limit, stop and kill.
 //
-// It keeps its port for as long as the object lives, however often it is started, so that workers find it again. Its
-// log is JSON and is gathered line by line as it is written. For one thread.
+// The port stays the same across restarts, so that workers can reconnect. The log is JSON and is read line by line
+// while it is written. Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -20,9 +20,9 @@ class DaemonProcess {
  public:
   using Environment = std::map<std::string, std::string>;
 
-  /// `arguments` follow "serve" and where it listens; `environment` comes on top of this process's own.
+  /// `arguments` follow "serve" and the listen address; `environment` is added to the environment of this process.
   explicit DaemonProcess(std::vector<std::string> arguments, Environment environment = {});
-  /// Kills it where it still runs.
+  /// Kills the process if it is still running.
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
   DaemonProcess& operator=(const DaemonProcess&) = delete;
@@ -31,21 +31,21 @@ class DaemonProcess {
   int metrics_port() const { return metrics_port_; }
   pid_t id() const { return process_; }
 
-  /// Starts it, and returns when it listens.
+  /// Starts the process, and returns when it listens.
   void Spawn();
   void Signal(int number) const;
-  /// The exit code, or minus the signal that ended it.
+  /// Returns the exit code, or the negative signal number if a signal ended it.
   int Wait();
   void Kill();
-  /// Whether it still runs.
+  /// Returns whether the process is running.
   bool Lives();
-  /// The next line of the log with this message; null where the process ends before there is one.
+  /// Returns the next log line with this message; null if the process ends first.
   nlohmann::json NextLogLine(const std::string& message);
 
-  /// How many files it may have open from now on. False where the system does not allow that.
+  /// Sets the limit of open files. Returns false if the system does not allow it.
   bool LimitFiles(std::size_t most) const;
   std::size_t OpenFiles() const;
-  /// Bytes of memory that it has now.
+  /// Returns the resident memory in bytes.
   std::size_t ResidentBytes() const;
 
  private:

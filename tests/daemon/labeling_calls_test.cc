@@ -1,4 +1,4 @@
-// What workers are promised, call by call.
+// The guarantees for workers, per call.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

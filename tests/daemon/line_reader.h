@@ -1,6 +1,6 @@
-// Lines that a process writes, taken from its pipe as they come, so that it never stands still because nobody reads.
+// Reads the lines that a process writes to a pipe in the background, so that the process never blocks on a full pipe.
 //
-// For one thread; the reading is done by another, which is its own.
+// Not thread-safe; reading is done by an internal thread.
 #pragma once
 
 #include <condition_variable>
@@ -14,14 +14,14 @@ namespace fulcrum::testing {
 
 class LineReader {
  public:
-  /// Takes over the descriptor, and closes it at the end.
+  /// Takes ownership of the descriptor.
   explicit LineReader(int descriptor);
   /// Waits until all writers have closed their end.
   ~LineReader() = default;
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// The next line, which is waited for; nothing where there will be none.
+  /// Waits for the next line; returns nothing at the end.
   std::optional<std::string> Next();
 
  private:
@@ -31,7 +31,7 @@ class LineReader {
   std::condition_variable arrived_;
   std::deque<std::string> lines_;
   bool over_ = false;
-  std::jthread thread_;  // last: it uses all of the above
+  std::jthread thread_;  // last, because it uses all other members
 };
 
 }  // namespace fulcrum::testing

@@ -1,4 +1,4 @@
-// Models: how they are trained again and again, what is kept of them, and what they say.
+// Models: retraining, what is stored of them, and predictions.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ double LargestDifference(const std::vector<double>& a, const std::vector<double>
   return largest;
 }
 
-// The solver stops at a KKT violation of 1e-3, which decision values of unit rows follow within a small factor.
+// The solver stops at a KKT violation of 1e-3; the error of decision values of unit rows is a small multiple of it.
 constexpr double kTolerance = 1e-2;
 
 class ModelTest : public DaemonTest {
@@ -52,7 +52,7 @@ class ModelTest : public DaemonTest {
     StartDaemon();
     client_ = std::make_unique<DaemonClient>(daemon_->port(), "");
   }
-  /// A campaign whose only model is trained on these labels, from nothing.
+  /// Creates a campaign whose only model is trained on these labels, cold.
   void TrainOnce(const std::string& name, const std::map<std::string, std::string>& labels) {
     ASSERT_TRUE(client_->Create(CloudSpec(name, 1)).ok());
     grpc::ClientContext context;
@@ -69,9 +69,9 @@ class ModelTest : public DaemonTest {
     v1::ImportLabelsResponse response;
     ASSERT_TRUE(client_->campaigns().ImportLabels(&context, request, &response).ok());
     ASSERT_TRUE(client_->Start(name).ok());
-    client_->AcquireOne(name, "ada");  // there is a batch, so there is a model
+    client_->AcquireOne(name, "ada");  // a batch exists, so a model exists
   }
-  /// What the log amounts to.
+  /// Returns the current labels according to the log.
   std::map<std::string, std::string> Labels(const std::string& name) const {
     std::map<std::string, std::string> labels;
     for (const v1::ExportedLabel& label : client_->Export(name)) {
@@ -121,7 +121,7 @@ TEST_F(ModelTest, AChangedLabelAndAWithdrawnOneAreUnlearned) {
   EXPECT_EQ(client_->SubmitOne("clouds", "ada", wrong, right == "pos" ? "neg" : "pos"), 0);
   EXPECT_EQ(client_->SubmitOne("clouds", "ada", regretted, AnswerTo(regretted.item_id())), 0);
   WorkUntilOver(*client_, "clouds", "ada", 4);
-  const v1::Task next = client_->AcquireOne("clouds", "ada");  // the model that believed them is trained
+  const v1::Task next = client_->AcquireOne("clouds", "ada");  // the model with the wrong labels is trained
   const std::vector<double> before = client_->Decisions("clouds", AllItems());
 
   v1::ChangeLabelsRequest request;
@@ -147,7 +147,7 @@ TEST_F(ModelTest, AChangedLabelAndAWithdrawnOneAreUnlearned) {
   EXPECT_EQ(repeated.results(0).sequence(), response.results(0).sequence());
 
   EXPECT_EQ(client_->SubmitOne("clouds", "ada", next, AnswerTo(next.item_id())), 0);
-  // Ada is not asked again about what she has withdrawn; somebody else may be.
+  // Ada is not asked again about items whose labels she withdrew; other annotators are.
   WorkUntilOver(*client_, "clouds", "bob");
   EXPECT_TRUE(client_->Models("clouds").back().warm());
   const std::map<std::string, std::string> labels = Labels("clouds");
@@ -159,7 +159,7 @@ TEST_F(ModelTest, AChangedLabelAndAWithdrawnOneAreUnlearned) {
 }
 
 TEST_F(ModelTest, StopsWhenNothingGetsBetterAndARestartDoesNotStartTheCountAnew) {
-  // Every round counts: no accuracy improves by more than 0.99, and never do all predictions change.
+  // Every round counts: accuracy never improves by more than 0.99, and never do all predictions change.
   v1::CampaignSpec stable = CloudSpec("stable", 0), plateau = CloudSpec("plateau", 0);
   stable.mutable_stop()->mutable_stable()->set_rounds(3);
   stable.mutable_stop()->mutable_stable()->set_share(0.99);
@@ -168,7 +168,7 @@ TEST_F(ModelTest, StopsWhenNothingGetsBetterAndARestartDoesNotStartTheCountAnew)
   for (v1::CampaignSpec* spec : {&stable, &plateau}) {
     const std::string name = spec->name();
     Run(*spec);
-    // The first model is of the second round; three more, and it ends after four answered rounds.
+    // The first model is of the second round; three more, and the campaign ends after four answered rounds.
     EXPECT_EQ(client_->Get(name).labels(), 24) << client_->Get(name).state_reason();
     EXPECT_THAT(client_->Get(name).state_reason(), ::testing::StartsWith("for 3 rounds"));
     spec->set_name(name + "-broken");

@@ -1,4 +1,4 @@
-// A campaign has its pool for itself: what happens to the sources afterwards is nothing to it.
+// A campaign has its own copy of its pool, so later changes of the sources have no effect.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST_F(OwnPoolTest, WhatWasLeftByAKillWhileACampaignWasMadeIsRemoved) {
   StartDaemon();
   ASSERT_TRUE(Client().Create(CloudSpec("clouds", 2)).ok());
   StopDaemon();
-  // As it is before the last step, the rename.
+  // The state before the final rename.
   std::filesystem::rename(Campaign("clouds"), Campaign("clouds.unfinished"));
   StartDaemon();
   DaemonClient client = Client();

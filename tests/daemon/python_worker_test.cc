@@ -1,4 +1,4 @@
-// A worker in Python that knows nothing but the published .proto files labels a whole campaign.
+// A Python worker that depends only on the published .proto files labels a whole campaign.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace fulcrum::testing {
 namespace {
 
-constexpr char kPython[] = "/usr/bin/python3";  // the distribution's, which has its grpcio
+constexpr char kPython[] = "/usr/bin/python3";  // the system Python, which has grpcio
 
 class PythonWorkerTest : public DaemonTest {
  protected:

@@ -1,4 +1,4 @@
-// Connections of somebody who does not speak gRPC: they come, say a few bytes or none, and stay.
+// Connections that do not use gRPC: they send a few bytes or none, and stay open.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ class RawConnections {
   RawConnections(const RawConnections&) = delete;
   RawConnections& operator=(const RawConnections&) = delete;
 
-  /// As many of `wanted` as this process may have, its limit raised as far as the system lets it.
+  /// Returns how many of `wanted` connections this process can open, after raising its limit as far as possible.
   static std::size_t MostPossible(std::size_t wanted);
 
-  /// Connects and says this; what the other side does about it is its own business.
+  /// Connects and sends the text; ignores what the other side does.
   void Open(const std::string& greeting);
   void CloseAll();
-  /// Connected so far, whether the other side has closed them since or not.
+  /// The number of connections opened so far, including those closed by the other side.
   std::size_t size() const { return descriptors_.size(); }
 
  private:

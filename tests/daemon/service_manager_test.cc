@@ -1,4 +1,4 @@
-// What a service manager hears from the daemon, on the socket where it listens for it.
+// Notifications to the service manager.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// The manager's end of NOTIFY_SOCKET. Reads all the time, as a manager does: who notifies waits for a full socket.
+/// The manager's end of NOTIFY_SOCKET. Reads continuously, because senders block on a full socket.
 class NotifySocket {
  public:
   explicit NotifySocket(std::string path) : path_(std::move(path)), descriptor_(socket(AF_UNIX, SOCK_DGRAM, 0)) {
@@ -57,7 +57,7 @@ class NotifySocket {
     messages_.pop_front();
     return message;
   }
-  /// Waits for a message that begins so, and returns it; counts the others that begin with `counted`.
+  /// Waits for a message with this prefix and returns it; counts other messages with the prefix `counted`.
   std::string ReceiveUntil(const std::string& beginning, const std::string& counted = "-", int* count = nullptr) {
     while (true) {
       std::string message = Receive();
@@ -96,7 +96,7 @@ TEST_F(ServiceManagerTest, HearsReadyAliveStatusAndStopping) {
   NotifySocket manager(folder_.File("notify"));
   DaemonProcess daemon({"--config", Config()}, {{"NOTIFY_SOCKET", manager.path()}, {"WATCHDOG_USEC", "300000"}});
   daemon.Spawn();
-  // The first sign of life may come before it is ready.
+  // The first heartbeat may arrive before READY.
   manager.ReceiveUntil("READY=1");
   manager.ReceiveUntil("WATCHDOG=1");
   EXPECT_EQ(manager.ReceiveUntil("STATUS="), "STATUS=0 campaigns, 0 of them running; 0 leases, 0 labels");
@@ -108,7 +108,7 @@ TEST_F(ServiceManagerTest, HearsReadyAliveStatusAndStopping) {
 }
 
 TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
-  // A full decomposition of one kernel matrix over all of these rows takes far longer than anybody waits.
+  // A full decomposition of the kernel matrix of all these rows takes far longer than any timeout.
   folder_.Write("pools/clouds.csv", CloudsText(4000));
   DaemonProcess daemon({"--config", Config()});
   daemon.Spawn();
@@ -135,7 +135,7 @@ TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
   EXPECT_EQ(daemon.Wait(), 0);
 }
 
-/// A daemon's parts without the daemon, so that one of them can be made to hang.
+/// The components of a daemon without the daemon, so that one of them can be blocked.
 class WatchdogTest : public ServiceManagerTest {
  protected:
   void SetUp() override {
@@ -204,7 +204,7 @@ TEST_F(WatchdogTest, IsNotFedWhileAWriterHangs) {
   EXPECT_THAT(HttpGet(watch->port(), "/healthz"), StartsWith("HTTP/1.1 200"));
 }
 
-/// Takes connections in the kernel only, as gRPC's listener does once it has stopped accepting.
+/// Completes connections in the kernel only, as the gRPC listener does after it has stopped accepting.
 class DeafListener {
  public:
   DeafListener() : descriptor_(socket(AF_INET, SOCK_STREAM, 0)) {

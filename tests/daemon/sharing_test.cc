@@ -1,4 +1,4 @@
-// Campaigns that run at the same time do not wait for each other, unless the memory does not hold them together.
+// Concurrent campaigns do not wait for each other unless memory is insufficient for both.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -11,11 +11,11 @@ namespace {
 
 using SharingTest = DaemonTest;
 
-// Room for one round of a campaign that does not say how much it wants, and for a few pools of 200 rows.
+// Memory for one round of a campaign with the default limit, and for a few pools of 200 rows.
 constexpr std::size_t kOneRound = std::size_t{32} << 20;
 constexpr std::size_t kPoolBytes = 200 * 4 * sizeof(double);
 
-/// Returns when the campaign is inside `stage` of a round.
+/// Returns when the campaign is in `stage` of a round.
 void WaitForStage(DaemonClient& client, const std::string& campaign, const std::string& stage) {
   grpc::ClientContext context;
   client.Prepare(context);
@@ -31,8 +31,8 @@ void WaitForStage(DaemonClient& client, const std::string& campaign, const std::
 }
 
 TEST_F(SharingTest, ASmallCampaignRunsToItsEndInsideARoundOfALargeOne) {
-  // Full decompositions of a matrix of 4,000 rows, one for each core and one more, take longer than all of the small
-  // campaign: if rounds took turns, or held all threads, it would have to wait for them.
+  // Full decompositions of a matrix of 4,000 rows, one more than there are cores, take longer than the whole small
+  // campaign. If rounds ran one at a time, or used all threads, it would have to wait for them.
   folder_.Write("pools/large.csv", CloudsText(4000));
   StartDaemon();
   DaemonClient client = Client();

@@ -1,4 +1,4 @@
-// TLS: who may come in, and certificates that change while the daemon runs. The certificates are made by openssl.
+// TLS: client authentication, and certificates that change while the daemon runs. openssl creates the certificates.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class TlsTest : public DaemonTest {
     const ProcessResult result = RunProcess(arguments);
     ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   }
-  /// A certificate for a key of its own, signed by an authority.
+  /// Creates a key and its certificate, signed by an authority.
   void Issue(const std::string& name, const std::string& authority) const {
     OpenSsl({"req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
              absl::StrCat("/CN=", name), "-keyout", Key(name), "-out", folder_.File(name + ".csr")});
@@ -55,7 +55,8 @@ class TlsTest : public DaemonTest {
     options.server.tls_check_time = std::chrono::seconds(1);
     return options;
   }
-  /// What a client that trusts this authority gets, and shows this certificate where it is named.
+  /// Returns the result of a call by a client that trusts this authority and, if `shown` is set, presents that
+  /// certificate.
   grpc::Status Call(const std::string& trusted, const std::string& shown = "") const {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = Read(Certificate(trusted));
@@ -100,7 +101,7 @@ TEST_F(TlsTest, ANewCertificateIsTakenUpWithoutARestart) {
   ASSERT_TRUE(Call("ours").ok());
   ASSERT_FALSE(Call("others").ok());
   Issue("server", "others");
-  // The files are looked at once a second; every call is a new connection, and sees what was read last.
+  // The files are checked once per second; every call is a new connection and uses the last version that was read.
   grpc::Status status;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   do status = Call("others");

@@ -1,4 +1,4 @@
-// /metrics, /healthz and /readyz of a daemon, asked over HTTP.
+// /metrics, /healthz and /readyz of a daemon over HTTP.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST_F(WatchTest, MetricsTellWhatHappened) {
                           HasSubstr("fulcrum_open_tasks{campaign=\"waiting\"} 4\n"),
                           HasSubstr("fulcrum_commit_queue_depth{campaign=\"waiting\"} "),
                           HasSubstr("fulcrum_waiting_workers 0\n")));
-  // Three batches; the first had no labels to learn from, the second no round before it.
+  // Three batches: the first without labels to train on, the second without a previous round.
   EXPECT_THAT(text, AllOf(HasSubstr("fulcrum_stage_seconds_count{campaign=\"ended\",stage=\"eigen\"} 3\n"),
                           HasSubstr("fulcrum_round_seconds_count{campaign=\"ended\",start=\"cold\"} 2\n"),
                           HasSubstr("fulcrum_round_seconds_count{campaign=\"ended\",start=\"warm\"} 1\n")));

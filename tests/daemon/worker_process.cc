@@ -1,5 +1,5 @@
-// A worker as a process of its own, which can be killed: PORT CAMPAIGN ANNOTATOR FILE. Appends the number of every
-// label that was acknowledged to FILE, before it asks for more.
+// A worker in a separate process, which can be killed: PORT CAMPAIGN ANNOTATOR FILE. Appends the sequence number of
+// every acknowledged label to FILE before it requests more tasks.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every `fulcrum` command in deploy/ and the README is one that the program knows, with options that it has."""
+"""Checks that every `fulcrum` command in deploy/ and the README exists and has the given options."""
 
 import os
 import re
@@ -21,7 +21,7 @@ PROGRAMS = ("deploy/airflow/fulcrum_select.py", "deploy/examples/python/worker.p
 
 
 def joined(text):
-    """The text with continued lines as one, and lists of arguments as a command line."""
+    """Returns the text with continuation lines joined and argument lists as command lines."""
     text = re.sub(r"\\+\n\s*", " ", text)
     text = re.sub(r"args:\n((?:\s+- .*\n)+)", lambda found: "fulcrum " + re.sub(r"\s+- ", " ", found[1]) + "\n", text)
     text = re.sub(r"(?:args: |CMD )\[(serve[^\]]*)\]", lambda found: "fulcrum " + found[1].replace(",", " "), text)
@@ -35,7 +35,7 @@ def commands(text):
 
 
 def help_of(words):
-    """The help of the longest beginning of `words` that is a command, or nothing."""
+    """Returns the help of the longest prefix of `words` that is a command, or None."""
     for count in range(min(len(words), 2), 0, -1):
         shown = subprocess.run([PROGRAM, *words[:count], "--help"], capture_output=True, text=True, check=False)
         if shown.returncode == 0:
@@ -59,7 +59,7 @@ def main():
         with open(os.path.join(ROOT, path), encoding="utf-8") as text:
             compile(text.read(), path, "exec")
     if seen < 10:
-        problems.append(f"only {seen} commands were found: this test no longer reads the files")
+        problems.append(f"only {seen} commands were found: this test no longer parses the files correctly")
     print("\n".join(problems))
     sys.exit(1 if problems else 0)
 

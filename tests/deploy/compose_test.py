@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The compose file fits its configuration and the Dockerfile; docker reads it where docker is."""
+"""Checks the compose file against its configuration and the Dockerfile, and with docker if it is installed."""
 
 import os
 import shutil
@@ -21,21 +21,21 @@ def main():
     mounts = {volume.split(":")[1]: volume.split(":")[0] for volume in service["volumes"]}
     for path in (config["data"], config["pools"], config["tls"]["cert"], config["tls"]["key"]):
         assert path in mounts, f"{path} of fulcrum.yaml is not mounted"
-    assert mounts[config["data"]] in compose["volumes"], "the data must outlive the container"
+    assert mounts[config["data"]] in compose["volumes"], "the data must be on a volume that survives the container"
     assert int(service["stop_grace_period"].rstrip("s")) > config["stop_seconds"]
     assert service["read_only"] and service["cap_drop"] == ["ALL"]
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
     dockerfile = os.path.normpath(os.path.join(FOLDER, service["build"]["context"], service["build"]["dockerfile"]))
     with open(dockerfile, encoding="utf-8") as text:
         lines = text.read().splitlines()
-    assert sum(line.startswith("FROM ") for line in lines) == 2, "a stage to build in and one to run"
+    assert sum(line.startswith("FROM ") for line in lines) == 2, "expected a build stage and a runtime stage"
     user = next(line for line in lines if line.startswith("USER "))
     assert user not in ("USER root", "USER 0"), user
     exposed = next(line for line in lines if line.startswith("EXPOSE ")).split()[1:]
     assert exposed == [config["listen"].rsplit(":", 1)[1], config["metrics"].rsplit(":", 1)[1]]
     with open(dockerfile + ".dockerignore", encoding="utf-8") as text:
         left_out = text.read().splitlines()
-    assert "build" in left_out and ".git" in left_out, "gigabytes would be sent to the build"
+    assert "build" in left_out and ".git" in left_out, "build and .git must not be part of the build context"
     if shutil.which("docker") and subprocess.run(["docker", "compose", "version"], capture_output=True).returncode == 0:
         subprocess.run(["docker", "compose", "-f", os.path.join(FOLDER, "compose.yaml"), "config", "-q"], check=True)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The real program reads every fulcrum.yaml of deploy/, with its folders moved to where this test may write.
+# Starts the program with every fulcrum.yaml of deploy/, with paths replaced by temporary folders.
 set -euo pipefail
 
-command -v openssl >/dev/null || { echo "skipped: there is no openssl here"; exit 77; }
+command -v openssl >/dev/null || { echo "skipped: openssl is not installed"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf -- "$folder"' EXIT
 openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -keyout "$folder/tls.key" -out "$folder/tls.crt" 2>/dev/null
@@ -14,9 +14,9 @@ for config in "$FULCRUM_SOURCE"/deploy/*/fulcrum.yaml; do
   "$FULCRUM" serve --config "$folder/fulcrum.yaml" 2>"$folder/log" &
   daemon=$!
   exec 3<"$folder/log"
-  grep -q -m 1 'listening' <&3 || { echo "$config: the daemon does not start with it"; wait "$daemon" || true; exit 1; }
+  grep -q -m 1 'listening' <&3 || { echo "$config: the daemon does not start"; wait "$daemon" || true; exit 1; }
   kill -TERM "$daemon"
   cat <&3 >/dev/null
-  wait "$daemon" || { echo "$config: the daemon ended with $?"; exit 1; }
+  wait "$daemon" || { echo "$config: the daemon failed with exit code $?"; exit 1; }
   rm "$folder/log"
 done

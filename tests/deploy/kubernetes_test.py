@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The manifests fit together: names that are referred to exist, and nothing runs as root."""
+"""Checks the manifests: all referenced names exist, and nothing runs as root."""
 
 import os
 import shutil
@@ -28,11 +28,11 @@ def check_pod(name, pod, more_volumes=()):
         assert limits["capabilities"]["drop"] == ["ALL"], name
         assert "memory" in container["resources"]["limits"], name
         for mount in container["volumeMounts"]:
-            assert mount["name"] in volumes, f"{name}: there is no volume {mount['name']}"
+            assert mount["name"] in volumes, f"{name}: unknown volume {mount['name']}"
         ports = {port["name"] for port in container.get("ports", [])}
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             if probe in container:
-                assert container[probe]["httpGet"]["port"] in ports, f"{name}: {probe} asks an unknown port"
+                assert container[probe]["httpGet"]["port"] in ports, f"{name}: {probe} uses an unknown port"
 
 
 def main():
@@ -41,7 +41,7 @@ def main():
     by_kind = {(document["kind"], document["metadata"]["name"]): document for document in documents}
     daemon = by_kind["StatefulSet", "fulcrum"]
     assert ("Service", daemon["spec"]["serviceName"]) in by_kind
-    assert daemon["spec"]["replicas"] == 1, "two daemons must not write one campaign"
+    assert daemon["spec"]["replicas"] == 1, "only one daemon may write a campaign"
     check_pod("StatefulSet", pod_of(daemon), [claim["metadata"]["name"] for claim in daemon["spec"]["volumeClaimTemplates"]])
     check_pod("CronJob", pod_of(by_kind["CronJob", "fulcrum-select"]))
     container = pod_of(daemon)["containers"][0]
@@ -58,12 +58,12 @@ def main():
     assert served == {port["name"] for port in container["ports"]}
     config = load("fulcrum.yaml")[0]
     grace = pod_of(daemon)["terminationGracePeriodSeconds"]
-    assert grace > config["stop_seconds"], "the pod would be killed while it stops"
+    assert grace > config["stop_seconds"], "the pod would be killed during shutdown"
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {config["data"], config["pools"], os.path.dirname(config["tls"]["cert"])} <= mounted
 
     if shutil.which("kubectl") is None:
-        print("without kubectl: kustomize was not tried")
+        print("kubectl is not installed: kustomize was not checked")
         return
     built = subprocess.run(["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# systemd itself reads the unit: no unknown setting, a command that exists, and an exposure that stays low.
+# Checks the unit with systemd-analyze: no unknown settings, an existing command, and a low exposure level.
 set -euo pipefail
 
-command -v systemd-analyze >/dev/null || { echo "skipped: there is no systemd-analyze here"; exit 77; }
+command -v systemd-analyze >/dev/null || { echo "skipped: systemd-analyze is not installed"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf -- "$folder"' EXIT
 unit=$folder/fulcrum.service
-# The program is where it was built, not where it will be installed.
+# Use the program in the build tree instead of the installed one.
 sed "s|^ExecStart=/usr/bin/fulcrum|ExecStart=$FULCRUM|" "$FULCRUM_SOURCE/deploy/systemd/fulcrum.service" >"$unit"
 grep -q "^ExecStart=$FULCRUM serve" "$unit"
 
@@ -15,5 +15,5 @@ if [[ -n $complaints ]]; then
   printf 'systemd-analyze verify:\n%s\n' "$complaints"
   exit 1
 fi
-# In tenths: 1.5 of 10 is "OK" to systemd, an ordinary service has 9.6.
+# The threshold is in tenths: 1.5 of 10 is "OK" for systemd; a service without hardening has 9.6.
 systemd-analyze security --offline=true --no-pager --threshold=15 "$unit"

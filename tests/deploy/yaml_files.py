@@ -1,4 +1,4 @@
-"""YAML files of the repository as the checks of deploy/ read them; without python3-yaml the check is skipped."""
+"""Reads YAML files of the repository for the checks of deploy/. Skips the check if python3-yaml is missing."""
 
 import os
 import sys
@@ -11,16 +11,16 @@ except ImportError:
 
 
 def folder(name):
-    """A folder of the repository by its path from the root."""
+    """Returns the path of a folder, given relative to the root of the repository."""
     return os.path.join(os.environ["FULCRUM_SOURCE"], name)
 
 
 def documents(path):
-    """All documents of a file."""
+    """Returns all documents of a file."""
     with open(path, encoding="utf-8") as text:
         return list(yaml.safe_load_all(text))
 
 
 def documents_of(text):
-    """All documents of a text."""
+    """Returns all documents of a string."""
     return list(yaml.safe_load_all(text))

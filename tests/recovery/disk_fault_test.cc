@@ -1,4 +1,4 @@
-// A disk that fails: an error ends the store and loses nothing that was answered; a full disk passes.
+// Disk faults: an error makes the store unusable and loses nothing that was acknowledged; a full disk is temporary.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class DiskFaultTest : public ::testing::TestWithParam<DiskFault> {
   storage::StoreOptions Options() {
     storage::StoreOptions options;
     options.on_fatal = [this](const absl::Status&) { ++fatal_; };
-    // No idle work, so that the faults hit what the test asks for.
+    // No idle work, so that the faults hit the operations of the test.
     options.queue.idle_time = std::chrono::hours(1);
     return options;
   }
@@ -51,7 +51,7 @@ class DiskFaultTest : public ::testing::TestWithParam<DiskFault> {
     store_ = *std::move(store);
   }
 
-  /// Lives in the log, in order.
+  /// Returns the life-cycle states in the log, in order.
   std::vector<std::string> Lives() {
     auto database = storage::SqliteDatabase::Open(Folder() + "/campaign.db", {.read_only = true});
     EXPECT_TRUE(database.ok()) << database.status();
@@ -83,12 +83,12 @@ TEST_P(DiskFaultTest, AnErrorEndsTheStoreAndLosesNothingThatWasAnswered) {
     EXPECT_EQ(end.code(), absl::StatusCode::kInternal) << end;
     EXPECT_THAT(std::string(end.message()), HasSubstr("unclear what is on disk"));
     vfs_.Clear();
-    // The disk works again, but nobody may trust this store any more.
+    // The disk works again, but the store must stay unusable.
     EXPECT_FALSE(Write(0).ok());
     EXPECT_FALSE(store_->health().ok());
     EXPECT_EQ(fatal_.load(), countdown);
     Reopen();
-    // What was not answered may be there or not; what was, is, once.
+    // Unacknowledged writes may be present or not; acknowledged ones must be present exactly once.
     const std::vector<std::string> lives = Lives();
     for (const std::string& life : answered) {
       EXPECT_EQ(std::count(lives.begin(), lives.end(), life), 1) << life << ", countdown " << countdown;

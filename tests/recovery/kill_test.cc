@@ -1,4 +1,4 @@
-// A process that works on a campaign is killed at random points, again and again; what it promised must hold.
+// Kills a process that works on a campaign at random points, repeatedly, and checks its guarantees.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,8 +24,8 @@ using ::testing::IsEmpty;
 
 constexpr int kKillsPerCampaign = 50;
 
-/// A kill takes nothing that was written from the system's memory, so a folder there shows the same as one on a disk,
-/// and the kills do not wait for the disk.
+/// A kill does not lose data in the page cache, so a folder in memory gives the same results as one on disk, without
+/// waiting for the disk.
 std::string FolderForKills() {
   const std::string memory = "/dev/shm";
   const bool usable = access(memory.c_str(), W_OK) == 0 && std::filesystem::space(memory).available > (64 << 20);
@@ -47,8 +47,8 @@ class KillTest : public ::testing::Test {
     ASSERT_TRUE(storage::CampaignStore::Create(Folder(), settings, {.clock = &clock_}).ok());
   }
 
-  /// Starts the victim, and kills it after `entries` from outside, or has it killed inside its `operation`-th write or
-  /// sync. What it sent until then is in the ledger.
+  /// Starts the victim, and kills it after `entries` from outside or inside its `operation`-th write or sync. The
+  /// ledger has what it sent until then.
   void RunAndKill(int run, std::uint64_t seed, std::int64_t entries, std::int64_t operation) {
     int channel[2];
     ASSERT_EQ(pipe(channel), 0);
@@ -80,7 +80,7 @@ class KillTest : public ::testing::Test {
     ASSERT_THAT(report->problems, IsEmpty());
   }
 
-  // Never moved: the victim has a clock of its own, and the store does not go back behind its log.
+  // Never moved: the victim has its own clock, and the time of the store never goes back before the end of its log.
   const ManualClock clock_;
   std::unique_ptr<TemporaryDirectory> directory_;
   OutsideLedger ledger_;
@@ -108,7 +108,7 @@ TEST_F(KillTest, WhatWasAnsweredSurvivesAnyKill) {
     ASSERT_TRUE((*store)->WriteDerivedTables().ok());
     ASSERT_NO_FATAL_FAILURE(CheckDerivedState());
   }
-  // Otherwise little was tried.
+  // Ensures that the test covered enough.
   EXPECT_GT(answers, 5u * FULCRUM_RECOVERY_KILLS);
   EXPECT_GT(late, FULCRUM_RECOVERY_KILLS / 20);
   EXPECT_GT(expired, FULCRUM_RECOVERY_KILLS / 2);

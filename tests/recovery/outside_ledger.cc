@@ -13,7 +13,7 @@ namespace {
 
 using storage::EventKind;
 
-/// A row of the log, read with SQL of the test's own.
+/// A row of the log, read with separate SQL.
 struct Row {
   std::int64_t sequence, kind, at, slot, lease, epoch, number;
   std::string annotator, id, item, value;
@@ -29,7 +29,7 @@ std::vector<Row> ReadLog(const std::string& folder, std::vector<std::string>& pr
   auto select = database->Prepare(
       "SELECT sequence, kind, at_us, slot, lease, epoch, number, annotator, request_id, item, value FROM event "
       "ORDER BY sequence");
-  if (!select.ok()) return rows;  // killed before the first table was made
+  if (!select.ok()) return rows;  // killed before the first table was created
   for (auto more = select->Step(); more.ok() && *more; more = select->Step()) {
     const auto number = [&](int column) { return select->ColumnInt64(column); };
     const auto text = [&](int column) { return std::string(select->ColumnText(column)); };
@@ -39,7 +39,7 @@ std::vector<Row> ReadLog(const std::string& folder, std::vector<std::string>& pr
   return rows;
 }
 
-/// Follows leases with maps and nothing else.
+/// Tracks leases with plain maps.
 class LeaseBook {
  public:
   explicit LeaseBook(std::vector<std::string>& problems) : problems_(problems) {}
@@ -49,7 +49,7 @@ class LeaseBook {
     if (kind == EventKind::kLeaseGranted) Grant(row);
     if (kind == EventKind::kLeaseRenewed) promised_[row.lease] = row.number;
     if (kind == EventKind::kStoreOpened) {
-      // Nobody could renew while the store was closed: that time is owed to every lease.
+      // Leases could not be renewed while the store was closed, so they are extended by that time.
       for (auto& [lease, until] : promised_) until += row.at - last_at_;
     }
     last_at_ = row.at;
@@ -101,7 +101,7 @@ void CheckRows(const std::vector<Row>& rows, std::vector<std::string>& problems)
       problems.push_back(absl::StrCat("event ", row.sequence, " answers an item a second time"));
     }
     const std::string request = row.id.empty() ? "" : KeyOf(row.annotator, row.id);
-    // Only an acquire causes several events, and those come in a row.
+    // Only an acquire causes several events, and they are consecutive.
     const bool continues = request == last_request && kind == EventKind::kLeaseGranted;
     if (!request.empty() && !continues && !requests.insert(request).second) {
       problems.push_back(absl::StrCat("event ", row.sequence, ": request ", request, " took effect twice"));

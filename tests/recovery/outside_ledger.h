@@ -1,8 +1,8 @@
-// What a store promised, written down outside the process that promised it.
+// Records the guarantees that a store gave, outside its process.
 //
-// The process under test sends an Entry through a pipe before every request and after every answer; whoever reads the
-// pipe outlives it. Check compares the promises with what is on disk, by naive bookkeeping over the rows of the log:
-// nothing of the store's own state is asked. Not thread-safe.
+// The process under test sends an Entry through a pipe before every request and after every response; the reader of the
+// pipe survives it. Check compares the entries with the rows of the log by naive bookkeeping, without using the state
+// of the store. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace fulcrum::testing {
 
 enum class Request : std::int32_t { kAcquire, kSubmit, kSkip, kRenew, kRelease };
 
-/// Small enough for a pipe to take it whole or not at all.
+/// Small enough for atomic writes to a pipe.
 struct Entry {
   enum class Kind : std::int32_t { kAsked, kAnswered, kRefused, kBroken };
   Kind kind = Kind::kAsked;
@@ -22,10 +22,10 @@ struct Entry {
   char annotator[16] = {};
   char id[32] = {};
   char item[32] = {};
-  char value[32] = {};  ///< a label, or what is broken
+  char value[32] = {};  ///< a label, or an error
   std::int64_t lease = 0;
   std::int64_t epoch = 0;
-  std::int64_t sequence = 0;  ///< in an answer: of the event that the request caused
+  std::int64_t sequence = 0;  ///< in a response: of the event that the request caused
 };
 
 void Put(char* field, std::size_t size, const std::string& text);
@@ -37,12 +37,12 @@ void Put(char (&field)[size], const std::string& text) {
 class OutsideLedger {
  public:
   void Add(const Entry& entry);
-  /// Requests that were asked and never answered.
+  /// Requests without a response.
   const std::map<std::string, Entry>& unanswered() const { return unanswered_; }
-  /// Answers, in the order they came.
+  /// Responses, in order of arrival.
   const std::vector<Entry>& answers() const { return answers_; }
 
-  /// What is wrong with a campaign's log in view of these promises; empty where nothing is.
+  /// Returns the violations in the log of a campaign; empty if there are none.
   std::vector<std::string> Check(const std::string& folder) const;
 
  private:

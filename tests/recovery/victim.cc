@@ -24,7 +24,7 @@ using storage::CampaignStore;
 constexpr int kAnnotators = 3;
 constexpr int kItemsPerRound = 12;
 
-/// One annotator: a thread that asks, writes down that it asks, and writes down what it was told.
+/// One annotator: a thread that sends requests, and records every request and every response.
 class Annotator {
  public:
   Annotator(CampaignStore& store, const VictimOptions& options, const OutsideLedger& ledger, int number)
@@ -60,7 +60,7 @@ class Annotator {
     Put(entry.id, absl::StrCat(options_.run, "-", ++requests_));
     const std::uint64_t dice = held_.empty() ? 0 : random_.Below(10);
     if (dice < 3) return entry;
-    // Mostly a recent lease; sometimes one that has long ended, whose label is late.
+    // Usually a recent lease; sometimes one that ended long ago, whose label is late.
     const std::size_t back = random_.Below(4) == 0 ? random_.Below(held_.size()) : 0;
     const Entry& lease = held_[held_.size() - 1 - back];
     entry.request = dice < 7    ? Request::kSubmit
@@ -74,7 +74,7 @@ class Annotator {
     return entry;
   }
 
-  /// The sequence of the event that the request caused; nothing where it was refused or had nothing to do.
+  /// Returns the sequence of the event that the request caused; an error if it was rejected or had no effect.
   absl::StatusOr<std::int64_t> Call(Entry& entry) {
     const storage::LeaseRequest lease{
         .annotator = name_, .request_id = entry.id, .lease = entry.lease, .epoch = entry.epoch};
@@ -107,7 +107,7 @@ class Annotator {
         return answer->sequence;
       }
       case Request::kRenew: {
-        // Its answer is a time; that it took effect once is checked in the log.
+        // Returns a time, not a sequence; that it took effect once is checked in the log.
         const auto answer = store_.Run(storage::RenewLease, lease);
         return answer.ok() ? absl::NotFoundError("no sequence") : answer.status();
       }
@@ -142,7 +142,7 @@ class Annotator {
   }
 
   void Send(const Entry& entry) const {
-    static_assert(sizeof(Entry) <= 4096);  // PIPE_BUF: whole or not at all
+    static_assert(sizeof(Entry) <= 4096);  // PIPE_BUF: atomic
     if (write(options_.pipe, &entry, sizeof(entry)) != sizeof(entry)) _exit(3);
   }
 
@@ -166,7 +166,7 @@ void AdvanceCampaign(CampaignStore& store, Random& random) {
   store.Run(storage::CommitBatch, batch).IgnoreError();
 }
 
-/// Rounds, time that passes, and a clock that jumps.
+/// Advances rounds and time, and makes the clock jump.
 void BeDaemon(CampaignStore& store, ManualClock& clock, Random& random) {
   while (store.health().ok()) {
     AdvanceCampaign(store, random);
@@ -186,12 +186,12 @@ std::string RunVictim(const VictimOptions& options, const OutsideLedger& ledger)
   {
     auto reader = storage::CampaignReader::Open(options.folder);
     if (!reader.ok() || !(*reader)->CatchUp().ok()) return "the campaign cannot be read";
-    // Where the clock stands after a restart, before or after the end of the log, is anybody's guess.
+    // After a restart the clock may be before or after the end of the log.
     const auto off = std::chrono::seconds(static_cast<std::int64_t>(random.Below(600)) - 120);
     clock.Set((*reader)->state().last_time() + off);
   }
   storage::StoreOptions store_options{.clock = &clock};
-  // Tables are written often, so that kills fall into that too.
+  // Tables are written often, so that kills hit these writes too.
   store_options.queue.idle_time = std::chrono::milliseconds(1);
   auto opened = CampaignStore::Open(options.folder, store_options);
   if (!opened.ok()) return opened.status().ToString();

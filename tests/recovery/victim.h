@@ -1,4 +1,4 @@
-// The process that is killed: it opens a campaign and has three annotators and a daemon work on it, until its end.
+// The process that is killed: opens a campaign on which three annotators and a daemon work.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ struct VictimOptions {
   std::string folder = {};
   std::uint64_t seed = 0;
   std::int64_t run = 0;  ///< makes request ids unique across runs
-  int pipe = -1;         ///< where entries go
+  int pipe = -1;         ///< entries are written to it
 };
 
-/// Retries what was never answered, asks again what was, and goes on with new requests. Returns only where the store
-/// cannot be opened or is over, with what it said.
+/// Retries requests without a response, repeats requests with one, and continues with new ones. Returns only if the
+/// store cannot be opened or is unusable, with its error.
 std::string RunVictim(const VictimOptions& options, const OutsideLedger& ledger);
 
 }  // namespace fulcrum::testing

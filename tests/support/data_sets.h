@@ -1,5 +1,5 @@
-// Real data sets for tests and benchmarks. The repository holds none of them: they are looked for in
-// $FULCRUM_DATA, else in ../shared/data beside the checkout, and a test that misses one is skipped.
+// Real data sets for tests and benchmarks. They are not part of the repository. They are searched in $FULCRUM_DATA,
+// otherwise in ../shared/data next to the checkout. A test whose data set is missing is skipped.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace fulcrum::testing {
 
-/// Path of a data file, or nothing where it is absent.
+/// Returns the path of a data file, or nothing if it is missing.
 std::optional<std::string> FindDataFile(const std::string& name);
 
 struct DataSet {
@@ -18,18 +18,19 @@ struct DataSet {
   std::vector<int> labels;  ///< as in the file: -1 and 1
 };
 
-/// Reads `label,f0,f1,...`, gzipped. Deliberately a reader of its own, independent of stages/ingest.
+/// Reads `label,f0,f1,...`, gzipped. A separate reader on purpose, independent of stages/ingest.
 std::optional<DataSet> LoadDataSet(const std::string& name);
 
-/// z-score (sample deviation; one below 1e-5 counts as 1), then every row to unit length, in place.
+/// Applies the z-score (sample deviation; a deviation below 1e-5 counts as 1), then scales every row to unit length, in
+/// place.
 void StandardizeAndScaleToUnit(MutableMatrixView features);
 
-/// The rows whose label is `label`, at most `count` of them.
+/// Returns at most `count` rows with the given label.
 Matrix<double> RowsWithLabel(const DataSet& data, int label, std::size_t count);
 
 }  // namespace fulcrum::testing
 
-/// Skips the running test where a data file is absent, saying which.
+/// Skips the running test and names the file if a data file is missing.
 #define FULCRUM_SKIP_WITHOUT_DATA(name)                                                       \
   if (!::fulcrum::testing::FindDataFile(name)) {                                              \
     GTEST_SKIP() << "data file " << (name) << " is not here; set FULCRUM_DATA to its folder"; \

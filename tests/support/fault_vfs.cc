@@ -21,7 +21,7 @@ Controls controls;
 
 sqlite3_vfs* real_vfs = nullptr;
 
-/// Whether an operation that a fault of this kind concerns is the chosen one.
+/// Returns whether this operation is the one at which the fault occurs.
 bool IsTime(DiskFault fault) {
   if (controls.fault != static_cast<int>(fault)) return false;
   const std::int64_t left = --controls.countdown;
@@ -32,7 +32,7 @@ bool IsTime(DiskFault fault) {
 
 struct FaultFile {
   sqlite3_file base;
-  sqlite3_file* real;  // right behind this struct
+  sqlite3_file* real;  // stored directly after this struct
 };
 
 sqlite3_file* Real(sqlite3_file* file) {
@@ -96,7 +96,7 @@ int ShmUnmap(sqlite3_file* file, int remove) {
   return Real(file)->pMethods->xShmUnmap(Real(file), remove);
 }
 
-// Version 2: without the memory-mapped reads of version 3, which would pass us by.
+// Version 2, because version 3 has memory-mapped reads, which would bypass this VFS.
 const sqlite3_io_methods kMethods = {2,
                                      Close,
                                      Read,
@@ -126,8 +126,8 @@ int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out
 }
 
 sqlite3_vfs MakeVfs() {
-  // Everything about names, time and chance is the real file system's business, which takes itself as an argument only
-  // for its own data; a copy has the same.
+  // Names, time and randomness are handled by the real VFS. It uses its argument only for its own data, of which this
+  // struct has a copy.
   sqlite3_vfs vfs = *real_vfs;
   vfs.szOsFile = static_cast<int>(sizeof(FaultFile)) + real_vfs->szOsFile;
   vfs.zName = kName;

@@ -1,7 +1,7 @@
-// A file system for SQLite that fails, or ends the process, at a chosen moment.
+// A SQLite VFS that injects a fault, or kills the process, at a given operation.
 //
-// While one exists it is SQLite's default, in front of the real one, so the code under test needs no change. At most
-// one at a time; connections opened under it must be closed before it goes. Thread-safe.
+// While an instance exists, it is the default VFS and forwards to the real one, so the code under test needs no change.
+// At most one instance may exist; connections opened with it must be closed before it is destroyed. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace fulcrum::testing {
 enum class DiskFault {
   kWriteError,  ///< a write fails
   kSyncError,   ///< an fsync fails
-  kDiskFull,    ///< this write and all later ones find no room, until Clear
-  kKill,        ///< SIGKILL at a write, half of it done, or before an fsync
+  kDiskFull,    ///< this write and all later ones fail with "disk full" until Clear
+  kKill,        ///< SIGKILL in the middle of a write, or before an fsync
 };
 
 class FaultVfs {
@@ -22,10 +22,10 @@ class FaultVfs {
   FaultVfs(const FaultVfs&) = delete;
   FaultVfs& operator=(const FaultVfs&) = delete;
 
-  /// The fault happens at the `countdown`-th operation of its kind from now, counting from 1.
+  /// The fault occurs at the `countdown`-th operation of its kind from now, counting from 1.
   void Arm(DiskFault fault, std::int64_t countdown);
   void Clear();
-  /// Whether the armed fault has happened.
+  /// Returns whether the fault has occurred.
   bool happened() const;
 };
 

@@ -1,4 +1,4 @@
-// A clock that a test moves, forwards and backwards. Thread-safe.
+// A clock that tests set, forwards and backwards. Thread-safe.
 #pragma once
 
 #include <atomic>

@@ -8,10 +8,10 @@
 
 namespace fulcrum::testing {
 
-/// Independent standard normal elements.
+/// Returns independent standard normal elements.
 Matrix<double> RandomMatrix(std::size_t rows, std::size_t cols, std::uint64_t seed);
 
-/// Kernel matrix by the textbook formula, one pair at a time: the reference for everything faster.
+/// Computes the kernel matrix by the textbook formula, one pair at a time: the reference for optimised versions.
 Matrix<double> NaiveKernel(const kernel::KernelFunction& kernel, ConstMatrixView a, ConstMatrixView b);
 
 }  // namespace fulcrum::testing

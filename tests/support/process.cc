@@ -35,7 +35,7 @@ struct Pipe {
   _exit(127);
 }
 
-// Both at once: a program that fills one pipe while we wait for the other would stand still.
+// Reads both pipes at once: a program that fills one of them while this process reads the other would block.
 void ReadBoth(const Pipe& output, const Pipe& errors, ProcessResult& result) {
   pollfd watched[2] = {{output.ends[0], POLLIN, 0}, {errors.ends[0], POLLIN, 0}};
   std::string* texts[2] = {&result.standard_output, &result.standard_error};

@@ -1,4 +1,4 @@
-// Runs a program as a user would and keeps what it said.
+// Runs a program and returns its output.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 namespace fulcrum::testing {
 
 struct ProcessResult {
-  int exit_code = -1;  ///< -1 where a signal ended it
+  int exit_code = -1;  ///< -1 if it was ended by a signal
   int signal = 0;
-  std::uint64_t peak_bytes = 0;  ///< the most memory it had
+  std::uint64_t peak_bytes = 0;  ///< peak memory
   std::string standard_output;
   std::string standard_error;
 };
 
 struct ProcessOptions {
-  /// Largest address space in bytes; 0 is no limit.
+  /// Maximum address space in bytes; 0 means no limit.
   std::uint64_t memory_limit = 0;
 };
 
-/// Runs arguments[0] with the others, nothing on its standard input, and waits for its end.
+/// Runs arguments[0] with the other arguments and empty standard input, and waits for its end.
 ProcessResult RunProcess(const std::vector<std::string>& arguments, const ProcessOptions& options = {});
 
 }  // namespace fulcrum::testing

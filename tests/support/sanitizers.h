@@ -1,4 +1,4 @@
-// What cannot be looked at when a test runs under a sanitizer, whose own memory and files are the process's, too.
+// Detects sanitizers, whose memory and files distort measurements of the process.
 #pragma once
 
 namespace fulcrum::testing {

@@ -1,4 +1,4 @@
-// A folder of a test's own that goes away with it.
+// A temporary directory that is deleted with the object.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@ namespace fulcrum::testing {
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
-  /// Inside a folder of the caller's choice.
+  /// Creates the directory inside the given folder.
   explicit TemporaryDirectory(const std::string& parent);
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  /// Path of a file inside.
+  /// Returns the path of a file in the directory.
   std::string File(const std::string& name) const { return path_ + "/" + name; }
-  /// Writes a file inside and returns its path.
+  /// Writes a file into the directory and returns its path.
   std::string Write(const std::string& name, const std::string& content) const;
 
  private:

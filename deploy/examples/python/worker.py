@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A labeling worker in Python, written against the published .proto files alone.
+"""A labeling worker in Python that depends only on the published .proto files.
 
-Generate the stubs once, next to this file (protobuf-compiler and protobuf-compiler-grpc; python3-grpcio to run):
+Generate the stubs once, next to this file (requires protobuf-compiler, protobuf-compiler-grpc and python3-grpcio):
 
   protoc -I PATH/TO/proto --python_out=. --grpc_out=. --plugin=protoc-gen-grpc=$(command -v grpc_python_plugin) \\
       fulcrum/v1/labeling_service.proto
 
-Then put your own model, rule or form into answer(), and run it:
+Then implement answer() with your own model, rule or form, and run it:
 
   ./worker.py --server 127.0.0.1:7410 --campaign rings --annotator robot --answers answers.csv
 """
@@ -23,18 +23,18 @@ import grpc
 from fulcrum.v1 import labeling_service_pb2 as v1
 from fulcrum.v1 import labeling_service_pb2_grpc as v1_grpc
 
-# The server is away or busy: the same request, with the same id, may be sent again. It takes effect once.
+# The server is unavailable or overloaded. Retry with the same request id: the request takes effect once.
 TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 def read_answers(path):
-    """Answers by example, from a CSV file with the columns id and label."""
+    """Returns labels by item id, from a CSV file with the columns id and label."""
     with open(path, newline="", encoding="utf-8") as lines:
         return {row["id"]: row["label"] for row in csv.DictReader(lines)}
 
 
 def answer(task, answers):
-    """One of task.classes for task.payload, or None where it cannot be told. Replace this with your own."""
+    """Returns one of task.classes for task.payload, or None if unsure. Replace this with your own implementation."""
     return answers.get(task.item_id)
 
 
@@ -47,7 +47,7 @@ class Worker:
         self.numbers = itertools.count()
 
     def call(self, method, request):
-        """Calls until there is an answer. The request keeps its id, so a repeat can do no harm."""
+        """Retries transient errors. All attempts have the same request id, so the request takes effect once."""
         request.request_id = f"{self.prefix}-{next(self.numbers)}"
         for attempt in itertools.count():
             try:
@@ -76,7 +76,7 @@ class Worker:
         self.call(self.stub.SkipTasks, request)
 
     def work(self, answers, tasks_at_once):
-        """Labels until the campaign is over; returns how many labels are on the server's disk."""
+        """Labels until the campaign is over. Returns the number of labels that the server has stored."""
         labels = 0
         while True:
             request = v1.AcquireTasksRequest(max_tasks=tasks_at_once, **self.who)
@@ -99,8 +99,8 @@ def parse_arguments():
     parser.add_argument("--campaign", required=True)
     parser.add_argument("--annotator", default="python")
     parser.add_argument("--answers", required=True, help="CSV file with the columns id and label")
-    parser.add_argument("--tasks", type=int, default=10, help="tasks to hold at a time")
-    parser.add_argument("--tls-ca", help="PEM file with the authorities that may vouch for the server; plain without it")
+    parser.add_argument("--tasks", type=int, default=10, help="maximum number of tasks per request")
+    parser.add_argument("--tls-ca", help="PEM file with the certificate authorities of the server; default: no TLS")
     return parser.parse_args()
 
 
@@ -114,7 +114,7 @@ def open_channel(options):
 def main():
     options = parse_arguments()
     with open_channel(options) as channel:
-        # The token stays out of the command line, where every user of the machine could read it.
+        # Not a command-line option, because every user of the machine can read command lines.
         worker = Worker(channel, options.campaign, options.annotator, os.environ.get("FULCRUM_TOKEN"))
         labels = worker.work(read_answers(options.answers), options.tasks)
     print(f"{labels} labels")
