@@ -16,7 +16,7 @@ readonly arrow_packages=(
 )
 # For the Python worker, the client of the daemon benchmark, TLS tests, and the checks of manifests.
 readonly test_packages=(
-  libnghttp2-dev openssl python3-grpcio python3-yaml
+  faketime libnghttp2-dev openssl python3-grpcio python3-yaml
 )
 readonly lint_packages=(
   clang-format clang-tidy shellcheck
