@@ -1,6 +1,6 @@
 // Transductive experimental design (Yu, Bi, Tresp 2006), sequential. METHOD section 2:
 //   take the i that maximises |K(:,i)|^2 / (K(i,i) + mu), then K <- K - K(:,i) K(i,:) / (K(i,i) + mu).
-// K is the classifier's kernel over the whole pool: the design is for the learner. The labeled examples are
+// K is the classifier's kernel over the whole pool, because the design is for the classifier. The labeled examples are
 // deflated first, so rounds of one query and one batch give the same picks; mu is 0.1.
 #include <algorithm>
 
@@ -26,7 +26,7 @@ class Ted final : public Strategy {
                              ExperimentalDesign::Start(kernel, kMu, LabeledRows(candidates.labels), batch - 1));
     Selection selection;
     while (selection.picks.size() < batch) {
-      // The first of equals is the smaller row.
+      // Ties go to the smaller row.
       const auto best = std::ranges::max_element(open, {}, [&](RowIndex row) { return design.Score(row); });
       selection.picks.push_back({.row = *best, .gain = design.Score(*best)});
       if (selection.picks.size() < batch) design.Take(*best);
