@@ -108,10 +108,10 @@ RowList UnlabeledRows(std::span<const ClassIndex> labels);
 /// Returns the labeled rows, ascending.
 RowList LabeledRows(std::span<const ClassIndex> labels);
 
-/// Returns the `count` rows with the largest scores, best first, ties to the smaller row. scores[i] belongs to rows[i].
+/// The `count` rows with the largest scores, best first, ties to the smaller row. scores[i] belongs to rows[i].
 std::vector<Pick> TopByScore(std::span<const RowIndex> rows, std::span<const double> scores, std::size_t count);
 
-/// Returns the unlabeled rows with the largest scores, with their predicted classes.
+/// The unlabeled rows with the largest scores, with their predicted classes.
 Selection SelectTopByScore(const Candidates& candidates, const std::function<double(RowIndex)>& score);
 
 /// Sets the predicted class of each pick, if there are predictions.
@@ -119,8 +119,8 @@ void AnnotateClasses(const Candidates& candidates, std::span<Pick> picks);
 
 // Ranks instead of values, so that scores of different kinds can be combined.
 
-/// Returns the rank of each value, scaled so that the smallest is 0 and the largest 1. Equal values share the mean of
-/// their ranks; a single value, or values that are all equal, get 1/2.
+/// The rank of each value, scaled so that the smallest is 0 and the largest 1. Equal values share the mean of
+/// their ranks; a single value, or values all equal, get 1/2.
 std::vector<double> ScaledRanks(std::span<const double> values);
 
 }  // namespace fulcrum::select

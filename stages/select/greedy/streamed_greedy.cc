@@ -65,7 +65,7 @@ double SumOfLargest(std::vector<double> values, std::size_t count) {
   count = std::min(count, values.size());
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(count);
   if (count < values.size()) std::nth_element(values.begin(), middle, values.end(), std::greater<>());
-  // Sorted, so that the sum does not depend on the library's partitioning.
+  // In order, so that the sum does not depend on how the library partitions.
   std::sort(values.begin(), middle, std::greater<>());
   return std::accumulate(values.begin(), middle, 0.0);
 }

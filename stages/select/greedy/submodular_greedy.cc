@@ -19,8 +19,7 @@ constexpr std::size_t kPositionsPerBlock = 16384;
 // is faster.
 constexpr double kLazyShare = 1.0 / 1000;
 
-// With kernel values slightly below zero due to rounding a gain could increase, but lazy evaluation requires that gains
-// never increase.
+// Kernels that may round to just below zero would let a gain rise again, and laziness rests on gains that fall.
 double Similarity(double kernel_value) {
   return std::max(kernel_value, 0.0);
 }

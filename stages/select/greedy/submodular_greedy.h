@@ -65,7 +65,7 @@ class LazyQueue {
     std::uint32_t step = 0;  ///< picks made before the gain was computed
   };
 
-  /// Orders by smaller gain, then by larger row.
+  /// Smaller gain, or the same and a larger row.
   static bool WorseThan(const Candidate& a, const Candidate& b) {
     return a.gain != b.gain ? a.gain < b.gain : a.row > b.row;
   }

@@ -1,5 +1,5 @@
-// ALEVS, paper section "Proposed Sequential Active Learning Method": the unlabeled example with the largest leverage
-// score, scaled by m/k within its class so that classes are comparable. In a batch: the b largest.
+// ALEVS, paper section "Proposed Sequential Active Learning Method": the unlabeled example with the largest
+// leverage score, scaled by m/k inside its class so that classes compare. In a batch: the b largest.
 #include "stages/select/strategies/class_leverage.h"
 #include "stages/select/strategies/strategies.h"
 

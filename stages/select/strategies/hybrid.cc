@@ -72,7 +72,7 @@ class Questions {
         references_(SampleReferences(rows, candidates.seed)) {}
 
   std::vector<Pick> Choose(std::size_t batch) {
-    // At least the batch size per class, so that the list is not exhausted before the pool.
+    // As many of each class as the whole batch, so that the list cannot run out before the pool does.
     const std::size_t each = std::max(kLongestShortlist / counts_.size(), batch);
     open_ = rows_.size() > kLongestShortlist ? Shortlist(each) : PositionsFrom(0, rows_.size());
     const RowList seen = WithReferences(open_);

@@ -1,4 +1,4 @@
-// Leverage over the whole pool, computed without classes: highest unlabeled first. One query per round in the paper.
+// Leverage over the whole pool, computed without classes: highest unlabeled first. One query a round in the paper.
 #include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {

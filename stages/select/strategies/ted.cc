@@ -26,7 +26,7 @@ class Ted final : public Strategy {
                              ExperimentalDesign::Start(kernel, kMu, LabeledRows(candidates.labels), batch - 1));
     Selection selection;
     while (selection.picks.size() < batch) {
-      // Ties go to the smaller row.
+      // The first of equals is the smaller row.
       const auto best = std::ranges::max_element(open, {}, [&](RowIndex row) { return design.Score(row); });
       selection.picks.push_back({.row = *best, .gain = design.Score(*best)});
       if (selection.picks.size() < batch) design.Take(*best);
