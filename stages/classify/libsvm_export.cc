@@ -13,7 +13,7 @@ namespace fulcrum::classify {
 namespace {
 
 absl::Status CheckExportable(const SvmModel& model, std::span<const int> class_labels) {
-  // Normalising rbf or cosine changes nothing: their diagonal is one already.
+  // Normalising rbf or cosine has no effect: their diagonal is one.
   const bool changed_by_normalizing =
       model.kernel.type == kernel::KernelType::kLinear || model.kernel.type == kernel::KernelType::kPoly;
   if (model.kernel.normalize && changed_by_normalizing) {
@@ -41,7 +41,7 @@ std::string FormatKernel(const kernel::KernelFunction& kernel) {
   return "kernel_type linear\n";
 }
 
-/// Support vectors by the class they were labeled with: a positive coefficient belongs to the pair's first class.
+/// Groups support vectors by their labeled class: a positive coefficient belongs to the first class of the pair.
 std::vector<std::vector<std::size_t>> SupportByClass(const SvmModel& model) {
   std::vector<std::vector<std::size_t>> by_class(model.class_count);
   for (std::size_t s = 0; s < model.support_rows.size(); ++s) {
@@ -56,7 +56,7 @@ std::vector<std::vector<std::size_t>> SupportByClass(const SvmModel& model) {
   return by_class;
 }
 
-/// LIBSVM's line: the coefficients against each of the other classes, in their order, then the features.
+/// A line in LIBSVM's format: the coefficients for each of the other classes, in order, then the features.
 void AppendCoefficients(const SvmModel& model, std::size_t support, ClassIndex owner, std::string& text) {
   for (std::size_t p = 0; p < model.pairs.size(); ++p) {
     if (model.pairs[p].first == owner || model.pairs[p].second == owner) {

@@ -1,4 +1,4 @@
-// A model as LIBSVM's text format, for svm-predict and every binding of LIBSVM. Pure functions, thread-safe.
+// Export of a model to LIBSVM's text format, for svm-predict and all bindings of LIBSVM. Pure functions, thread-safe.
 #pragma once
 
 #include <span>
@@ -11,10 +11,10 @@
 
 namespace fulcrum::classify {
 
-/// The text of a model that svm_load_model reads, with the same decision values. LIBSVM's labels are `class_labels` by
-/// class index, or the class indices where it is empty. rbf has gamma = 1 / sigma^2, poly gamma = 1. A cosine model
-/// becomes a linear one on unit rows: what it is to predict must be scaled to unit length first. InvalidArgument for
-/// a normalised kernel, which LIBSVM does not have; Unimplemented for sparse features.
+/// Returns the text of a model that svm_load_model reads, with the same decision values. LIBSVM's labels are
+/// `class_labels` by class index, or the class indices if it is empty. rbf has gamma = 1 / sigma^2, poly gamma = 1. A
+/// cosine model becomes a linear model on unit rows: its input must be scaled to unit length. Returns InvalidArgument
+/// for a normalised kernel, which LIBSVM does not have, and Unimplemented for sparse features.
 absl::StatusOr<std::string> FormatLibsvmModel(const SvmModel& model, const kernel::Features& support_features,
                                               std::span<const int> class_labels = {});
 

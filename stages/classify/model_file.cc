@@ -24,7 +24,7 @@ absl::Status SystemError(const char* action, const std::string& path, int error)
   return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
 }
 
-/// 0, or the error number of the step that failed.
+/// Returns 0, or the errno of the step that failed.
 int WriteAndSync(const std::string& path, std::string_view content) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return errno;
@@ -142,7 +142,7 @@ void PutRows(ConstMatrixView matrix, ByteWriter& writer) {
 }
 
 absl::StatusOr<Matrix<double>> GetRows(std::uint64_t rows, std::uint64_t cols, ByteReader& reader) {
-  // Before anything is allocated: a size from a file may be anything.
+  // Checked before allocating: the size comes from a file and may be arbitrary.
   const std::uint64_t available = reader.remaining() / sizeof(double);
   if (cols != 0 && rows > available / cols) return Damaged("it ends early");
   Matrix<double> matrix(rows, cols);
@@ -150,7 +150,7 @@ absl::StatusOr<Matrix<double>> GetRows(std::uint64_t rows, std::uint64_t cols, B
   return matrix;
 }
 
-/// What comes between version and checksum.
+/// Writes the part between version and checksum.
 absl::StatusOr<SavedSvm> ParseBody(ByteReader& reader) {
   SavedSvm saved;
   SvmModel& model = saved.model;
@@ -172,7 +172,7 @@ absl::StatusOr<SavedSvm> ParseBody(ByteReader& reader) {
   return saved;
 }
 
-/// The support vectors themselves, with all their zeros: there are few of them.
+/// Writes the support vectors as dense rows: there are few of them.
 absl::StatusOr<Matrix<double>> SupportVectors(const SvmModel& model, const kernel::Features& features) {
   const std::unique_ptr<kernel::Features> support = features.Gather(model.support_rows);
   if (const auto* dense = dynamic_cast<const kernel::DenseFeatures*>(support.get())) {

@@ -1,4 +1,4 @@
-// Reads and writes whole model files. Thread-safe for different paths.
+// Reads and writes model files. Thread-safe for different paths.
 #pragma once
 
 #include <bit>
@@ -19,33 +19,34 @@
 
 namespace fulcrum::classify {
 
-/// Writes beside the path and renames, so that a reader sees the old file or the new one, never a half.
+/// Writes a temporary file and renames it, so that a reader sees either the old or the new file.
 absl::Status WriteModelFile(const std::string& path, std::string_view content);
 
 absl::StatusOr<std::string> ReadModelFile(const std::string& path);
 
-// Saving and loading a model together with the features of its support vectors, so that it predicts without its pool.
+// Serialization of a model with the features of its support vectors, so that it predicts without its pool.
 //
-// The format is binary and little-endian: the text "FULCRUMSVM", a version, the model, a checksum over all of it. Pure
-// functions, thread-safe.
+// The format is binary and little-endian: the text "FULCRUMSVM", a version, the model, and a checksum of all of it.
+// Pure functions, thread-safe.
 
-/// A model that was saved. Its support_rows are rows of its own `features`, 0, 1, 2, ...
+/// A loaded model. Its support_rows are rows of its own `features`, 0, 1, 2, ...
 struct SavedSvm {
   SvmModel model;
   std::unique_ptr<const kernel::DenseFeatures> features;
-  RowList pool_rows;  ///< what support_rows were in the pool the model was trained on
+  RowList pool_rows;  ///< the support rows in the pool that the model was trained on
 };
 
-/// `support_features` is the pool the model was trained on. Support vectors of a sparse one are written out.
+/// `support_features` is the pool that the model was trained on. Sparse support vectors are written as dense rows.
 absl::StatusOr<std::string> SerializeSvm(const SvmModel& model, const kernel::Features& support_features);
 
-/// InvalidArgument where the bytes are no model or of a newer version, DataLoss where they are damaged or cut short.
+/// Returns InvalidArgument if the bytes are not a model or of a newer version, DataLoss if they are damaged or
+/// truncated.
 absl::StatusOr<SavedSvm> ParseSvm(std::string_view bytes);
 
 absl::Status SaveSvm(const SvmModel& model, const kernel::Features& support_features, const std::string& path);
 absl::StatusOr<SavedSvm> LoadSvm(const std::string& path);
 
-// Numbers as little-endian bytes, for the model format. Not thread-safe.
+// Little-endian encoding of numbers for the model format. Not thread-safe.
 
 static_assert(std::endian::native == std::endian::little, "the model format is little-endian");
 
@@ -65,7 +66,7 @@ class ByteWriter {
   std::string bytes_;
 };
 
-/// Reading past the end gives zeros and leaves ok() false: check once after a group of reads.
+/// Reading past the end returns zeros and sets ok() to false: check once after a group of reads.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
@@ -95,7 +96,7 @@ class ByteReader {
   bool ok_ = true;
 };
 
-/// FNV-1a: finds damage by accident, not by intent.
+/// FNV-1a: detects accidental damage, not tampering.
 inline std::uint64_t ChecksumOf(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   for (char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;

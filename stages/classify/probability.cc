@@ -15,14 +15,14 @@ constexpr double kLeastStep = 1e-10;
 constexpr double kRidge = 1e-12;  // keeps the Hessian positive definite
 constexpr double kGradientTolerance = 1e-5;
 
-/// The regularised targets of Platt: never exactly 0 or 1.
+/// Platt's regularised targets: never exactly 0 or 1.
 struct Targets {
   double positive;
   double negative;
   double Of(double y) const { return y > 0 ? positive : negative; }
 };
 
-/// The cross entropy to be minimised, written so that neither branch overflows.
+/// The cross entropy to minimise, written so that neither branch overflows.
 double NegativeLogLikelihood(std::span<const double> decisions, std::span<const double> y, const Targets& targets,
                              const PlattParameters& platt) {
   double sum = 0;
@@ -170,7 +170,7 @@ std::vector<double> CoupleProbabilities(ConstMatrixView pairwise) {
   const Matrix<double> q = NormalMatrix(pairwise);
   std::vector<double> p(classes, 1.0 / static_cast<double>(classes)), qp(classes);
   for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
-    // Both products afresh in every sweep: the updates below let rounding errors grow.
+    // Recompute both products in every sweep: the updates below accumulate rounding errors.
     double pqp = 0;
     for (std::size_t i = 0; i < classes; ++i) {
       qp[i] = 0;

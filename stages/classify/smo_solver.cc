@@ -42,11 +42,11 @@ class Solver {
   ActiveKernel kernel_;
   std::size_t max_iterations_;
 
-  // By example.
+  // Per example.
   std::vector<double> lower_, upper_, beta_, gradient_;
-  // By example, from the last moment when the gradient of all examples was known: the others are rebuilt from it.
+  // Per example, as of the last time that the gradient of all examples was known; used to reconstruct the others.
   std::vector<double> known_beta_, known_gradient_;
-  // By active slot.
+  // Per active slot.
   std::vector<double> f_, up_penalty_, low_penalty_, diagonal_;
 
   FirstChoice first_;
@@ -117,7 +117,7 @@ void Solver::StoreActive() {
   for (std::size_t slot = 0; slot < f_.size(); ++slot) gradient_[kernel_.active()[slot]] = f_[slot];
 }
 
-/// A multiplier that runs out of room lands on its bound itself, not a rounding error beside it.
+/// A multiplier that reaches its bound is set to the bound exactly, without a rounding error.
 void Solver::MoveToBoundExactly(std::size_t example, double room, double step, double bound, double next) {
   beta_[example] = step >= room ? bound : std::clamp(next, lower_[example], upper_[example]);
 }
@@ -135,7 +135,7 @@ double Solver::Step(std::size_t i, std::size_t j, const double* row_i) {
   return step;
 }
 
-/// One step; false when there is nothing left to do.
+/// Makes one step; returns false at the optimum.
 bool Solver::Iterate() {
   SecondChoice second;
   if (first_.index != kNoExample) {
@@ -149,7 +149,7 @@ bool Solver::Iterate() {
   }
   if (done) {
     Unshrink();
-    // What was shrunk wrongly shows at once; looking again costs one scan.
+    // Shrink again after the next step: wrongly shrunk examples are found at the cost of one scan.
     until_shrink_ = 1;
     return true;
   }
@@ -178,7 +178,7 @@ void Solver::ShrinkIfDue(const SecondChoice& second) {
   Shrink(first_.value, second.largest_low);
 }
 
-/// Leaves out examples at a bound whose gradient says that they want to stay there.
+/// Removes examples at a bound whose gradient indicates that they will stay there.
 void Solver::Shrink(double smallest_up, double largest_low) {
   std::vector<std::uint32_t> kept;
   for (std::size_t slot = 0; slot < f_.size(); ++slot) {
@@ -186,7 +186,7 @@ void Solver::Shrink(double smallest_up, double largest_low) {
     const bool stays = (!may_grow || f_[slot] > largest_low) && (!may_shrink || f_[slot] < smallest_up);
     if (!stays) kept.push_back(static_cast<std::uint32_t>(slot));
   }
-  // Gathering rows anew is paid back only where the scans become clearly shorter.
+  // Gathering rows again pays off only if the scans become clearly shorter.
   if (kept.size() * 10 > f_.size() * 9) return;
   StoreActive();
   if (AllActive()) {
@@ -226,7 +226,7 @@ double Solver::Rho() const {
     }
   }
   if (free_count > 0) return free_sum / static_cast<double>(free_count);
-  // With one class held out entirely only one of the bounds exists.
+  // If one class is held out completely, only one of the bounds exists.
   if (std::isinf(least_upper)) return std::isinf(largest_lower) ? 0 : largest_lower;
   return std::isinf(largest_lower) ? least_upper : (least_upper + largest_lower) / 2;
 }
@@ -265,10 +265,10 @@ SmoSolution SolveSmo(const SmoProblem& problem, const SmoOptions& options, const
 
 namespace {
 
-// A sum this near to zero is what a solver's own rounding leaves; a start that was feasible stays as it is.
+// A sum this close to zero is rounding of the solver; a feasible start is not changed.
 constexpr double kRoundingShare = 1e-13;
 
-/// Moves multipliers with the sign of `excess` towards zero until it is used up.
+/// Moves multipliers with the sign of `excess` towards zero until the excess is used up.
 void Absorb(std::span<const double> lower, std::span<const double> upper, bool at_bound, std::span<double> beta,
             double& excess) {
   for (std::size_t t = 0; t < beta.size() && excess != 0; ++t) {

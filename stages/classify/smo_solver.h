@@ -2,9 +2,9 @@
 //
 //   minimise 1/2 a' Q a - sum a,  0 <= a_t <= c_t,  sum y_t a_t = 0,  Q(s, t) = y_s y_t K(s, t)
 //
-// Working sets by second-order information, shrinking with reconstruction of the gradient, and a start from any
-// earlier multipliers: they are made feasible first. An example with c_t = 0 takes no part but its kernel product
-// is computed, which is how a fold is held out. Deterministic; pure functions, safe to call concurrently.
+// Uses working sets by second-order information, shrinking with reconstruction of the gradient, and a start from any
+// earlier multipliers, which are made feasible first. An example with c_t = 0 is excluded from the optimisation but its
+// kernel product is computed, which is used to hold out a fold. Deterministic; pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ struct SmoProblem {
 struct SmoOptions {
   double tolerance = 1e-3;  ///< largest KKT violation
   bool shrinking = true;
-  std::size_t max_iterations = 0;  ///< 0: as LIBSVM, ten million or a hundred an example, whichever is more
+  std::size_t max_iterations = 0;  ///< 0: as LIBSVM, ten million or a hundred per example, whichever is more
 };
 
-/// Where to start; both empty is a cold start.
+/// The start; a cold start if both are empty.
 struct SmoStart {
   std::span<const double> alpha;
-  /// sum_s K(t, s) y_s alpha_s where it is known for this very alpha; computed where it is not given.
+  /// sum_s K(t, s) y_s alpha_s for this alpha, if known; otherwise it is computed.
   std::span<const double> products;
 };
 
@@ -42,16 +42,16 @@ struct SmoSolution {
   double rho = 0;
   double objective = 0;
   std::size_t iterations = 0;
-  bool converged = true;  ///< false when max_iterations came first
+  bool converged = true;  ///< false if max_iterations was reached
 };
 
 SmoSolution SolveSmo(const SmoProblem& problem, const SmoOptions& options, const SmoStart& start = {});
 
-// Turns arbitrary signed multipliers into a feasible start of the SMO solver.
+// Converts arbitrary signed multipliers to a feasible start of the SMO solver.
 
-/// Brings each beta_t = y_t alpha_t into [lower_t, upper_t] and their sum to zero, up to rounding. What is too much on
-/// one side is taken from the free multipliers of that side first, in order, then from those at their bound: a
-/// multiplier at its bound is most likely there for good. Every lower_t <= 0 <= upper_t, so this always succeeds.
+/// Moves each beta_t = y_t alpha_t into [lower_t, upper_t] and their sum to zero, up to rounding. The excess of one
+/// side is taken from the free multipliers of that side first, in order, then from those at their bound, because a
+/// multiplier at its bound most likely stays there. Every lower_t <= 0 <= upper_t, so this always succeeds.
 void MakeFeasible(std::span<const double> lower, std::span<const double> upper, std::span<double> beta);
 
 }  // namespace fulcrum::classify

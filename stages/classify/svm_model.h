@@ -1,7 +1,7 @@
-// A trained kernel SVM: one against one over the classes that have labels.
+// A trained kernel SVM: one against one over the labeled classes.
 //
-// A plain value, movable; immutable use is thread-safe. Support vectors are rows of the pool the model was trained
-// on (or of the features that came with a loaded model, see svm_io.h): the features are not part of it.
+// A plain value, movable; immutable use is thread-safe. Support vectors are rows of the pool that the model was trained
+// on (or of the features of a loaded model, see model_file.h); the features are not part of it.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct SvmPair {
   ClassIndex first = 0;
   ClassIndex second = 0;
   double rho = 0;
-  double objective = 0;  ///< of the dual, as LIBSVM counts it (negative)
+  double objective = 0;  ///< of the dual, with LIBSVM's sign (negative)
   std::size_t iterations = 0;
   std::size_t support_count = 0;
   bool converged = true;
@@ -36,7 +36,7 @@ struct SvmPair {
 };
 
 struct SvmModel {
-  std::size_t class_count = 0;  ///< of the campaign; a class without labels is in no pair
+  std::size_t class_count = 0;  ///< of the campaign; a class without labels is not in any pair
   kernel::KernelFunction kernel;
   std::vector<SvmPair> pairs;   ///< ordered by (first, second)
   RowList support_rows;         ///< ascending; those with a non-zero coefficient in any pair
@@ -53,23 +53,23 @@ struct SvmModel {
 /// Classes in any pair, ascending.
 std::vector<ClassIndex> ClassesOf(std::span<const SvmPair> pairs);
 
-// What a kernel SVM is trained with. A plain value: copy it freely.
+// Training parameters of a kernel SVM. A plain value.
 
-/// The settings of a C-SVC, one against one where there are more than two classes.
+/// The parameters of a C-SVC, one against one if there are more than two classes.
 struct SvmParameters {
-  kernel::KernelFunction kernel = {};      ///< rbf with sigma 1 unless told otherwise
+  kernel::KernelFunction kernel = {};      ///< by default rbf with sigma 1
   double c = 1;                            ///< upper bound of the multipliers
   std::vector<double> class_weights = {};  ///< factor of c by class index; empty means 1 for all
   double tolerance = 1e-3;                 ///< largest KKT violation (LIBSVM's eps)
-  std::uint64_t seed = 1;                  ///< of the cross-validation folds behind the probabilities
-  bool shrinking = true;                   ///< leave multipliers that will stay at a bound out of the search
+  std::uint64_t seed = 1;                  ///< of the cross-validation folds for the probabilities
+  bool shrinking = true;                   ///< exclude multipliers that will stay at a bound from the search
 };
 
-/// Rejects a bad kernel, c, weights or tolerance that are not positive and finite, and a number of weights that is
-/// neither zero nor `class_count`.
+/// Returns an error if the kernel is invalid, if c, a weight or the tolerance is not positive and finite, or if the
+/// number of weights is neither zero nor `class_count`.
 absl::Status ValidateSvmParameters(const SvmParameters& parameters, std::size_t class_count);
 
-/// The same without a look at the number of classes.
+/// The same without checking the number of weights.
 absl::Status ValidateSvmParameters(const SvmParameters& parameters);
 
 }  // namespace fulcrum::classify

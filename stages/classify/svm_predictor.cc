@@ -12,10 +12,10 @@ namespace fulcrum::classify {
 namespace {
 
 constexpr std::size_t kRowsAtOnce = 512;
-// LIBSVM's: a pairwise probability of exactly 0 or 1 would leave the coupling without a solution.
+// As in LIBSVM: with a pairwise probability of exactly 0 or 1 the coupling would have no solution.
 constexpr double kLeastProbability = 1e-7;
 
-/// The coupling of one row over the classes present.
+/// Couples the probabilities of one row over the classes that are present.
 class RowProbabilities {
  public:
   explicit RowProbabilities(const SvmModel& model)

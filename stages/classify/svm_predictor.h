@@ -1,6 +1,6 @@
 // Batched prediction: decision values of many rows by GEMM, votes, and probabilities.
 //
-// Pure functions, thread-safe; work is tiled under oneTBB and gives the same values on any number of threads.
+// Pure functions, thread-safe; work is tiled under oneTBB, and the results do not depend on the number of threads.
 #pragma once
 
 #include <span>
@@ -14,8 +14,8 @@
 
 namespace fulcrum::classify {
 
-/// out(i, p) = decision value of pair p for row rows[i] of `features`. The model's support rows are rows of
-/// `support_features`; the predicted rows may be of another set (a test set) of the same kind and dimension.
+/// out(i, p) = decision value of pair p for row rows[i] of `features`. The support rows of the model are rows of
+/// `support_features`; the predicted rows may be of another set (a test set) with the same kind and dimension.
 void DecisionValues(const SvmModel& model, const kernel::Features& support_features, const kernel::Features& features,
                     std::span<const RowIndex> rows, MutableMatrixView out);
 
@@ -23,16 +23,16 @@ void DecisionValues(const SvmModel& model, const kernel::Features& support_featu
 Matrix<double> DecisionValues(const SvmModel& model, const kernel::Features& support_features,
                               const kernel::Features& features);
 
-/// The class with the most votes of the pairs; ties go to the smaller class.
+/// Returns the class with the most votes of the pairs; ties go to the smaller class.
 ClassIndex VoteClass(const SvmModel& model, std::span<const double> decisions);
 
 /// VoteClass of every row of `decisions` (rows x pairs), on the calling thread.
 void VoteClasses(const SvmModel& model, ConstMatrixView decisions, std::span<ClassIndex> classes);
-/// The same under oneTBB.
+/// The same in parallel.
 std::vector<ClassIndex> VoteClasses(const SvmModel& model, ConstMatrixView decisions);
 
-/// Probabilities of all classes of the campaign (a class without labels has 0), rows x class_count. Two classes:
-/// Platt's sigmoid itself; more: coupled. FailedPrecondition where the model has no Platt parameters.
+/// Returns the probabilities of all classes of the campaign (a class without labels has 0), rows x class_count. With
+/// two classes: Platt's sigmoid; with more: coupled. Returns FailedPrecondition if the model has no Platt parameters.
 absl::StatusOr<Matrix<double>> Probabilities(const SvmModel& model, ConstMatrixView decisions);
 
 }  // namespace fulcrum::classify

@@ -218,12 +218,12 @@ absl::Status SvmTrainer::FitProbabilities(SvmModel& model) const {
 
 namespace {
 
-// Updated products collect rounding errors; after so many starts they are computed afresh.
+// Updated products accumulate rounding errors; they are recomputed after this many starts.
 constexpr std::size_t kStartsBetweenFullProducts = 64;
-// Kernel rows of examples that left, computed at once.
+// Number of kernel rows of removed examples that are computed at once.
 constexpr std::size_t kLeaversAtOnce = 64;
 
-/// Finds rows of a solved pair.
+/// Finds the rows of a solved pair.
 class RowLookup {
  public:
   explicit RowLookup(const PairProblem& pair) : pair_(pair), by_row_(ExamplesByRow(pair)) {}
@@ -241,7 +241,7 @@ class RowLookup {
   std::vector<std::uint32_t> by_row_;
 };
 
-/// Examples of the earlier solution that are gone or have changed sides, with a multiplier that counted.
+/// Examples of the earlier solution with a non-zero multiplier that were removed or changed sides.
 struct Leavers {
   RowList rows;
   std::vector<double> beta;

@@ -1,8 +1,8 @@
-// Trains the kernel SVM of a pool, again and again as labels come in.
+// Trains the kernel SVM of a pool repeatedly as labels are added.
 //
-// It keeps the kernel matrix of the labeled rows and the last multipliers, so a training after a few labels were
-// added, changed or withdrawn starts warm; the model is the same as from a cold start to the solver's tolerance.
-// Pairs of classes are trained in parallel under oneTBB. One trainer is not thread-safe; separate ones are.
+// Keeps the kernel matrix of the labeled rows and the last multipliers, so that training after a few labels were added,
+// changed or withdrawn starts warm. Up to the solver's tolerance, the model is the same as from a cold start. Pairs of
+// classes are trained in parallel under oneTBB. A trainer is not thread-safe; separate trainers are independent.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@
 
 namespace fulcrum::classify {
 
-// One pair of classes during training: its examples, its bounds and, once solved, its multipliers.
+// One pair of classes during training: its examples, its bounds and, after solving, its multipliers.
 
-/// A value; `positions` are valid until the kernel's set of rows changes, everything else is.
+/// A value; `positions` become invalid when the row set of the kernel changes, all other members stay valid.
 struct PairProblem {
   ClassIndex first = 0;                  ///< y = +1
   ClassIndex second = 0;                 ///< y = -1
@@ -30,20 +30,20 @@ struct PairProblem {
   std::vector<double> y;
   std::vector<double> c;
   SmoSolution solution;
-  std::size_t starts_since_full_products = 0;  ///< warm starts whose products were only updated (svm_warm_start.h)
+  std::size_t starts_since_full_products = 0;  ///< warm starts whose products were only updated
 
   SmoProblem View(const kernel::RowSetKernel& gram) const { return {gram.matrix(), positions, y, c}; }
 };
 
-/// The examples of two classes among the rows of `gram`, in the order of the matrix: with two classes, all of it,
-/// so the solver reads rows in place. `labels` are by pool row.
+/// Returns the examples of two classes among the rows of `gram`, in the order of the matrix. With two classes this is
+/// the whole matrix, so the solver reads rows in place. `labels` are by pool row.
 PairProblem MakePairProblem(ClassIndex first, ClassIndex second, const kernel::RowSetKernel& gram,
                             std::span<const ClassIndex> labels, const SvmParameters& parameters);
 
-/// The pair's examples by ascending pool row, which does not depend on the order of the matrix.
+/// Returns the examples of the pair by ascending pool row, which is independent of the order of the matrix.
 std::vector<std::uint32_t> ExamplesByRow(const PairProblem& pair);
 
-/// What the last training did.
+/// Statistics of the last training.
 struct TrainingReport {
   bool warm = false;  ///< at least one pair started from earlier multipliers
   std::size_t labels = 0;
@@ -56,20 +56,21 @@ struct TrainingReport {
 
 class SvmTrainer {
  public:
-  /// Keeps a reference to `features`, which must outlive it. The parameters are checked by Train.
+  /// Keeps a reference to `features`, which must outlive the trainer. Train checks the parameters.
   SvmTrainer(SvmParameters parameters, const kernel::Features& features);
 
-  /// `labels` has one entry a pool row, kUnlabeled where there is none. FailedPrecondition where fewer than two
+  /// `labels` has one entry per pool row, kUnlabeled for unlabeled rows. Returns FailedPrecondition if fewer than two
   /// classes have labels. The model has no probabilities until FitProbabilities is called.
   absl::StatusOr<SvmModel> Train(std::span<const ClassIndex> labels, std::size_t class_count);
 
-  /// Fits the sigmoids of a model that the last Train returned, by cross-validation.
+  /// Fits the sigmoids of a model returned by the last Train, by cross-validation.
   absl::Status FitProbabilities(SvmModel& model) const;
 
-  /// The same features with more rows behind them: the next training is warm. They must outlive it in their turn.
+  /// Replaces the features by the same features with rows appended; the next training is warm. They must outlive the
+  /// trainer.
   void MoveTo(const kernel::Features& grown);
 
-  /// Forgets everything; the next training is a cold one.
+  /// Resets the trainer; the next training is cold.
   void Reset();
 
   const SvmParameters& parameters() const { return parameters_; }
@@ -78,7 +79,7 @@ class SvmTrainer {
  private:
   absl::StatusOr<std::vector<ClassIndex>> CheckLabels(std::span<const ClassIndex> labels,
                                                       std::size_t class_count) const;
-  /// Whether it started warm.
+  /// Returns whether the pair started warm.
   bool SolvePair(PairProblem& pair) const;
   const PairProblem* LastOf(ClassIndex first, ClassIndex second) const;
   SvmModel AssembleModel(std::size_t class_count) const;
@@ -91,20 +92,20 @@ class SvmTrainer {
   TrainingReport report_;
 };
 
-// Carries the multipliers of one training over to the next, when labels were added, changed or withdrawn between.
+// Carries the multipliers of one training over to the next, after labels were added, changed or withdrawn.
 //
-// An example that stayed keeps its multiplier and its kernel product, less what those that left contributed to it;
-// a newcomer starts at zero with a product of its own. So the gradient costs O(changed * labels) instead of
-// O(support vectors * labels). Pure functions, thread-safe.
+// An example that stays keeps its multiplier and its kernel product, minus the contribution of removed examples. A new
+// example starts at zero with a computed product. The gradient costs O(changed * labels) instead of O(support vectors *
+// labels). Pure functions, thread-safe.
 
 struct WarmStart {
   std::vector<double> alpha;
-  std::vector<double> products;  ///< empty: cheaper or safer for the solver to compute them from alpha
+  std::vector<double> products;  ///< empty: cheaper or more accurate if the solver computes them from alpha
   SmoStart View() const { return {alpha, products}; }
 };
 
-/// `previous` is the same pair as it was solved last; `next` is not solved yet. `gram` is the kernel of the rows
-/// labeled now; rows that are no longer in it are fetched from its features.
+/// `previous` is the last solution of the same pair; `next` is not solved yet. `gram` is the kernel of the currently
+/// labeled rows; rows that are no longer in it are read from its features.
 WarmStart MakeWarmStart(const PairProblem& previous, const PairProblem& next, const kernel::RowSetKernel& gram);
 
 }  // namespace fulcrum::classify

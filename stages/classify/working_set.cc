@@ -27,13 +27,13 @@ inline Lanes Broadcast(double value) {
   return Lanes{value, value, value, value};
 }
 
-/// A running extreme in each lane with the index it came from; a later equal value does not replace it.
+/// A running extreme per lane with its index; a later equal value does not replace it.
 struct LaneExtreme {
   Lanes value;
   LaneIndices index = {-1, -1, -1, -1};
 };
 
-/// The best over the lanes, ties to the smaller index.
+/// Returns the best over the lanes; ties go to the smaller index.
 template <typename IsBetter>
 void Reduce(const LaneExtreme& lanes, const IsBetter& is_better, double& value, std::size_t& index) {
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -170,7 +170,7 @@ const double* ActiveKernel::Row(std::size_t slot) {
 
 void ActiveKernel::Restrict(std::span<const std::uint32_t> kept) {
   copies_.resize(active_.size());
-  // Kept slots ascend, so no value is overwritten before it has moved.
+  // Kept slots ascend, so no value is overwritten before it is moved.
   for (std::size_t slot = 0; slot < kept.size(); ++slot) {
     assert(slot == 0 || kept[slot] > kept[slot - 1]);
     std::vector<double> copy = std::move(copies_[kept[slot]]);

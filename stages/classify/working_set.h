@@ -1,10 +1,10 @@
-// The scans of the SMO solver: which pair of multipliers to change next (second-order selection of Fan, Chen and
-// Lin 2005), and the gradient update that goes with a change. They are where training spends its time, so they are
-// written in lanes of SIMD registers; results do not depend on the width of a lane.
+// The scans of the SMO solver: the selection of the next pair of multipliers to change (second-order selection of Fan,
+// Chen and Lin 2005), and the corresponding gradient update. Training spends most of its time here, so they are
+// vectorised; results do not depend on the width of a lane.
 //
-// Multipliers are kept signed, beta = y * alpha, so that neither labels nor Q = y y' K appear: the gradient is
-// f_t = sum_s K(t, s) beta_s - y_t, "up" means that beta_t may grow, "low" that it may shrink. An example that may
-// not move in a direction has a penalty of +infinity there, which spares a branch.
+// Multipliers are signed, beta = y * alpha, so that neither labels nor Q = y y' K appear: the gradient is f_t = sum_s
+// K(t, s) beta_s - y_t, "up" means that beta_t may grow, "low" that it may shrink. An example that may not move in a
+// direction has a penalty of +infinity there, which avoids a branch.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ namespace fulcrum::classify {
 
 inline constexpr std::size_t kNoExample = std::numeric_limits<std::size_t>::max();
 
-/// The smallest f of those that may grow; the smaller index on ties.
+/// The smallest f among those that may grow; ties go to the smaller index.
 struct FirstChoice {
   double value = std::numeric_limits<double>::infinity();
   std::size_t index = kNoExample;
 };
 
-/// The partner that lowers the objective most by the second-order estimate, and the largest f of those that may shrink.
+/// The partner with the largest second-order decrease of the objective, and the largest f among those that may shrink.
 struct SecondChoice {
   std::size_t index = kNoExample;
   double largest_low = -std::numeric_limits<double>::infinity();
 };
 
-/// K(i, i) + K(t, t) - 2 K(i, t) is never taken as smaller: duplicates and kernels that are not positive definite.
+/// Lower bound of K(i, i) + K(t, t) - 2 K(i, t), for duplicates and kernels that are not positive definite.
 inline constexpr double kLeastCurvature = 1e-12;
 
 FirstChoice SelectFirst(std::span<const double> f, std::span<const double> up_penalty);
@@ -44,24 +44,22 @@ FirstChoice UpdateAndSelectFirst(std::span<double> f, std::span<const double> up
 SecondChoice SelectSecond(std::span<const double> f, std::span<const double> low_penalty,
                           std::span<const double> diagonal, const double* row_i, double diagonal_i, double first_value);
 
-// The kernel of one binary problem as the SMO solver reads it: contiguous rows over the examples it still looks at.
+// The kernel of one binary problem as the SMO solver reads it: contiguous rows over the active examples.
 //
-// The problem's kernel is a selection of rows and columns of a larger Gram matrix in memory. Where the selection is
-// a run of neighbours, rows are read in place; otherwise, and after shrinking, a row is gathered when it is first
-// asked for and kept: the solver comes back to the same few rows many times. Not thread-safe; the Gram matrix and
-// the positions must outlive it.
+// The kernel of the problem is a selection of rows and columns of a larger Gram matrix in memory. If the selection is
+// consecutive, rows are read in place. Otherwise, and after shrinking, a row is gathered on first use and kept, because
+// the solver uses the same few rows many times. Not thread-safe; the Gram matrix and the positions must outlive it.
 
 class ActiveKernel {
  public:
-  /// Example t of the problem is row and column positions[t] of `gram`. All examples are active at first.
+  /// Example t of the problem is row and column positions[t] of `gram`. Initially all examples are active.
   ActiveKernel(ConstMatrixView gram, std::span<const std::uint32_t> positions);
 
   std::size_t active_count() const { return active_.size(); }
-  /// The example behind each active slot, ascending.
+  /// The example of each active slot, ascending.
   std::span<const std::uint32_t> active() const { return active_; }
   double Diagonal(std::size_t example) const { return gram_(positions_[example], positions_[example]); }
-  /// K of an active slot with all active slots. The next Row of another slot leaves it valid; Restrict and
-  /// ActivateAll do not.
+  /// Returns K of an active slot with all active slots. Valid until Restrict or ActivateAll.
   const double* Row(std::size_t slot);
 
   /// Keeps the active slots of `kept`, ascending.
@@ -80,7 +78,7 @@ class ActiveKernel {
   std::span<const std::uint32_t> positions_;
   bool neighbours_ = true;                   // positions_ is p, p+1, p+2, ...
   std::vector<std::uint32_t> active_;        // examples
-  std::vector<std::vector<double>> copies_;  // by slot; empty until asked for
+  std::vector<std::vector<double>> copies_;  // by slot; empty until first use
 };
 
 }  // namespace fulcrum::classify

@@ -17,14 +17,14 @@
 namespace fulcrum {
 namespace {
 
-// mkostemp makes files that only the owner can read; an output is as readable as any other new file.
+// mkostemp creates files that only the owner can read; outputs get the permissions of any other new file.
 mode_t NewFileMode() {
   const mode_t mask = umask(0);
   umask(mask);
   return 0666 & ~mask;
 }
 
-// Renaming onto a symbolic link would replace the link and leave the file it names as it was.
+// Renaming onto a symbolic link would replace the link instead of its target.
 std::string FollowLinks(const std::string& path) {
   std::error_code error;
   const auto followed = std::filesystem::is_symlink(path, error) ? std::filesystem::weakly_canonical(path, error)
@@ -86,7 +86,7 @@ absl::Status AtomicFile::Write(std::string_view bytes) {
 
 absl::Status AtomicFile::Sync() {
   if (descriptor_ < 0) return absl::OkStatus();
-  // Pipes and devices have nothing to make durable.
+  // Pipes and devices cannot be synced.
   if (fsync(descriptor_) != 0 && errno != EINVAL) return Error("cannot make durable");
   return Close();
 }
@@ -134,7 +134,7 @@ absl::Status SyncFolder(const std::string& folder) {
   const std::string path = folder.empty() ? "." : folder;
   const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return CannotWrite(path);
-  // Some file systems have nothing to sync in a folder and say so.
+  // Some file systems do not support syncing a folder and return an error.
   const bool synced = fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS;
   const int error = errno;
   close(descriptor);

@@ -1,10 +1,9 @@
-// Files that appear whole or not at all.
+// Files that are written atomically.
 //
-// What is written goes to a file of another name in the same folder; Commit makes it durable, renames it and makes the
-// new name durable too: once it has returned, a power loss takes neither the file nor its name, unless less was asked
-// for.
-// Without Commit, whatever was there before stays untouched and nothing is left behind. A path that is no
-// regular file (a pipe, /dev/null) is written to directly: it must not be replaced. Not thread-safe.
+// Data is written to a temporary file in the same folder. Commit makes it durable, renames it, and makes the new name
+// durable. After Commit, a power loss loses neither the file nor its name, unless weaker durability was requested.
+// Without Commit, an existing file is unchanged and the temporary file is deleted. A path that is not a regular file (a
+// pipe, /dev/null) is written directly, because it must not be replaced. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ namespace fulcrum {
 
 class AtomicFile {
  public:
-  /// Opens the temporary file. InvalidArgument where the path cannot be written to.
+  /// Opens the temporary file. Returns InvalidArgument if the path cannot be written.
   static absl::StatusOr<AtomicFile> Create(const std::string& path);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
@@ -25,9 +24,9 @@ class AtomicFile {
 
   const std::string& path() const { return path_; }
   absl::Status Write(std::string_view bytes);
-  /// Makes what was written durable under its temporary name: what can fail, fails here.
+  /// Makes the written data durable under its temporary name, so that errors occur here and not in Commit.
   absl::Status Sync();
-  /// Syncs where that was not done, renames, and syncs the folder.
+  /// Syncs if that was not done, renames, and syncs the folder.
   absl::Status Commit();
 
  private:
@@ -36,28 +35,27 @@ class AtomicFile {
   absl::Status Error(std::string_view doing) const;
 
   std::string path_;
-  std::string temporary_path_;  // empty where there is none
-  int descriptor_ = -1;         // -1 once closed
+  std::string temporary_path_;  // empty if there is none
+  int descriptor_ = -1;         // -1 after closing
 };
 
-/// Writes a whole file: the old one or the new one, never less.
+/// Replaces a whole file atomically.
 absl::Status ReplaceFile(const std::string& path, std::string_view content);
 
-/// Makes what was written to a file durable, whoever wrote it.
+/// Makes the content of a file durable, also if it was written by another process.
 absl::Status SyncFile(const std::string& path);
 
-/// Makes the names in a folder durable: after a rename, or after files were made in it.
+/// Makes the names in a folder durable, after a rename or after files were created in it.
 absl::Status SyncFolder(const std::string& folder);
 
-// Keeps other processes from writing to a file or folder that this one writes to.
+// Prevents other processes from writing to a file or folder that this process writes to.
 //
-// The lock goes with the object, and with the process whatever becomes of it: the kernel drops it. It binds only those
-// who ask for it. A lock is used by one thread at a time.
+// The lock is released with the object, and by the kernel when the process ends. It is advisory. Not thread-safe.
 
 class FileLock {
  public:
-  /// On a folder that is there, or on a file, which is made where it is absent. Unavailable where somebody has the lock
-  /// already, another process or another object of this one.
+  /// Locks an existing folder, or a file, which is created if it is missing. Returns Unavailable if another process, or
+  /// another object of this process, holds the lock.
   static absl::StatusOr<FileLock> Take(const std::string& path);
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&&) = delete;

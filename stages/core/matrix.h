@@ -1,8 +1,8 @@
-// Dense row-major matrices and views of them.
+// Dense row-major matrices and views.
 //
-// Matrix<T> owns its memory: 64-byte aligned, every row starting on a cache line, not initialised.
-// MatrixView<T> is a pointer, a shape and a row stride; it never owns. A view of const elements
-// (ConstMatrixView) converts from a mutable one. Views are as thread-safe as the memory they show.
+// Matrix<T> owns its memory: 64-byte aligned, every row starting on a cache line, not initialised. MatrixView<T> is a
+// pointer, a shape and a row stride; it does not own memory. A view of const elements (ConstMatrixView) converts from a
+// mutable one. Views are as thread-safe as the memory they refer to.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class MatrixView {
   }
   MatrixView(T* data, std::size_t rows, std::size_t cols) : MatrixView(data, rows, cols, cols) {}
 
-  /// A view of mutable elements is a view of const ones too.
+  /// A view of mutable elements converts to a view of const elements.
   template <typename U>
   requires(std::is_same_v<const U, T>)
       MatrixView(MatrixView<U> other)  // NOLINT(google-explicit-constructor): like span<const T>
@@ -49,7 +49,7 @@ class MatrixView {
     assert(index < rows_);
     return {data_ + index * stride_, cols_};
   }
-  /// The rectangle of `row_count` x `col_count` elements whose first is (row, col).
+  /// Returns the rectangle of `row_count` x `col_count` elements that starts at (row, col).
   MatrixView Block(std::size_t row, std::size_t col, std::size_t row_count, std::size_t col_count) const {
     assert(row + row_count <= rows_ && col + col_count <= cols_);
     return {data_ + row * stride_ + col, row_count, col_count, stride_};
@@ -117,7 +117,8 @@ class Matrix {
     void operator()(T* memory) const { ::operator delete[](memory, std::align_val_t{kAlignment}); }
   };
 
-  // A stride that is a multiple of a page makes all rows compete for the same cache sets; one more line avoids it.
+  // With a stride that is a multiple of the page size, all rows compete for the same cache sets; one more line avoids
+  // it.
   static std::size_t PaddedStride(std::size_t cols) {
     constexpr std::size_t kLine = kAlignment / sizeof(T);
     constexpr std::size_t kPage = 4096 / sizeof(T);
@@ -135,15 +136,15 @@ class Matrix {
   std::unique_ptr<T[], AlignedDelete> data_;
 };
 
-// Sparse matrices by rows (CSR): what text becomes when words are counted.
+// Sparse matrices by rows (CSR), for example word counts.
 //
 // A plain value. As thread-safe as a vector.
 
 struct SparseMatrix {
   std::size_t cols = 0;
-  std::vector<std::size_t> offsets = {0};  ///< by row, where it begins; one more than rows
+  std::vector<std::size_t> offsets = {0};  ///< start of each row; rows + 1 entries
   std::vector<std::int32_t> columns;       ///< ascending within a row
-  std::vector<double> values;              ///< beside `columns`
+  std::vector<double> values;              ///< parallel to `columns`
 
   std::size_t rows() const { return offsets.size() - 1; }
   std::size_t nonzeros() const { return values.size(); }
@@ -158,7 +159,7 @@ struct SparseMatrix {
   }
 };
 
-/// The same numbers with all the zeros.
+/// Converts to a dense matrix.
 inline Matrix<double> ToDense(const SparseMatrix& sparse) {
   Matrix<double> dense = Matrix<double>::Zero(sparse.rows(), sparse.cols);
   for (std::size_t row = 0; row < sparse.rows(); ++row) {

@@ -9,7 +9,7 @@
 namespace fulcrum {
 namespace {
 
-// from_chars leaves the value alone when it is out of range; the exponent's sign tells which way.
+// from_chars does not set the value if it is out of range; the sign of the exponent tells overflow from underflow.
 double OutOfRange(absl::string_view digits) {
   const std::size_t exponent = digits.find_first_of("eE");
   const bool tiny = exponent != absl::string_view::npos && exponent + 1 < digits.size() && digits[exponent + 1] == '-';
@@ -21,7 +21,7 @@ double OutOfRange(absl::string_view digits) {
 
 std::optional<double> ParseNumber(absl::string_view text) {
   absl::string_view digits = absl::StripAsciiWhitespace(text);
-  // from_chars takes no plus sign, and "+-1" is no number.
+  // from_chars does not accept a plus sign, and "+-1" is not a number.
   if (digits.size() > 1 && digits.front() == '+' && digits[1] != '-') digits.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);

@@ -1,9 +1,8 @@
 // Parallel loops over fixed blocks.
 //
-// The blocks depend on the size of the problem alone, never on the number of threads, so results
-// are the same bit for bit whatever the machine. Loops are isolated: a thread that waits for its
-// own blocks does not pick up an unrelated graph node meanwhile. A loop inside a StopScope ends between
-// blocks where it is asked to.
+// The blocks depend only on the size of the problem, never on the number of threads, so results are bit-identical on
+// any machine. Loops are isolated: a thread that waits for its own blocks does not execute unrelated graph nodes. A
+// loop inside a StopScope ends between blocks if it is asked to stop.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +16,15 @@
 
 namespace fulcrum {
 
-// How a long computation ends early when nobody wants its result any more.
+// Cancellation of long computations.
 //
 // The caller opens a StopScope with its std::stop_token. Everything that runs below it on this thread, and in the
-// parallel loops of parallel.h that it starts, belongs to the scope, so that a token need not travel through every
-// signature of the numerical code. Loops ask between their blocks and end with an exception, since half a result must
-// not travel on; who opened the scope catches it. Outside any scope nothing is ever stopped. Scopes are a thread's own
-// and may be nested.
+// parallel loops of parallel.h that it starts, belongs to the scope, so that numerical code does not need a token
+// parameter. Loops check between their blocks and end with an exception, because a partial result must not be used. The
+// code that opened the scope catches it. Outside of any scope nothing is stopped. Scopes are per thread and may be
+// nested.
 
-/// Thrown out of a computation whose scope was asked to stop.
+/// Thrown by a computation whose scope was asked to stop.
 class StoppedOnRequest final : public std::exception {
  public:
   const char* what() const noexcept override { return "stopped on request"; }
@@ -38,7 +37,7 @@ class StopScope {
   StopScope(const StopScope&) = delete;
   StopScope& operator=(const StopScope&) = delete;
 
-  /// The token of the innermost scope of this thread, for a loop that goes on in other threads.
+  /// Returns the token of the innermost scope of this thread, for a loop that continues on other threads.
   static std::stop_token Token() { return innermost_ == nullptr ? std::stop_token() : innermost_->stop_; }
 
  private:
@@ -49,13 +48,13 @@ class StopScope {
   static thread_local constinit inline StopScope* innermost_ = nullptr;
 };
 
-/// Call it in any loop that may take longer than a person waits, a few times a second or more often.
+/// Call this in any long loop, at least a few times per second.
 inline void ThrowIfStopRequested() {
   if (StopScope::innermost_ != nullptr && StopScope::innermost_->stop_.stop_requested()) throw StoppedOnRequest();
 }
 
 /// Calls body(first, count) for consecutive blocks of at most `block` items of [0, total), in parallel. Throws
-/// StoppedOnRequest where the caller's StopScope was asked to stop before the end.
+/// StoppedOnRequest if the caller's StopScope was asked to stop before the end.
 template <typename Body>
 void ParallelForBlocks(std::size_t total, std::size_t block, const Body& body) {
   ThrowIfStopRequested();

@@ -43,7 +43,7 @@ double Random::Uniform() {
 }
 
 std::uint64_t Random::Below(std::uint64_t bound) {
-  // Values below this remainder would make the small results more likely.
+  // Accepting values below this remainder would make small results more likely.
   const std::uint64_t unfair = (0 - bound) % bound;
   std::uint64_t value = Next();
   while (value < unfair) value = Next();

@@ -1,7 +1,7 @@
-// Random numbers that are the same on every machine and with every standard library.
+// Random numbers that are identical on every machine and with every standard library.
 //
-// The distributions of <random> may differ between implementations, so a seed would not mean the
-// same batch everywhere; these are written out. Not thread-safe: give each task its own, with Fork.
+// The distributions of <random> differ between implementations, so the same seed would give different batches. These
+// are implemented here. Not thread-safe: give each task its own generator with Fork.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Random {
  public:
   explicit Random(std::uint64_t seed);
 
-  /// An independent generator; the same (seed, stream) always gives the same one.
+  /// Returns an independent generator, determined by (seed, stream).
   static Random Fork(std::uint64_t seed, std::uint64_t stream);
 
   std::uint64_t Next();

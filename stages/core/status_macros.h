@@ -1,4 +1,4 @@
-// Early returns for absl::Status and absl::StatusOr, so that the path without errors reads straight down.
+// Early returns for absl::Status and absl::StatusOr.
 #pragma once
 
 #include <utility>

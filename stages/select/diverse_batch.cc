@@ -15,7 +15,7 @@
 namespace fulcrum::select {
 namespace {
 
-// A normalised kernel may round to just outside [0, 1].
+// Values of a normalised kernel may be slightly outside [0, 1] due to rounding.
 constexpr double kKernelTolerance = 1e-9;
 
 absl::Status CheckAlpha(double alpha) {
@@ -43,14 +43,14 @@ absl::Status OutsideUnitInterval(const Candidates& candidates, const Group& grou
 
 absl::Status CheckKernel(const Candidates& candidates, const Group& group) {
   const std::size_t size = group.rows.size();
-  if (group.kernel.empty()) return absl::OkStatus();  // looked at as it is computed
+  if (group.kernel.empty()) return absl::OkStatus();  // checked when it is computed
   if (group.kernel.rows() != size || group.kernel.cols() != size) {
     return absl::InternalError(absl::StrFormat("class group %d has %d rows, but a kernel of %d x %d", group.class_index,
                                                size, group.kernel.rows(), group.kernel.cols()));
   }
   if (kernel::AlwaysInUnitInterval(candidates.leverage_kernel)) return absl::OkStatus();
   constexpr std::size_t kRowsPerBlock = 64;
-  // The first offending column of each row, so that the message names the same pair whatever the threads did.
+  // The first invalid column of each row, so that the message names the same pair for any number of threads.
   std::vector<std::size_t> offender(size, size);
   ParallelForBlocks(size, kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
@@ -84,7 +84,7 @@ std::vector<std::size_t> SharesOf(const Candidates& candidates, std::span<const 
   return DivideBatch(candidates.batch, labeled_counts, available_counts);
 }
 
-/// Exact scores as the set function takes them; nothing where they are exact already.
+/// Returns exact scores as the set function uses them; nothing if they are already exact.
 ExactScores RefinerOf(const Group& group, double factor) {
   if (!(group.leverage_slack > 0)) return {};
   return [&group, factor](std::span<const std::size_t> positions) {
@@ -130,8 +130,8 @@ void AppendPicks(const Group& group, const GreedyBatch& batch, Selection& select
   selection.certificate.upper_bound += batch.upper_bound;
 }
 
-// Gains never increase within a class, so this merges the classes without disturbing their order; where equal
-// gains follow each other in a class, the order of choice stands.
+// Gains never increase within a class, so this merges the classes and keeps their order. Equal gains within a class
+// keep the order of selection.
 void SortByGain(std::vector<Pick>& picks) {
   std::stable_sort(picks.begin(), picks.end(),
                    [](const Pick& a, const Pick& b) { return LargerFirst()(a.gain, b.gain); });

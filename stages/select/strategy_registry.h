@@ -14,16 +14,16 @@ namespace fulcrum::select {
 
 struct StrategyEntry {
   std::string name;
-  std::string summary;      ///< what it is, one line
-  std::string when_to_use;  ///< advice, one line
+  std::string summary;      ///< one-line description
+  std::string when_to_use;  ///< one-line advice
   std::function<std::unique_ptr<Strategy>()> make;
 };
 
-/// What is taken where nobody says anything.
+/// The default strategy.
 inline constexpr char kDefaultStrategy[] = "hybrid";
 
 const std::vector<StrategyEntry>& Strategies();
-/// A strategy by name, or an error that lists the names there are.
+/// Returns a strategy by name, or an error that lists the existing names.
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(std::string_view name);
 
 }  // namespace fulcrum::select

@@ -15,7 +15,7 @@
 namespace fulcrum::select {
 namespace {
 
-// Asking for some at a time costs more than asking for all at once.
+// If more than one in three scores was requested, computing all of them at once is cheaper.
 constexpr std::size_t kMostAskedOneOf = 3;
 
 }  // namespace
@@ -55,9 +55,9 @@ void SettledScores::Ask(std::span<const std::size_t> positions) {
 namespace {
 
 constexpr std::size_t kPositionsPerBlock = 16384;
-// Enough to put the edge of a shortlist where about as many candidates are above it as are wanted.
+// Enough to find a threshold with about the requested number of candidates above it.
 constexpr std::size_t kGainsSampled = 65536;
-// A proposal that does not stand costs a look at all candidates; one that is short costs one too.
+// A rejected proposal costs a pass over all candidates, and so does a short one.
 constexpr std::size_t kFewestAtATurn = 8;
 constexpr std::size_t kMostAtATurn = SimilaritySums::kPicksAtOnce;
 
@@ -128,7 +128,7 @@ class StreamedRun {
 
   SimilarityMemory& Similarities() { return problem_.similarities ? *problem_.similarities : nothing_remembered_; }
 
-  /// Where gains do not fall, picks were not added.
+  /// If factor_ is 0, picks were not added to the sums.
   void RememberSums() {
     if (!problem_.similarities || !(factor_ > 0)) return;
     RowList given = to_labeled_.given;
@@ -145,7 +145,7 @@ class StreamedRun {
     return gains;
   }
 
-  /// About so many gains are above it; from a sample at even distances.
+  /// Returns a threshold with about `count` gains above it, from a sample at regular distances.
   double EdgeOfBest(std::size_t count) const {
     const std::size_t stride = std::max<std::size_t>(1, open_.size() / kGainsSampled);
     std::vector<double> sample;
@@ -158,7 +158,7 @@ class StreamedRun {
     return sample[wanted];
   }
 
-  /// Those whose gain is above `edge`.
+  /// Returns the candidates whose gain is above `edge`.
   std::vector<Shortlist::Member> MembersAbove(double edge) const {
     std::vector<std::vector<Shortlist::Member>> of_block(open_.size() / kPositionsPerBlock + 1);
     ParallelForBlocks(open_.size(), kPositionsPerBlock, [&](std::size_t first, std::size_t count) {
@@ -187,7 +187,7 @@ class StreamedRun {
     return best;
   }
 
-  /// False where nothing was to be done.
+  /// Returns false if all scores were already exact.
   bool SettleScoresOf(const std::vector<Shortlist::Member>& members) {
     std::vector<std::size_t> positions;
     for (const Shortlist::Member& member : members) positions.push_back(member.position);
@@ -196,7 +196,7 @@ class StreamedRun {
 
   struct Best {
     double edge = 0;
-    std::vector<Shortlist::Member> members = {};  // all whose gain is above it, settled
+    std::vector<Shortlist::Member> members = {};  // all with a gain above it, with exact scores
   };
 
   Best SettleTheBest() {
@@ -206,12 +206,12 @@ class StreamedRun {
       best.members = MembersAbove(best.edge);
       if (!SettleScoresOf(best.members)) return best;
       best.members = MembersAbove(best.edge);
-      // Where too many turned out to have less than they might have had, the edge was too high.
+      // If too many gains decreased when their scores became exact, the threshold was too high.
       if (best.members.size() >= problem_.shortlist / 4) return best;
     }
   }
 
-  /// Picks from those who see every pick, to be shown to all others afterwards.
+  /// Picks from the shortlist, not yet applied to the other candidates.
   struct Proposal {
     std::vector<std::size_t> positions = {};
     std::vector<double> gains = {};
@@ -222,7 +222,7 @@ class StreamedRun {
     auto [edge, members] = SettleTheBest();
     std::size_t most = std::min(turn_, batch_ - result_.positions.size());
     if (members.empty()) {
-      // More candidates share the largest gain than fit into a shortlist; one pick will tell them apart.
+      // More candidates share the largest gain than fit into a shortlist; one pick separates them.
       edge = -std::numeric_limits<double>::infinity();
       members.push_back(MemberAt(BestOfAll()));
       most = 1;
@@ -233,7 +233,7 @@ class StreamedRun {
     Shortlist shortlist(problem_.kernel, *problem_.features, std::move(members), factor_);
     Proposal proposal;
     while (proposal.rows.size() < most && shortlist.best()) {
-      // Where gains do not fall, nobody outside will ever have one above the edge, nor anybody inside one below.
+      // If gains do not decrease, no gain outside will ever be above the threshold, and none inside below it.
       if (factor_ == 0 && !(shortlist.best()->gain > edge)) break;
       const Shortlist::Member& member = shortlist.member(shortlist.best()->index);
       proposal.positions.push_back(member.position);
@@ -244,7 +244,7 @@ class StreamedRun {
     return proposal;
   }
 
-  /// Takes as much of a proposal as stands when all others have seen it.
+  /// Accepts a proposal up to the first pick that another candidate would have beaten.
   absl::Status Take(const Proposal& proposal) {
     std::size_t count = proposal.rows.size();
     if (factor_ > 0) {
@@ -257,7 +257,7 @@ class StreamedRun {
   }
 
   void Note(std::size_t position, double gain) {
-    // A shortlist's sums and everyone's round differently in float32, which must not make a gain rise.
+    // Sums of the shortlist and of all candidates round differently in float32, which must not make a gain increase.
     if (!result_.gains.empty()) gain = std::min(gain, result_.gains.back());
     value_ += gain;
     open_[position] = 0;
@@ -265,7 +265,7 @@ class StreamedRun {
     result_.gains.push_back(gain);
   }
 
-  /// 1_S' K 1_S of the picks among themselves.
+  /// Returns 1_S' K 1_S of the picks.
   absl::StatusOr<double> PairsOfPicks() const {
     RowList picks;
     for (const std::size_t position : result_.positions) picks.push_back(problem_.rows[position]);
@@ -274,7 +274,7 @@ class StreamedRun {
     return std::accumulate(among_picks.values().begin(), among_picks.values().end(), 0.0);
   }
 
-  /// submodular_greedy.h has the inequality; all sums have seen all picks here.
+  /// submodular_greedy.h has the inequality; here all sums include all picks.
   absl::StatusOr<double> TangentBound() const {
     FULCRUM_ASSIGN_OR_RETURN(const double pairs, PairsOfPicks());
     const double gained = std::accumulate(result_.gains.begin(), result_.gains.end(), 0.0);
@@ -293,12 +293,12 @@ class StreamedRun {
   SimilaritySums sums_;
   GivenSums to_labeled_;  // for the next round
   SettledScores scores_;
-  std::vector<std::uint8_t> open_;    // by position: unlabeled and not chosen
-  std::vector<std::uint8_t> rivals_;  // those of them outside the shortlist
+  std::vector<std::uint8_t> open_;    // by position: unlabeled and not selected
+  std::vector<std::uint8_t> rivals_;  // open positions outside the shortlist
   std::size_t batch_ = 0;
   double factor_ = 0;  // alpha / M
   double value_ = 0;
-  std::size_t turn_ = kMostAtATurn;  // how many picks a shortlist may propose
+  std::size_t turn_ = kMostAtATurn;  // maximum number of picks that a shortlist may propose
   GreedyBatch result_;
 };
 
@@ -310,7 +310,7 @@ absl::StatusOr<GreedyBatch> MaximizeStreamed(const StreamedProblem& problem) {
 
 namespace {
 
-// Two megabytes of features at 64 floats each: a thread's part of a matrix-vector product.
+// Two megabytes of features at 64 floats each: one thread's part of a matrix-vector product.
 constexpr std::size_t kMembersPerBlock = 8192;
 
 RowList RowsOf(const std::vector<Shortlist::Member>& members) {

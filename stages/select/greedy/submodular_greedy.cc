@@ -12,10 +12,11 @@
 namespace fulcrum::select {
 namespace {
 
-// Below this a step is over sooner than another thread could help.
+// Smaller loops finish before another thread could help.
 constexpr std::size_t kPositionsPerBlock = 16384;
-// Re-evaluating one candidate is a queue of random accesses (microseconds), adding a whole row to all the sums a
-// stream (nanoseconds a candidate): with more re-evaluated a step than this share of the group, streaming is faster.
+// Re-evaluating one candidate is a sequence of random accesses (microseconds); adding a whole row to all sums is
+// sequential (nanoseconds per candidate). If more than this share of the group is re-evaluated per step, adding the row
+// is faster.
 constexpr double kLazyShare = 1.0 / 1000;
 
 // After every candidate, whatever its gain.
@@ -90,7 +91,7 @@ class GreedyRun {
     for (std::size_t i = 0; i < count; ++i) sums[i] += Similarity(kernel_row[i]);
   }
 
-  // Written as one fused operation so that every place that computes a gain rounds it alike.
+  // A fused operation, so that every computation of a gain rounds identically.
   double Gain(std::size_t position) const {
     return std::fma(-factor_, similarity_[position], problem_.scores[position] + 1);
   }
@@ -150,7 +151,7 @@ class GreedyRun {
     std::fill(summed_.begin(), summed_.end(), static_cast<std::uint32_t>(batch_));
   }
 
-  // Row by row like AddRow, but only for those that have not seen the pick: adding zero changes nothing.
+  // Row by row like AddRow, but only for sums that do not include the pick yet: adding zero has no effect.
   void CatchUpAll() {
     constexpr std::size_t kPositionsInCache = 2048;
     ParallelForBlocks(similarity_.size(), kPositionsInCache, [&](std::size_t first, std::size_t count) {
@@ -191,8 +192,8 @@ class GreedyRun {
     result_.gains.push_back(gain);
   }
 
-  // Without a queue every gain is up to date. With one, a stale gain stands for itself once re-evaluating
-  // has cost enough: it can only loosen the bound.
+  // Without a queue every gain is up to date. With a queue, stale gains are used after enough re-evaluations: they can
+  // only loosen the bound.
   double TangentBound(LazyQueue* queue) {
     double constant =
         value_ - std::accumulate(result_.gains.begin(), result_.gains.end(), 0.0) + factor_ * pairs_in_batch_;
@@ -223,7 +224,7 @@ class GreedyRun {
   const GreedyProblem& problem_;
   std::vector<std::size_t> labeled_;    // by row
   std::vector<std::size_t> unlabeled_;  // as positions, ascending
-  std::vector<std::uint8_t> open_;      // by position: unlabeled and not chosen
+  std::vector<std::uint8_t> open_;      // by position: unlabeled and not selected
   std::vector<double> similarity_;      // by position: sum of K to the labeled and the first summed_ picks
   std::vector<std::uint32_t> summed_;   // by position
   std::vector<double> labeled_similarity_;

@@ -1,20 +1,20 @@
-// Greedy maximisation of the set function of DBALEVS over one class group. Paper, Definition "set scoring
-// function", METHOD section 1, each unordered pair counted once:
+// Greedy maximisation of the set function of DBALEVS over one class group. Paper, Definition "set scoring function",
+// METHOD section 1, with each unordered pair counted once:
 //   F(S) = sum_{i in S} (l_i + 1) - (alpha / M) sum_{pairs {i,j} in S} K(i, j),   M = |A| + b
 //   gain(x) = l_x + 1 - (alpha / M) sum_{i in S} K(x, i)
-// starting from S = A, the labeled examples. Monotone and submodular for l >= 0, alpha in [0, 1] and K in
-// [0, 1]; the caller checks these. l may be any score.
+// starting from S = A, the labeled examples. Monotone and submodular for l >= 0, alpha in [0, 1] and K in [0, 1], which
+// the caller checks. l may be any score.
 //
-// The certificate: for any batch T and the greedy batch S, a positive semi-definite K has
-// (1_T - 1_S)' K (1_T - 1_S) >= 0, so F is bounded by its tangent at S,
+// The certificate: for any batch T and the greedy batch S, (1_T - 1_S)' K (1_T - 1_S) >= 0 if K is positive
+// semi-definite, so F is bounded by its tangent at S,
 //   F(A + T) <= F(A) + (c/2) 1_S' K 1_S + sum_{x in T} [gain_S(x) + (c/2) K(x, x)],   c = alpha / M,
-// and the sum over T by its b largest terms. It is the smaller of this and F(A) + the b largest first gains,
-// which needs submodularity alone. (The usual F(S) + the b largest gains after S is not a bound here: F is
-// monotone up to M examples only.)
+// and the sum over T by its b largest terms. The bound is the smaller of this and F(A) + the b largest first gains,
+// which only requires submodularity. (The usual F(S) + the b largest gains after S is not a bound here, because F is
+// only monotone up to M examples.)
 //
-// Sums of similarities grow in a fixed order (the labeled by row, then the picks as they come), so a gain is the
-// same double whether it was computed lazily or not, in whatever order the group lists its rows, and by however
-// many threads. Functions are thread-safe.
+// Similarity sums are accumulated in a fixed order (the labeled by row, then the picks in order), so a gain is the same
+// double whether it was computed lazily or not, for any order of the rows of the group and any number of threads.
+// Functions are thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@
 namespace fulcrum::select {
 
 struct GreedyProblem {
-  std::span<const RowIndex> rows;        ///< behind each position; decides ties
+  std::span<const RowIndex> rows;        ///< by position; ties go to the smaller row
   std::span<const double> scores;        ///< l, by position
   ConstMatrixView kernel;                ///< K, by position, both triangles
   std::span<const std::size_t> labeled;  ///< A, as positions in any order
@@ -40,7 +40,7 @@ struct GreedyProblem {
 };
 
 struct GreedyBatch {
-  std::vector<std::size_t> positions;  ///< in the order they were chosen
+  std::vector<std::size_t> positions;  ///< in order of selection
   std::vector<double> gains;           ///< never increasing
   double value = 0;                    ///< F(A and the batch)
   /// No batch of this size has a larger F, for a positive semi-definite K.
@@ -48,21 +48,21 @@ struct GreedyBatch {
   std::size_t evaluations = 0;  ///< gains computed after the first round, by lazy evaluation
 };
 
-/// The greedy batch: b positions, or all the unlabeled where they are fewer.
+/// Returns the greedy batch: b positions, or all unlabeled ones if there are fewer.
 GreedyBatch MaximizeGreedily(const GreedyProblem& problem);
 
-// Candidates by stale upper bounds on their gains, for greedy maximisation of a submodular function.
+// Candidates with stale upper bounds on their gains, for greedy maximisation of a submodular function.
 //
-// Gains only fall as the batch grows, so a gain computed earlier bounds the gain now: the best candidate is
-// found by re-evaluating from the top until the one on top is up to date. The batch is the same as the naive
-// greedy's, ties included. Not thread-safe.
+// Gains only decrease as the batch grows, so an earlier gain is an upper bound of the current one. The best candidate
+// is found by re-evaluating from the top until the top is up to date. The batch is the same as that of the naive greedy
+// algorithm, including ties. Not thread-safe.
 
 class LazyQueue {
  public:
   struct Candidate {
     double gain = 0;         ///< an upper bound, exact as of `step`
-    RowIndex row = 0;        ///< decides ties: the smaller first
-    std::uint32_t item = 0;  ///< whatever the caller calls it
+    RowIndex row = 0;        ///< ties go to the smaller row
+    std::uint32_t item = 0;  ///< identifier of the caller
     std::uint32_t step = 0;  ///< picks made before the gain was computed
   };
 
@@ -74,13 +74,13 @@ class LazyQueue {
   }
 
   bool empty() const { return heap_.empty(); }
-  /// What is still in the queue, in no order.
+  /// The remaining entries, in no particular order.
   const std::vector<Candidate>& candidates() const { return heap_; }
-  /// How often a gain was computed anew.
+  /// The number of gains that were recomputed.
   std::size_t evaluations() const { return evaluations_; }
 
-  /// Takes out the candidate with the largest gain after `step` picks. `evaluate(item)` computes a gain as of
-  /// now, which must not exceed the one known. The queue must not be empty.
+  /// Removes and returns the candidate with the largest gain after `step` picks. `evaluate(item)` computes the current
+  /// gain, which must not exceed the known one. The queue must not be empty.
   template <typename Evaluate>
   Candidate PopBest(std::uint32_t step, const Evaluate& evaluate) {
     while (heap_.front().step != step) {
@@ -93,7 +93,7 @@ class LazyQueue {
     return PopBound();
   }
 
-  /// Takes out the candidate with the largest bound, up to date or not.
+  /// Removes and returns the candidate with the largest bound, up to date or not.
   Candidate PopBound() {
     std::pop_heap(heap_.begin(), heap_.end(), WorseThan);
     const Candidate best = heap_.back();

@@ -35,7 +35,7 @@ Posterior::Posterior(const PosteriorRequest& request, std::shared_ptr<const Give
       means_(Matrix<double>::Zero(request.candidates.size(), given_->solved_targets.rows())),
       factor_count_(given_->labeled.size()) {
   request_.labeled = given_->labeled;
-  request_.targets = {};  // whoever asked may take them away; what was solved of them stays
+  request_.targets = {};  // the caller may free them; their solution is kept
   if (request.updates > 0) factors_ = Matrix<double>(request.candidates.size(), factor_count_ + request.updates);
   ParallelForBlocks(request.candidates.size(), kCandidatesPerBlock,
                     [this](std::size_t first, std::size_t count) { ComputeBlock(first, count); });
@@ -119,7 +119,7 @@ void Posterior::Label(std::size_t candidate) {
 namespace {
 
 double DoubtOf(const Posterior& posterior, std::size_t candidate) {
-  // Rounding may carry the variance of a copy of a labeled example below zero.
+  // Rounding may make the variance of a copy of a labeled example negative.
   const double variance = std::max(posterior.variances()[candidate], 0.0);
   return std::erfc(MarginOf(posterior, candidate) / std::sqrt(2 * (variance + posterior.request().noise)));
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kExamplesPerBlock = 1024;
 
-/// What seeing one label leaves of a pair of hypotheses.
+/// The remaining factor of a pair of hypotheses after one label.
 struct PairFactors {
   explicit PairFactors(const LabelModel& model) {
     const auto others = static_cast<double>(model.class_count - 1);
@@ -24,8 +24,8 @@ struct PairFactors {
   double disagree = 0;
 };
 
-/// The mass of every pair of hypotheses, given the labels of the batch so far. Hypotheses that agree on all of the
-/// batch are alike in this, so masses are kept by group of them: there are few at first, and never more than
+/// The mass of every pair of hypotheses, given the labels of the batch so far. Hypotheses that agree on the whole batch
+/// have the same mass, so masses are stored per group of them. There are few groups at first, and never more than
 /// hypotheses.
 class PairMasses {
  public:
@@ -36,7 +36,7 @@ class PairMasses {
 
   double total() const { return total_; }
 
-  /// How much of the total the label of an example takes away. `counts` is memory to work in.
+  /// Returns how much the label of an example reduces the total. `counts` is working memory.
   double Reduction(std::span<const std::uint16_t> predicted, std::vector<double>& counts) const {
     const std::size_t groups = masses_.rows();
     counts.assign(class_count_ * groups, 0.0);
@@ -69,7 +69,7 @@ class PairMasses {
     double size = 0;
   };
 
-  /// Mass of the pairs inside a set with this many hypotheses of each group.
+  /// Returns the mass of the pairs inside a set with this many hypotheses per group.
   double MassWithin(std::span<const double> counts) const {
     double mass = 0;
     for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -78,7 +78,7 @@ class PairMasses {
     return mass;
   }
 
-  /// Divides each group by prediction and tells every hypothesis its new group.
+  /// Splits each group by prediction and assigns every hypothesis to its new group.
   std::vector<Group> Split(std::span<const std::uint16_t> predicted) {
     constexpr std::uint32_t kNone = ~std::uint32_t{0};
     std::vector<std::uint32_t> index(masses_.rows() * class_count_, kNone);
@@ -98,7 +98,7 @@ class PairMasses {
   std::size_t class_count_;
   PairFactors factors_;
   std::vector<std::uint32_t> group_of_;  // by hypothesis
-  Matrix<double> masses_;                // of one pair, by the groups of the two
+  Matrix<double> masses_;                // of one pair, by the groups of its hypotheses
   double total_ = 1;
 };
 

@@ -13,7 +13,7 @@ namespace fulcrum::select {
 namespace {
 
 constexpr int kPerceptronSweeps = 1000;
-// Moves, as multiples of the number of dimensions, before the first sample and between two.
+// Number of moves, as a multiple of the number of dimensions, before the first sample and between samples.
 constexpr std::size_t kSweepsBefore = 50;
 constexpr std::size_t kSweepsBetween = 10;
 
@@ -34,7 +34,7 @@ Matrix<double> WithUnitRows(ConstMatrixView matrix) {
   return unit;
 }
 
-/// A perceptron with a pocket: the vector that violated the fewest constraints, at half the ball's radius.
+/// Pocket perceptron: returns the vector that violates the fewest constraints, at half the radius of the ball.
 std::vector<double> FindStart(ConstMatrixView constraints) {
   std::vector<double> vector(constraints.cols(), 0.0);
   for (std::size_t i = 0; i < constraints.rows(); ++i) linalg::Axpy(1.0, constraints.row(i), vector);
@@ -55,7 +55,7 @@ std::vector<double> FindStart(ConstMatrixView constraints) {
   return best;
 }
 
-/// The constraints that the vector meets, as columns, so that an axis is a row in memory.
+/// The constraints that the vector satisfies, as columns, so that an axis is contiguous in memory.
 Matrix<double> MetConstraintsByAxis(ConstMatrixView constraints, std::span<const double> vector) {
   std::vector<std::size_t> met;
   for (std::size_t i = 0; i < constraints.rows(); ++i) {
@@ -79,7 +79,7 @@ class HitAndRun {
     for (std::size_t axis = 0; axis < by_axis.rows(); ++axis) {
       const auto slopes = by_axis.row(axis);
       const auto reciprocals = negative_reciprocals_.row(axis);
-      // A constraint that runs along the axis is never met.
+      // A constraint parallel to the axis never bounds the chord.
       for (std::size_t i = 0; i < slopes.size(); ++i) reciprocals[i] = slopes[i] != 0 ? -1 / slopes[i] : 0;
     }
     Refresh();
@@ -93,7 +93,7 @@ class HitAndRun {
   std::span<const double> point() const { return point_; }
 
  private:
-  // Keeps rounding from adding up over many moves.
+  // Prevents rounding errors from accumulating over many moves.
   void Refresh() {
     squared_norm_ = linalg::Dot(point_, point_);
     if (!margins_.empty()) linalg::Gemv(linalg::Transpose::kYes, 1.0, by_axis_, point_, 0.0, margins_);
@@ -104,7 +104,8 @@ class HitAndRun {
     double high = 0;
   };
 
-  /// How far along an axis no constraint is met. Eight lanes, since the order of a maximum is the compiler's to keep.
+  /// Returns how far one can move along an axis without violating a constraint. Eight lanes, because the compiler must
+  /// not reorder a maximum.
   Room RoomAlong(std::size_t axis, Room room) const {
     constexpr std::size_t kLanes = 8;
     const double* const reciprocals = negative_reciprocals_.row(axis).data();
@@ -139,9 +140,9 @@ class HitAndRun {
   }
 
   ConstMatrixView by_axis_;
-  Matrix<double> negative_reciprocals_;  // -1 / slope: a multiplication a move instead of a division
+  Matrix<double> negative_reciprocals_;  // -1 / slope: one multiplication per move instead of a division
   std::vector<double> point_;
-  std::vector<double> margins_;  // by constraint: how far inside
+  std::vector<double> margins_;  // by constraint: distance to its boundary
   double squared_norm_ = 0;
   Random random_;
 };
@@ -166,7 +167,7 @@ VersionSpaceSample SampleVersionSpace(ConstMatrixView constraints, std::size_t c
 
 namespace {
 
-// A row that lies within this part of its squared length of the space so far adds rounding, not a direction.
+// A row whose squared distance to the space is below this share of its squared length only adds rounding errors.
 constexpr double kNewDirectionShare = 1e-8;
 
 }  // namespace

@@ -31,7 +31,7 @@ Lag FindLag(std::span<const std::size_t> counts) {
   return lag;
 }
 
-/// The share 2^-b of as many candidates as there were if every class were as large as this one seems.
+/// The share 2^-b of the number of candidates if every class were as large as this one appears to be.
 std::size_t MostEligible(const Lag& lag, ConstMatrixView means) {
   const auto own = static_cast<std::size_t>(std::ranges::count(LikelyClasses(means), lag.class_index));
   const std::size_t if_all_were_as_large = std::min(means.rows(), lag.known_classes * own);

@@ -1,5 +1,5 @@
-// DBALEVS, paper section "Proposed Batch-Mode Active Learning Method": in each class the batch that maximises
-// leverage less similarity, within itself and to the labeled.
+// DBALEVS, paper section "Proposed Batch-Mode Active Learning Method": per class, the batch that maximises leverage
+// minus similarity, within itself and to the labeled examples.
 #include "stages/select/diverse_batch.h"
 #include "stages/select/strategies/strategies.h"
 

@@ -1,15 +1,16 @@
-// Leverage, coverage and uncertainty in one: the paper's future work. A question is worth asking when its answer says
-// much about examples whose class is still in doubt (doubt_reduction.h: coverage where the doubts are), and when the
-// example shapes the kernel matrix of the pool (leverage over the whole pool, which no wrong prediction can mislead):
+// Combines leverage, coverage and uncertainty, which the paper names as future work. A query is useful if its answer
+// reduces the doubt about other examples (DoubtReduction in posterior.h: coverage, weighted by doubt), and if the
+// example contributes much to the kernel matrix of the pool (leverage over the whole pool, which does not depend on
+// predictions):
 //   s = 0.8 rank(reduction of doubt) + 0.2 rank(leverage),  ranks over the candidates, from 0 to 1.
-// There is no schedule: early on everything is in doubt and s is as strong as an experimental design, later the doubts
-// are where the classes meet and s does what uncertainty does, one example a region. Doubts come from a Gaussian
-// process with the classifier's kernel and noise 0.1, classes weighed alike. While a class lags, class_lag.h says who
-// may be asked.
+// There is no schedule. At first everything is in doubt, and s is as good as experimental design. Later the doubts are
+// at the class boundary, and s acts like uncertainty, with one example per region. Doubts come from a Gaussian process
+// with the classifier's kernel and noise 0.1, with equal weights for the classes. While a class lags, class_lag.h
+// restricts the candidates.
 //
-// A batch is chosen one by one: each pick counts as labeled, with the class it most likely has, in the variances and in
-// the lag, so the next one is about something else. Of more than 4,096 candidates only those with the best scores, as
-// many of each likely class, are looked at again after a pick.
+// The examples of a batch are selected one by one. Each pick counts as labeled with its most likely class, in the
+// variances and in the lag, so that the next pick covers another region. If there are more than 4,096 candidates, only
+// those with the best scores, the same number per likely class, are evaluated again after a pick.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -30,7 +31,7 @@ constexpr double kNoise = 0.1;
 constexpr double kLeverageShare = 0.2;
 constexpr std::size_t kReferences = 512;
 constexpr std::size_t kLongestShortlist = 4096;
-// References are looked at again with every block.
+// References are evaluated again with every block.
 constexpr std::size_t kCandidatesPerBlock = 8 * kReferences;
 
 using Positions = std::vector<std::size_t>;
@@ -41,7 +42,7 @@ Positions PositionsFrom(std::size_t first, std::size_t count) {
   return positions;
 }
 
-/// The same for every round of a campaign with as many candidates left: nothing hangs on which ones these are.
+/// The same for every round of a campaign with the same number of candidates; the choice of references is arbitrary.
 RowList SampleReferences(RowList references, std::uint64_t seed) {
   if (references.size() <= kReferences) return references;
   Random random = Random::Fork(seed, references.size());
@@ -65,7 +66,7 @@ absl::StatusOr<std::vector<double>> Mix(std::span<const RowIndex> rows, std::spa
 
 class Questions {
  public:
-  /// `everyone` is over `rows`; both are kept.
+  /// `everyone` is over `rows`; references to both are kept.
   Questions(const Candidates& candidates, const RowList& rows, const Posterior& everyone,
             std::vector<std::size_t> counts)
       : candidates_(candidates),
@@ -111,7 +112,7 @@ class Questions {
     return leverage;
   }
 
-  /// The rows at some positions, and behind them the references.
+  /// The rows at some positions, followed by the references.
   RowList WithReferences(std::span<const std::size_t> positions) const {
     RowList rows;
     rows.reserve(positions.size() + references_.size());
@@ -120,13 +121,12 @@ class Questions {
     return rows;
   }
 
-  /// Of the first `count` candidates of a posterior over WithReferences.
+  /// For the first `count` candidates of a posterior over WithReferences.
   DoubtReduction ReductionOf(const Posterior& posterior, std::size_t count) const {
     return DoubtReduction(posterior, PositionsFrom(0, count), PositionsFrom(count, references_.size()));
   }
 
-  /// What a large pool has in common with the labeled and the references would not fit: block by block, and thrown
-  /// away.
+  /// The covariances of a large pool do not fit into memory, so they are computed per block and discarded.
   std::vector<double> ReductionsOfAll() const {
     std::vector<double> reductions;
     reductions.reserve(rows_.size());
@@ -158,7 +158,7 @@ class Questions {
     return shortlist;
   }
 
-  /// By place in open_; rows ascend, so the first of equals is the smaller row.
+  /// By position in open_; rows ascend, so ties go to the smaller row.
   std::size_t BestEligible(std::span<const double> scores) const {
     Positions untaken;
     for (std::size_t i = 0; i < open_.size(); ++i) {
@@ -179,10 +179,10 @@ class Questions {
   const Candidates& candidates_;
   const RowList& rows_;
   const Posterior& everyone_;
-  std::vector<std::size_t> counts_;  // labels by class, picks of this batch included
+  std::vector<std::size_t> counts_;  // labels by class, including picks of this batch
   const std::vector<std::size_t> likely_class_;
   const RowList references_;
-  Positions open_;  // the candidates looked at, ascending
+  Positions open_;  // the evaluated candidates, ascending
   std::vector<bool> taken_;
 };
 

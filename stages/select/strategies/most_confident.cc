@@ -1,5 +1,5 @@
-// The examples the classifier is most sure of: largest p(y*|x). The published batch "uncertainty" sorted this
-// way round; kept for comparison with it only.
+// The examples with the most confident predictions: largest p(y*|x). The published batch "uncertainty" sorts in this
+// order; provided only for comparison with it.
 #include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {

@@ -1,11 +1,11 @@
 // QUIRE (Huang, Jin, Zhou 2010) in closed form. METHOD section 2: with L = (K + lambda I)^-1, the criterion
 //   L_ss - L_sa L_aa^-1 L_as + 2 |(L_sl - L_sa L_aa^-1 L_al) y_l|  equals  (1 + 2 |f_s|) / B_ss,
-// f and B the mean and the variance (noise included) of the Gaussian process given the labeled. K is the
-// classifier's kernel and lambda is 1. Picks carry the inverse, B_ss / (1 + 2 |f_s|), largest first.
+// where f and B are the mean and the variance (noise included) of the Gaussian process given the labeled examples. K is
+// the classifier's kernel and lambda is 1. Picks have the inverse, B_ss / (1 + 2 |f_s|), largest first.
 // C > 2 classes: the sum of the C one-against-rest criteria, (C + 2 sum_c |f_s^c|) / B_ss.
-// QUIRE is defined for one query. In a batch B is updated by rank one as if the pick were labeled, and f, which
-// would need its label, is kept. Any number of rows: one pass scores them all, a shortlist of the best is kept up to
-// date from pick to pick, and there is another pass only where a shortlist no longer has the best of all.
+// QUIRE is defined for one query. In a batch B is updated by rank one as if the pick were labeled, and f, which would
+// need its label, is kept. Any number of rows: one pass scores all of them, a shortlist of the best is updated after
+// every pick, and there is another pass only if the shortlist may no longer have the best of all.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -23,10 +23,10 @@ namespace fulcrum::select {
 namespace {
 
 constexpr double kLambda = 1;
-// A member costs a number for every label and pick, and kernel values with all of them.
+// A member needs one number per label and pick, and kernel values with all of them.
 constexpr std::size_t kLongestShortlist = 4096;
 
-/// One row of +1 and -1 for two classes, one against rest; a row a class for more.
+/// One row of +1 and -1 for two classes; one row per class, one against rest, for more.
 Matrix<double> Targets(const Candidates& candidates, std::span<const RowIndex> labeled) {
   Matrix<double> targets(candidates.class_count == 2 ? 1 : candidates.class_count, labeled.size());
   for (std::size_t c = 0; c < targets.rows(); ++c) {
@@ -46,9 +46,9 @@ std::vector<double> Confidences(ConstMatrixView means) {
   return sums;
 }
 
-/// The smallest criteria, as the largest inverses, one pick after the other. Variances only fall as a batch grows, so a
-/// score holds from above for the picks that follow: as long as the best of a shortlist has more than anyone outside
-/// had when all were looked at, it is the best of all.
+/// Selects the smallest criteria, as the largest inverses, one after the other. Variances only decrease as a batch
+/// grows, so a score is an upper bound for later picks: while the best score of the shortlist is larger than every
+/// score outside it in the last pass, it is the best of all.
 class QuireRun {
  public:
   QuireRun(const Candidates& candidates, std::size_t shortlist)
@@ -69,7 +69,7 @@ class QuireRun {
   }
 
  private:
-  /// One pass over the pool. The means are of the labels alone, so the first pass has them for all that follow.
+  /// One pass over the pool. The means depend only on the labels, so the first pass computes them for all later ones.
   absl::StatusOr<Posterior> ScoreAll() {
     const bool first = confidences_.empty();
     const Matrix<double> targets = first ? Targets(candidates_, given_) : Matrix<double>();
@@ -88,7 +88,7 @@ class QuireRun {
     return posterior;
   }
 
-  /// Positions of the best, ascending, and with it the best of the others, if there is one.
+  /// Positions of the best, ascending, and the best of the others, if any.
   struct Shortlist {
     std::vector<std::size_t> members;
     std::optional<std::size_t> best_outside;
@@ -121,7 +121,7 @@ class QuireRun {
     RowList rows;
     for (const std::size_t position : list.members) rows.push_back(rows_[position]);
     Posterior posterior = everyone.Over(rows, batch - selection_.picks.size());
-    // The first stands in any case: rounding alone could speak against it.
+    // The first is always accepted: only rounding could make it worse than the others.
     for (bool first = true; selection_.picks.size() < batch; first = false) {
       ThrowIfStopRequested();
       const std::optional<std::size_t> best = BestOf(list, posterior);
@@ -137,7 +137,7 @@ class QuireRun {
     return (posterior.variances()[member] + kLambda) / confidences_[list.members[member]];
   }
 
-  /// Rows ascend, so the first of equals wins.
+  /// Rows ascend, so ties go to the smaller row.
   std::optional<std::size_t> BestOf(const Shortlist& list, const Posterior& posterior) const {
     std::optional<std::size_t> best;
     double best_score = 0;
@@ -159,7 +159,7 @@ class QuireRun {
   const Candidates& candidates_;
   const std::size_t longest_;
   const RowList rows_;
-  RowList given_;  // the labeled, then the picks
+  RowList given_;  // the labeled rows, then the picks
   std::vector<std::uint8_t> open_;
   std::vector<double> confidences_, scores_;  // by candidate
   Selection selection_;

@@ -1,5 +1,5 @@
-// Uniform over the unlabeled, without replacement. Seeded by the candidates' seed and the queries so far, so
-// that the rounds of one campaign differ and a repeated round does not.
+// Uniform over the unlabeled rows, without replacement. Seeded by the seed of the candidates and the number of queries
+// so far, so that the rounds of a campaign differ and a repeated round does not.
 #include "stages/core/random.h"
 
 #include <algorithm>

@@ -23,7 +23,7 @@ std::unique_ptr<Strategy> MakeMostConfident();
 std::unique_ptr<Strategy> MakeNearOpt();
 
 std::unique_ptr<Strategy> MakeQuire();
-/// So many candidates at a time are kept up to date; the batch does not depend on it.
+/// Keeps this many candidates up to date; the batch does not depend on it.
 std::unique_ptr<Strategy> MakeQuireWithShortlist(std::size_t shortlist);
 
 std::unique_ptr<Strategy> MakeRandom();

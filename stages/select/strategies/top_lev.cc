@@ -1,4 +1,4 @@
-// The b highest leverage scores over the whole pool: lev-on-all under the name the paper uses for batches.
+// The b highest leverage scores over the whole pool: lev-on-all under the name that the paper uses for batches.
 #include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {

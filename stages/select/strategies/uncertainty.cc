@@ -1,4 +1,4 @@
-// The examples the classifier is least sure of: largest 1 - p(y*|x). In a batch: the b largest.
+// The examples with the least confident predictions: largest 1 - p(y*|x). In a batch: the b largest.
 #include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {
