@@ -58,7 +58,7 @@ lint_command() {
   lint_failed=0
   # clang-tidy needs the generated headers; an existing build tree is used if there is one.
   [[ ! -f build/dev/build.ninja ]] || preset=dev
-  prepare_build "$preset"
+  prepare_build "$preset" fulcrum_proto
   lint_tree=build/$preset
   mapfile -t sources < <(lint_files '*.cc' '*.h' -- "$@")
   mapfile -t units < <(lint_files '*.cc' -- "$@")
