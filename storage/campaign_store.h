@@ -33,10 +33,10 @@
 #include "absl/status/statusor.h"
 #include "storage/campaign_folder.h"
 #include "storage/clock.h"
-#include "storage/log/commit_queue.h"
-#include "storage/log/ledger.h"
+#include "storage/commit/commit_queue.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/campaign_settings.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 

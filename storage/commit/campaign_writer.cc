@@ -1,4 +1,4 @@
-#include "storage/log/campaign_writer.h"
+#include "storage/commit/campaign_writer.h"
 
 #include <chrono>
 #include <utility>
@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
+#include "storage/log/schema.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/round_rules.h"
-#include "storage/state/schema.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -1,4 +1,4 @@
-#include "storage/log/ledger.h"
+#include "storage/state/ledger.h"
 
 #include <algorithm>
 #include <utility>
