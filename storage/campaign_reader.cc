@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
-#include "storage/log/ledger.h"
-#include "storage/state/schema.h"
+#include "storage/log/schema.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 

@@ -3,7 +3,7 @@
 #include <future>
 
 #include "stages/core/status_macros.h"
-#include "storage/log/campaign_writer.h"
+#include "storage/commit/campaign_writer.h"
 #include "storage/state/lease_rules.h"
 
 namespace fulcrum::storage {

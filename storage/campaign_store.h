@@ -9,8 +9,8 @@
 //   (*store)->Start(SubmitLabel, request, [](absl::StatusOr<LabelAnswer> answer) { ... });   // does not wait
 //
 // Time: leases end by the clock of the running store. Time during which the store was closed does not count for leases
-// and rounds, and a clock that is behind the log's last event stands still until it has caught up: a restart, and a
-// wall clock that was set meanwhile in either direction, never shortens a lease.
+// and rounds: a restart, and a wall clock that was set meanwhile in either direction, neither shortens nor prolongs the
+// time that a lease has left.
 //
 // Thread-safe. The folder belongs to the store while it is open: one process writes, any number read through
 // CampaignReader. After a disk error that leaves it unclear what was written the store is over: every later call gets
@@ -33,10 +33,10 @@
 #include "absl/status/statusor.h"
 #include "storage/campaign_folder.h"
 #include "storage/clock.h"
-#include "storage/log/commit_queue.h"
-#include "storage/log/ledger.h"
+#include "storage/commit/commit_queue.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/campaign_settings.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 

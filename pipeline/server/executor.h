@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "storage/log/commit_queue.h"
+#include "storage/commit/commit_queue.h"
 
 namespace fulcrum::pipeline {
 

@@ -27,7 +27,8 @@ namespace fulcrum::storage {
 
 /// What an event is about, and which fields it uses besides sequence, kind and at.
 enum class EventKind : std::int64_t {
-  kStoreOpened = 1,      ///< number: microseconds since the event before, which do not count for leases and rounds
+  kStoreOpened = 1,      ///< number: microseconds since the event before, which do not count for leases and rounds;
+                         ///< negative if the clock was set back
   kSettingsChanged = 2,  ///< detail: CampaignSettings as text
   kLifeChanged = 3,      ///< value: the new life ("running", "paused", ...), reason
   kBatchCommitted = 10,  ///< round, number: log sequence the batch is based on, detail: the round's files
@@ -57,7 +58,7 @@ bool IsEventKind(std::int64_t number);
 struct Event {
   std::int64_t sequence = 0;  ///< from 1, without gaps; set by the log
   EventKind kind = EventKind::kStoreOpened;
-  Time at = {};  ///< never before the event before; set by the ledger
+  Time at = {};  ///< never before the event before, except when the store was opened; set by the ledger
   std::string annotator = {};
   std::string request_id = {};   ///< empty where the event came from the store itself
   std::int64_t fingerprint = 0;  ///< of the request's content

@@ -18,10 +18,10 @@
 #include "stages/core/status_macros.h"
 #include "storage/campaign_folder.h"
 #include "storage/checksum.h"
-#include "storage/log/ledger.h"
+#include "storage/log/schema.h"
 #include "storage/maintenance/fsck.h"
 #include "storage/sqlite/sqlite.h"
-#include "storage/state/schema.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 namespace {

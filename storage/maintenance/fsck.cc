@@ -20,12 +20,12 @@
 #include "storage/checksum.h"
 #include "storage/log/event_log.h"
 #include "storage/log/high_water.h"
-#include "storage/log/ledger.h"
+#include "storage/log/schema.h"
 #include "storage/maintenance/database_copy.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/derived_tables.h"
-#include "storage/state/schema.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -10,10 +10,13 @@
 namespace fulcrum::storage {
 
 // Nobody could renew a lease or answer while the store was closed, and a wall clock that was set in between looks the
-// same: that time counts neither for leases nor for the round.
+// same: that time counts neither for leases nor for the round. The gap is negative if the clock was set back, so that
+// leases taken while it was ahead end after the time that they had left.
 absl::Status CampaignState::ApplyStoreOpened(const Event& event) {
   const std::chrono::microseconds gap(event.number);
-  if (gap.count() < 0) return absl::DataLossError("its gap is negative");
+  if ((gap.count() < 0 || event.at < last_time_) && event.at - last_time_ != gap) {
+    return absl::DataLossError("its gap is negative, or should be, and does not match its time");
+  }
   expiries_.clear();
   for (auto& [id, lease] : leases_) {
     lease.expires_at += gap;

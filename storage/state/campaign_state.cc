@@ -12,7 +12,7 @@ absl::Status CampaignState::Apply(const Event& event) {
   absl::Status status;
   if (event.sequence != last_sequence_ + 1) {
     status = absl::DataLossError(absl::StrCat("it should follow event ", last_sequence_));
-  } else if (event.at < last_time_) {
+  } else if (event.at < last_time_ && event.kind != EventKind::kStoreOpened) {
     status = absl::DataLossError("its time is before that of the event before");
   }
   if (status.ok()) status = NoteRequest(event);

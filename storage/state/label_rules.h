@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "storage/log/ledger.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/lease_rules.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 

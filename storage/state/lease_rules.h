@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "storage/log/ledger.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 

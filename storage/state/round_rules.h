@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "storage/log/ledger.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 

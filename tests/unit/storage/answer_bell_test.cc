@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "storage/log/commit_queue.h"
+#include "storage/commit/commit_queue.h"
 
 namespace fulcrum::storage {
 namespace {

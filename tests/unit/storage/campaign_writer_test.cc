@@ -1,5 +1,5 @@
 // The derived tables are written a lot at a time, between commits, and are sound at any moment.
-#include "storage/log/campaign_writer.h"
+#include "storage/commit/campaign_writer.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "storage/log/commit_queue.h"
+#include "storage/commit/commit_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

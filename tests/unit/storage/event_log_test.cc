@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "storage/state/schema.h"
+#include "storage/log/schema.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

@@ -130,16 +130,39 @@ TEST_F(LeaseRulesTest, ARestartNeverShortensALease) {
   EXPECT_EQ(Lease("ben").item, "a");
 }
 
-TEST_F(LeaseRulesTest, AClockThatWasSetBackStandsStillAndThenGoesOn) {
+TEST_F(LeaseRulesTest, AClockThatWasSetBackNeitherShortensNorProlongsALease) {
   Batch({"a"});
   Lease("ada");
   store_.reset();
   clock_.Advance(-std::chrono::hours(3));
   Reopen();
-  clock_.Advance(std::chrono::hours(3) + minutes(9));
+  clock_.Advance(minutes(10) - std::chrono::microseconds(1));
   EXPECT_THAT(Acquire("ben")->leases, IsEmpty());
-  clock_.Advance(minutes(1));
+  clock_.Advance(std::chrono::microseconds(1));
   EXPECT_EQ(Lease("ben").item, "a");
+}
+
+TEST_F(LeaseRulesTest, LeasesOfAClockThatWasYearsAheadEndInTheirOwnTime) {
+  Batch({"a"});
+  const Time right = clock_.Now();
+  store_.reset();
+  clock_.Advance(std::chrono::hours(24 * 3650));
+  Reopen();
+  Lease("ada");
+  clock_.Advance(minutes(4));
+  ASSERT_TRUE(store_->Run(ChangeLife, {.life = "running"}).ok());
+  store_.reset();
+  clock_.Set(right);
+  Reopen();
+  EXPECT_EQ(store_->status()->last_time, right);
+  clock_.Advance(minutes(6) - std::chrono::microseconds(1));
+  EXPECT_THAT(Acquire("ben")->leases, IsEmpty());
+  clock_.Advance(std::chrono::microseconds(1));
+  const GrantedLease lease = Lease("ben");
+  EXPECT_EQ(lease.expires_at, clock_.Now() + minutes(10));
+  // The log replays to the same state.
+  Reopen();
+  EXPECT_EQ(store_->status()->live_leases, 1u);
 }
 
 TEST_F(LeaseRulesTest, LeasesEndWithoutAnyOtherRequest) {

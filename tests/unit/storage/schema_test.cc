@@ -1,4 +1,4 @@
-#include "storage/state/schema.h"
+#include "storage/log/schema.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

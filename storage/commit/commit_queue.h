@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "storage/log/ledger.h"
 #include "storage/sqlite/sqlite.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 

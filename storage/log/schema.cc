@@ -1,4 +1,4 @@
-#include "storage/state/schema.h"
+#include "storage/log/schema.h"
 
 #include <array>
 #include <string>

@@ -1,4 +1,4 @@
-#include "storage/log/campaign_writer.h"
+#include "storage/commit/campaign_writer.h"
 
 #include <chrono>
 #include <utility>
@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
+#include "storage/log/schema.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/round_rules.h"
-#include "storage/state/schema.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -68,9 +68,8 @@ absl::Status CampaignWriter::RecordOpening() {
         absl::StrCat("'", folder_.path(), "' has an empty log: making the campaign was interrupted; make it again"));
   }
   FULCRUM_RETURN_IF_ERROR(NoteLostEvents());
-  const auto gap = ledger_->Now() - ledger_->state().last_time();
   FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
-  FULCRUM_RETURN_IF_ERROR(ledger_->Append({.kind = EventKind::kStoreOpened, .number = gap.count()}).status());
+  FULCRUM_RETURN_IF_ERROR(ledger_->AppendOpening().status());
   FULCRUM_RETURN_IF_ERROR(transaction.Commit());
   RecordHighWater();
   Publish();

@@ -1,4 +1,4 @@
-#include "storage/log/ledger.h"
+#include "storage/state/ledger.h"
 
 #include <algorithm>
 #include <utility>
@@ -42,8 +42,17 @@ Time Ledger::Now() const {
 }
 
 absl::StatusOr<std::int64_t> Ledger::Append(Event event) {
+  return AppendAt(Now(), std::move(event));
+}
+
+absl::StatusOr<std::int64_t> Ledger::AppendOpening() {
+  const Time now = clock_->Now();
+  return AppendAt(now, {.kind = EventKind::kStoreOpened, .number = (now - state_.last_time()).count()});
+}
+
+absl::StatusOr<std::int64_t> Ledger::AppendAt(Time at, Event event) {
   event.sequence = state_.last_sequence() + 1;
-  event.at = Now();
+  event.at = at;
   broken_ = true;
   FULCRUM_RETURN_IF_ERROR(log_.Append(event));
   FULCRUM_RETURN_IF_ERROR(state_.Apply(event));

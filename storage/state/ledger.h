@@ -24,11 +24,15 @@ class Ledger {
   const CampaignState& state() const { return state_; }
   EventLog& log() { return log_; }
 
-  /// The clock's time, or that of the last event where the clock is behind it: time never runs backwards.
+  /// The clock's time, or that of the last event if the clock is behind it: while the store is open, time never runs
+  /// backwards.
   Time Now() const;
 
   /// Gives the event its sequence and time, writes it, applies it, and returns the sequence.
   absl::StatusOr<std::int64_t> Append(Event event);
+  /// Records that the store was opened, at the clock's time even if that is before the last event. Leases and the open
+  /// round keep the time that they had left.
+  absl::StatusOr<std::int64_t> AppendOpening();
 
   /// Whether an append failed: log and state may differ until Reload.
   bool broken() const { return broken_; }
@@ -44,6 +48,7 @@ class Ledger {
 
  private:
   Ledger(EventLog log, const Clock& clock);
+  absl::StatusOr<std::int64_t> AppendAt(Time at, Event event);
 
   EventLog log_;
   const Clock* clock_;

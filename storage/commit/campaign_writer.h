@@ -12,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "storage/campaign_folder.h"
 #include "storage/campaign_store.h"
-#include "storage/log/commit_queue.h"
+#include "storage/commit/commit_queue.h"
 #include "storage/log/high_water.h"
-#include "storage/log/ledger.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/derived_tables.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 
