@@ -2,6 +2,7 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/campaign/prediction.h"
+#include "pipeline/campaign/round_budget.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/text/structured_log.h"
@@ -23,16 +25,21 @@ namespace {
 
 // Leases end and rounds time out within this of their time; labels wake the thread at once.
 constexpr std::chrono::milliseconds kTick{500};
+// Between retries of a step that failed for a reason that may pass: doubled from the tick up to this.
+constexpr std::chrono::milliseconds kLongestPause{60'000};
+// A round that fails so often for such a reason has failed: too little memory may be permanent.
+constexpr int kMostRoundAttempts = 6;
 
-v1::CampaignState StateOf(const std::string& life, bool selecting) {
+v1::CampaignState StateOf(const std::string& life, bool selecting, bool quarantined) {
   if (life == "created") return v1::CAMPAIGN_STATE_CREATED;
   if (life == "paused") return v1::CAMPAIGN_STATE_PAUSED;
   if (life == "done") return v1::CAMPAIGN_STATE_DONE;
   if (life == "failed") return v1::CAMPAIGN_STATE_FAILED;
+  if (quarantined) return v1::CAMPAIGN_STATE_QUARANTINED;
   return selecting ? v1::CAMPAIGN_STATE_RUNNING : v1::CAMPAIGN_STATE_WAITING;
 }
 
-/// What its rounds may use is written down with the campaign: on another day there may be others beside it.
+/// The memory of its rounds is stored with the campaign: on another day there may be other campaigns next to it.
 v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryBudgetShare* memory) {
   const std::size_t usual = memory == nullptr ? 0 : memory->UsualRoundBytes();
   if (usual > 0 && !spec.selection().has_memory_mib()) {
@@ -41,13 +48,23 @@ v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryBudgetShare*
   return spec;
 }
 
-/// Whether the campaign's thread has something to do at once; what becomes due by time alone it finds by itself.
+/// Whether the campaign's thread has something to do at once; it finds by itself what becomes due by time alone.
 bool HasToAct(const storage::CampaignStatus& status) {
   return status.life == "running" && (!status.round_open || status.round_due);
 }
 
 absl::Status CannotBe(const std::string& name, const std::string& life, const std::string& what) {
   return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is ", life, " and cannot be ", what));
+}
+
+/// Busy, a full disk, a lock held elsewhere, out of memory for now.
+bool MayPass(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+}
+
+absl::StatusOr<std::int64_t> ChangeLifeIfRunning(storage::Ledger& ledger, const storage::LifeRequest& request) {
+  if (ledger.state().life() != "running") return std::int64_t{0};
+  return storage::ChangeLife(ledger, request);
 }
 
 }  // namespace
@@ -60,7 +77,7 @@ Campaign::~Campaign() {
   watch_.reset();
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
-  // The store's last commits still come to OnCommit.
+  // The store's last commits still call OnCommit.
   round_.reset();
   store_.reset();
   // While there is still somebody to be asked for it.
@@ -70,6 +87,16 @@ Campaign::~Campaign() {
 void Campaign::RequestStop() {
   thread_.request_stop();
   events_.Close();
+}
+
+void Campaign::CancelRound() {
+  const std::scoped_lock lock(mutex_);
+  if (selecting_) round_stop_.request_stop();
+}
+
+bool Campaign::WaitForRound(std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  return round_ended_.wait_until(lock, until, [this] { return !selecting_; });
 }
 
 storage::StoreOptions Campaign::StoreOptionsHere() {
@@ -131,6 +158,12 @@ absl::StatusOr<ModelHistory> Campaign::RecallModels() {
 
 absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   store_ = std::move(store);
+  FULCRUM_ASSIGN_OR_RETURN(marker_, RoundMarker::Open(store_->folder().path()));
+  quarantined_ = marker_->quarantined();
+  if (quarantined_) {
+    Log(LogLevel::kError, "campaign quarantined",
+        {{"campaign", plan_.name}, {"round", marker_->round()}, {"deaths", marker_->deaths()}});
+  }
   FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(store_->folder().path()));
   FULCRUM_ASSIGN_OR_RETURN(ModelHistory history, RecallModels());
   FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_->Follow(reader_->state().appended(), store_->folder()));
@@ -156,7 +189,7 @@ std::string Campaign::life() const {
 }
 
 bool Campaign::offers_tasks() const {
-  return life() == "running";
+  return life() == "running" && !quarantined();
 }
 
 bool Campaign::over() const {
@@ -184,7 +217,15 @@ v1::Campaign Campaign::Describe() const {
   campaign.set_live_leases(static_cast<std::int64_t>(status->live_leases));
   campaign.set_open_tasks(static_cast<std::int64_t>(status->open_slots));
   const std::scoped_lock lock(mutex_);
-  campaign.set_state(StateOf(status->life, selecting_));
+  campaign.set_state(StateOf(status->life, selecting_, quarantined_));
+  if (campaign.state() == v1::CAMPAIGN_STATE_QUARANTINED) {
+    campaign.set_state_reason(absl::StrCat("the process died ", marker_->deaths(), " times in a row during round ",
+                                           marker_->round(),
+                                           "; its labels are safe, and no round is run until the "
+                                           "campaign is started again"));
+  } else if (status->life == "running" && !retry_reason_.empty()) {
+    campaign.set_state_reason(absl::StrCat("retrying: ", retry_reason_));
+  }
   if (accuracy_) campaign.set_accuracy(*accuracy_);
   return campaign;
 }
@@ -195,9 +236,29 @@ absl::Status Campaign::ChangeLife(const std::string& life, const std::string& re
   return absl::OkStatus();
 }
 
+absl::Status Campaign::EndRunning(const std::string& life, const std::string& reason) {
+  FULCRUM_RETURN_IF_ERROR(store_->Run(ChangeLifeIfRunning, {.life = life, .reason = reason}).status());
+  PublishState();
+  return absl::OkStatus();
+}
+
+absl::Status Campaign::LeaveQuarantine() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!quarantined_) return absl::OkStatus();
+    FULCRUM_RETURN_IF_ERROR(marker_->Clear());
+    quarantined_ = false;
+  }
+  Log(LogLevel::kInfo, "campaign released from quarantine", {{"campaign", plan_.name}});
+  Wake();
+  if (surroundings_.on_change) surroundings_.on_change();
+  PublishState();
+  return absl::OkStatus();
+}
+
 absl::Status Campaign::Start() {
   const std::string now = life();
-  if (now == "running") return absl::OkStatus();
+  if (now == "running") return LeaveQuarantine();
   if (now != "created" && now != "failed") return CannotBe(plan_.name, now, "started");
   return ChangeLife("running", "");
 }
@@ -218,7 +279,10 @@ absl::Status Campaign::Resume() {
 
 absl::Status Campaign::Stop() {
   if (life() == "done") return absl::OkStatus();
-  return ChangeLife("done", "it was stopped");
+  // First the state: a round that is cancelled before would be run again.
+  FULCRUM_RETURN_IF_ERROR(ChangeLife("done", "it was stopped"));
+  CancelRound();
+  return absl::OkStatus();
 }
 
 absl::Status Campaign::Retrain() {
@@ -294,54 +358,97 @@ void Campaign::Loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     MakeRoom();
     const absl::StatusOr<bool> more = Step(stop);
-    if (!more.ok()) EndStep(more.status(), stop);
-    if (more.ok() && *more) continue;
+    const std::chrono::milliseconds pause = more.ok() ? kTick : EndStep(more.status(), stop);
     std::unique_lock lock(mutex_);
-    woken_.wait_for(lock, stop, kTick, [this] { return wake_; });
+    if (more.ok()) {
+      failed_steps_ = 0;
+      retry_reason_.clear();
+      if (*more) continue;
+    }
+    // A step that is retried waits its time whatever happens meanwhile, except a request to stop.
+    woken_.wait_for(lock, stop, pause, [&] { return wake_ && more.ok(); });
     wake_ = false;
   }
 }
 
-void Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
+std::chrono::milliseconds Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
   const std::string reason(why.message());
-  if (stop.stop_requested()) {
-    // Nothing of the round is kept; it is run again when the campaign is opened again.
+  if (stop.stop_requested() || life() != "running") {
+    // Nothing of the round is kept; it is run again when the campaign is opened or resumed.
     Log(LogLevel::kInfo, "round stopped", {{"campaign", plan_.name}, {"reason", reason}});
-    return;
+    return kTick;
+  }
+  ++failed_steps_;
+  if (MayPass(why) && (!round_failed_ || failed_steps_ < kMostRoundAttempts)) {
+    const std::chrono::milliseconds pause = std::min(kLongestPause, kTick * (1 << std::min(failed_steps_, 10)));
+    Log(LogLevel::kWarning, "campaign retries",
+        {{"campaign", plan_.name}, {"reason", reason}, {"seconds", std::chrono::duration<double>(pause).count()}});
+    const std::scoped_lock lock(mutex_);
+    retry_reason_ = reason;
+    return pause;
   }
   Log(LogLevel::kError, "campaign failed", {{"campaign", plan_.name}, {"reason", reason}});
-  ChangeLife("failed", reason).IgnoreError();
+  EndRunning("failed", reason).IgnoreError();
+  return kTick;
 }
 
 absl::StatusOr<bool> Campaign::Step(const std::stop_token& stop) {
+  round_failed_ = false;
   std::shared_ptr<const storage::CampaignStatus> status = store_->status();
   if (status->live_leases > 0) FULCRUM_RETURN_IF_ERROR(store_->ExpireLeases());
-  if (status->life != "running") return false;
+  if (status->life != "running" || quarantined()) return false;
   if (status->round_open) {
     FULCRUM_ASSIGN_OR_RETURN(const storage::AdvanceAnswer answer,
                              store_->Run(storage::AdvanceRound, {.round = status->round, .forced = ""}));
-    if (!answer.closed) return false;
+    if (!answer.closed) {
+      FULCRUM_ASSIGN_OR_RETURN(const bool closed, CloseSpentRound(status->round));
+      if (!closed || life() != "running") return false;
+    }
   }
   return RunRound(status->round + 1, stop);
 }
 
-absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, const std::stop_token& stop) {
-  if (surroundings_.memory != nullptr) FULCRUM_RETURN_IF_ERROR(surroundings_.memory->BeginRound(place_, stop));
+absl::StatusOr<bool> Campaign::CloseSpentRound(std::int64_t round) {
+  if (plan_.settings.label_budget <= 0 && plan_.settings.cost_budget <= 0) return false;
+  FULCRUM_ASSIGN_OR_RETURN(const SpentAnswer answer, store_->Run(CloseIfSpent, {.round = round}));
+  if (!answer.over.empty()) FULCRUM_RETURN_IF_ERROR(EndRunning("done", answer.over));
+  return answer.closed;
+}
+
+absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, const std::stop_token& stop) {
+  FULCRUM_RETURN_IF_ERROR(marker_->BeginRound(number));
+  std::stop_source cancel;
   {
     const std::scoped_lock lock(mutex_);
     selecting_ = true;
+    round_stop_ = cancel;
   }
-  const absl::StatusOr<CampaignRound::Outcome> outcome = round_->Run(number, stop);
+  const std::stop_callback forward(stop, [&cancel] { cancel.request_stop(); });
+  // Whoever stopped the campaign just before found no round to cancel.
+  if (life() != "running") cancel.request_stop();
+  absl::StatusOr<CampaignRound::Outcome> outcome = round_->Run(number, cancel.get_token());
+  const bool cancelled = !outcome.ok() && cancel.stop_requested();
+  const absl::Status unmarked = cancelled ? marker_->CancelRound() : marker_->EndRound();
+  if (!unmarked.ok()) {
+    Log(LogLevel::kWarning, "round marker not removed",
+        {{"campaign", plan_.name}, {"reason", std::string(unmarked.message())}});
+  }
+  const std::scoped_lock lock(mutex_);
+  selecting_ = false;
+  round_ended_.notify_all();
+  if (outcome.ok() && outcome->accuracy) accuracy_ = outcome->accuracy;
+  return outcome;
+}
+
+absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, const std::stop_token& stop) {
+  if (surroundings_.memory != nullptr) FULCRUM_RETURN_IF_ERROR(surroundings_.memory->BeginRound(place_, stop));
+  const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, stop);
   if (surroundings_.memory != nullptr) surroundings_.memory->EndRound(place_);
-  {
-    const std::scoped_lock lock(mutex_);
-    selecting_ = false;
-    if (outcome.ok() && outcome->accuracy) accuracy_ = outcome->accuracy;
-  }
+  round_failed_ = !outcome.ok();
   FULCRUM_RETURN_IF_ERROR(outcome.status());
   if (outcome->times && surroundings_.on_round) surroundings_.on_round(*outcome->times);
   if (outcome->over) {
-    FULCRUM_RETURN_IF_ERROR(ChangeLife("done", *outcome->over));
+    FULCRUM_RETURN_IF_ERROR(EndRunning("done", *outcome->over));
     return false;
   }
   PublishState();

@@ -1,9 +1,12 @@
-// A campaign that the daemon holds: its store, its pool, and the thread that runs its rounds.
+// A campaign of the daemon: its store, its pool, and the thread that runs its rounds.
 //
 // The thread waits until a round is answered, trains, selects and commits the next batch; it never waits for a person.
-// What it does next follows from the store alone, so a campaign that is opened again goes on where it was. Thread-safe.
+// What it does next follows from the store alone, so a campaign that is reopened continues where it was. The exception
+// is a campaign whose round was running when the process died twice in a row: it is quarantined, see round_marker.h.
+// Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -23,6 +26,7 @@
 #include "pipeline/campaign/memory_allowance.h"
 #include "pipeline/campaign/pool_growth.h"
 #include "pipeline/campaign/prediction.h"
+#include "pipeline/campaign/round_marker.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 
@@ -50,14 +54,18 @@ class Campaign {
                                                           CampaignServices surroundings);
   /// Goes on with a campaign that is there.
   static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignServices surroundings);
-  /// Stops the thread, inside a round too, and closes the store.
+  /// Stops the thread, also during a round, and closes the store. Waits for a stage that does not react.
   ~Campaign();
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
 
-  /// Ends the round that is running and begins no other, and lets go who watches; labels are taken as before. The
+  /// Cancels the running round, starts no other, and ends the streams of watchers; labels are accepted as before. The
   /// destructor waits for the round.
   void RequestStop();
+  /// Cancels the running round, if there is one. It is run again if the campaign is still running.
+  void CancelRound();
+  /// Waits for the end of the running round. False if it has not ended by then.
+  bool WaitForRound(std::chrono::steady_clock::time_point until);
 
   const CampaignPlan& plan() const { return plan_; }
   storage::CampaignStore& store() { return *store_; }
@@ -82,10 +90,12 @@ class Campaign {
   absl::Status CheckItem(const std::string& item) const;
   /// What a person needs to see of an example.
   std::string PayloadOf(const std::string& item) const { return pool_->now()->PayloadOf(item); }
-  /// Tasks are offered now; otherwise none are.
+  /// Tasks are offered now.
   bool offers_tasks() const;
-  /// No task will come any more.
+  /// No more tasks will be offered.
   bool over() const;
+  /// Its rounds killed the process twice in a row; Start runs them again.
+  bool quarantined() const { return quarantined_; }
 
  private:
   Campaign(CampaignPlan plan, CampaignServices surroundings);
@@ -97,20 +107,28 @@ class Campaign {
   /// Takes up what the log says of the models so far.
   absl::StatusOr<ModelHistory> RecallModels();
   absl::Status ChangeLife(const std::string& life, const std::string& reason);
+  /// Does nothing if the campaign is no longer running: somebody stopped or paused it meanwhile.
+  absl::Status EndRunning(const std::string& life, const std::string& reason);
   std::string life() const;
+  absl::Status LeaveQuarantine();
 
   void OnCommit(const storage::CampaignStatus& status);
   void Wake();
   void Loop(const std::stop_token& stop);
-  /// Does what is to be done now; true where there may be more at once.
+  /// Does what can be done now; true if there may be more to do at once.
   absl::StatusOr<bool> Step(const std::stop_token& stop);
+  /// Closes the round if the budget allows no more answers. True if it is closed.
+  absl::StatusOr<bool> CloseSpentRound(std::int64_t round);
   /// Another campaign waits for what this one keeps between its rounds.
   void OnRoomWanted();
   /// Keeps nothing for the next round any more, where another campaign has asked for the room.
   void MakeRoom();
-  /// A step that came to no good: the daemon is stopping, or the campaign has failed.
-  void EndStep(const absl::Status& why, const std::stop_token& stop);
+  /// After a step that failed: the round was cancelled, or is retried later, or the campaign has failed. Returns how
+  /// long to wait before the next step.
+  std::chrono::milliseconds EndStep(const absl::Status& why, const std::stop_token& stop);
   absl::StatusOr<bool> RunRound(std::int64_t number, const std::stop_token& stop);
+  /// Runs the round between the writing and the removal of its marker.
+  absl::StatusOr<CampaignRound::Outcome> RunMarked(std::int64_t number, const std::stop_token& stop);
   void PublishState();
 
   const CampaignPlan plan_;
@@ -128,8 +146,15 @@ class Campaign {
   std::condition_variable_any woken_;
   bool wake_ = false;
   bool room_wanted_ = false;
+  std::condition_variable round_ended_;
   bool selecting_ = false;
+  std::atomic<bool> quarantined_ = false;
+  std::string retry_reason_;     // why the last step failed, while it is retried
+  std::stop_source round_stop_;  // of the round that is running
   std::optional<double> accuracy_;
+  std::optional<RoundMarker> marker_;  // used by the thread, and by Start while the thread runs no round
+  int failed_steps_ = 0;               // in a row; used by the thread only
+  bool round_failed_ = false;          // the last failed step ran a round; used by the thread only
   std::int64_t published_labels_ = 0;  // used on the writing thread only
   std::jthread thread_;
   std::unique_ptr<FolderWatch> watch_;  // none without a folder to watch

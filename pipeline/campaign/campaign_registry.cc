@@ -1,5 +1,6 @@
 #include "pipeline/campaign/campaign_registry.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -11,6 +12,7 @@
 #include "fulcrum/v1/campaign_spec.pb.h"
 #include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/pool_growth.h"
+#include "pipeline/text/structured_log.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_store.h"
@@ -20,6 +22,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{20};
 constexpr int kMostTicks = 250;
+constexpr std::chrono::milliseconds kLongestReopenTime{300'000};
+constexpr std::chrono::seconds kRoundEndTime{5};
 
 absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
@@ -31,6 +35,15 @@ absl::Status MakeFolder(const std::string& path) {
 absl::Status NoSuchCampaign(const std::string& name) {
   return absl::NotFoundError(
       absl::StrCat("there is no campaign '", name, "'; `fulcrum campaign list` shows those there are"));
+}
+
+v1::Campaign DescribeEntry(const std::string& name, const absl::StatusOr<std::shared_ptr<Campaign>>& entry) {
+  if (entry.ok()) return (*entry)->Describe();
+  v1::Campaign campaign;
+  campaign.set_name(name);
+  campaign.set_state(v1::CAMPAIGN_STATE_BROKEN);
+  campaign.set_state_reason(absl::StrCat("it cannot be opened: ", entry.status().message()));
+  return campaign;
 }
 
 }  // namespace
@@ -64,6 +77,7 @@ absl::StatusOr<std::unique_ptr<CampaignRegistry>> CampaignRegistry::Open(Campaig
   }
   book->lock_.emplace(*std::move(lock));
   FULCRUM_RETURN_IF_ERROR(book->OpenAll());
+  book->reopener_ = std::jthread([&it = *book](const std::stop_token& stop) { it.RetryBroken(stop); });
   return book;
 }
 
@@ -78,6 +92,28 @@ absl::Status CampaignRegistry::OpenAll() {
     campaigns_.emplace(name, Campaign::Open(FolderOf(name), SurroundingsOf(name)));
   }
   return absl::OkStatus();
+}
+
+void CampaignRegistry::RetryBroken(const std::stop_token& stop) {
+  std::chrono::milliseconds pause = options_.reopen_time;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      stopping_.wait_for(lock, stop, pause, [] { return false; });
+    }
+    const std::map<std::string, absl::Status> before = broken();
+    pause = before.empty() ? options_.reopen_time : std::min(2 * pause, kLongestReopenTime);
+    for (const auto& [name, reason] : before) {
+      const std::scoped_lock creating(creating_);
+      if (stop.stop_requested()) return;
+      if (!broken().contains(name)) continue;
+      Entry opened = Campaign::Open(FolderOf(name), SurroundingsOf(name));
+      if (opened.ok()) Log(LogLevel::kInfo, "campaign opened", {{"campaign", name}});
+      const std::scoped_lock lock(mutex_);
+      campaigns_.insert_or_assign(name, std::move(opened));
+    }
+    if (stop.stop_requested()) return;
+  }
 }
 
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Create(const v1::CampaignSpec& spec) {
@@ -112,7 +148,24 @@ std::vector<std::shared_ptr<Campaign>> CampaignRegistry::List(const std::string&
   return listed;
 }
 
+absl::StatusOr<v1::Campaign> CampaignRegistry::Describe(const std::string& name) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = campaigns_.find(name);
+  if (found == campaigns_.end()) return NoSuchCampaign(name);
+  return DescribeEntry(name, found->second);
+}
+
+std::vector<v1::Campaign> CampaignRegistry::DescribeAll(const std::string& after, std::size_t most) const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<v1::Campaign> listed;
+  for (auto entry = campaigns_.upper_bound(after); entry != campaigns_.end() && listed.size() < most; ++entry) {
+    listed.push_back(DescribeEntry(entry->first, entry->second));
+  }
+  return listed;
+}
+
 void CampaignRegistry::RequestStop() {
+  reopener_.request_stop();
   const std::scoped_lock lock(mutex_);
   for (const auto& [name, entry] : campaigns_) {
     if (entry.ok()) (*entry)->RequestStop();
@@ -128,37 +181,91 @@ std::map<std::string, absl::Status> CampaignRegistry::broken() const {
   return reasons;
 }
 
-absl::StatusOr<std::string> CampaignRegistry::Delete(const std::string& name) {
-  const std::scoped_lock creating(creating_);
-  FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<Campaign> campaign, Find(name));
-  if (campaign->offers_tasks()) {
-    return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is running; stop it first"));
+std::vector<std::string> CampaignRegistry::quarantined() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : campaigns_) {
+    if (entry.ok() && (*entry)->quarantined() && !(*entry)->over()) names.push_back(name);
   }
+  return names;
+}
+
+std::vector<std::string> CampaignRegistry::Close(std::chrono::steady_clock::time_point until) {
+  RequestStop();
+  if (reopener_.joinable()) reopener_.join();
+  std::map<std::string, Entry> campaigns;
   {
     const std::scoped_lock lock(mutex_);
-    campaigns_.erase(name);
+    campaigns.swap(campaigns_);
   }
-  // Calls that are being answered hold it still. It must end here and not on the thread of its own store.
-  for (int tick = 0; campaign.use_count() > 1; ++tick) {
-    if (tick == kMostTicks) {
-      const std::scoped_lock lock(mutex_);
-      campaigns_.emplace(name, campaign);
-      return absl::UnavailableError(
-          absl::StrCat("campaign '", name, "' is still in use by somebody who watches or labels; try again"));
+  std::vector<std::string> stuck;
+  for (auto& [name, entry] : campaigns) {
+    if (!entry.ok()) continue;
+    if ((*entry)->WaitForRound(until)) {
+      entry = absl::CancelledError("closed");
+      continue;
     }
-    std::this_thread::sleep_for(kTick);
+    stuck.push_back(name);
+    // It must outlive this call: its thread uses it, and the destructor would wait for the thread.
+    new std::shared_ptr<Campaign>(*std::move(entry));
   }
-  campaign.reset();
-  if (options_.on_delete) options_.on_delete(name);
+  return stuck;
+}
+
+absl::StatusOr<std::string> CampaignRegistry::MoveToTrash(const std::string& name) const {
   FULCRUM_RETURN_IF_ERROR(MakeFolder(options_.data_folder + "/trash"));
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
-  const std::string trash = absl::StrCat(options_.data_folder, "/trash/", name, "-", seconds.count());
+  const std::string first = absl::StrCat(options_.data_folder, "/trash/", name, "-", seconds.count());
+  std::string trash = first;
+  // The same name may be deleted several times within a second. Only this daemon writes here, one deletion at a time.
+  for (int copy = 2; std::filesystem::exists(trash); ++copy) trash = absl::StrCat(first, "-", copy);
   std::error_code error;
   std::filesystem::rename(FolderOf(name), trash, error);
-  if (error)
-    return absl::UnavailableError(
-        absl::StrCat("cannot move the folder of '", name, "' to '", trash, "': ", error.message()));
+  if (!error) return trash;
+  return absl::UnavailableError(
+      absl::StrCat("cannot move the folder of '", name, "' to '", trash, "': ", error.message()));
+}
+
+absl::StatusOr<std::string> CampaignRegistry::Delete(const std::string& name) {
+  const std::scoped_lock creating(creating_);
+  if (!broken().contains(name)) {
+    FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<Campaign> campaign, Find(name));
+    if (campaign->offers_tasks()) {
+      return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is running; stop it first"));
+    }
+    campaign->CancelRound();
+    if (!campaign->WaitForRound(std::chrono::steady_clock::now() + kRoundEndTime)) {
+      return absl::UnavailableError(
+          absl::StrCat("the round of campaign '", name, "' does not end; try again later, or restart the daemon"));
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      campaigns_.erase(name);
+    }
+    // Calls that are being answered still hold it. It must end here and not on the thread of its own store.
+    for (int tick = 0; campaign.use_count() > 1; ++tick) {
+      if (tick == kMostTicks) {
+        const std::scoped_lock lock(mutex_);
+        campaigns_.emplace(name, campaign);
+        return absl::UnavailableError(
+            absl::StrCat("campaign '", name, "' is still in use by somebody who watches or labels; try again"));
+      }
+      std::this_thread::sleep_for(kTick);
+    }
+    campaign.reset();
+  }
+  absl::StatusOr<std::string> trash = MoveToTrash(name);
+  if (trash.ok() && options_.on_delete) options_.on_delete(name);
+  // A campaign whose folder is still in its place stays one.
+  Entry again = absl::CancelledError("deleted");
+  if (!trash.ok()) again = Campaign::Open(FolderOf(name), SurroundingsOf(name));
+  const std::scoped_lock lock(mutex_);
+  if (trash.ok()) {
+    campaigns_.erase(name);
+  } else {
+    campaigns_.insert_or_assign(name, std::move(again));
+  }
   return trash;
 }
 

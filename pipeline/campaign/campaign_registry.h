@@ -1,16 +1,20 @@
 // Every campaign of one daemon, by name.
 //
-// A campaign is a folder under DATA/campaigns; those that are there are opened at the start, and one that cannot be is
-// kept with the reason, so that it is neither lost nor in the way. Thread-safe.
+// A campaign is a folder under DATA/campaigns. All of them are opened at the start. One that cannot be opened is
+// broken: it is listed with the reason, and opening it is retried, because the reason may pass (a full disk).
+// Thread-safe.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,26 +37,37 @@ struct CampaignBookOptions {
   std::function<void(const std::string& name, const CampaignRound::Times&)> on_round = {};
   /// A campaign's commit took so long; called on its store's writing thread.
   std::function<void(const std::string& name, std::chrono::nanoseconds)> on_commit_time = {};
-  /// A campaign is gone: nothing more will be told of it.
+  /// A campaign was deleted: no other callback follows for it.
   std::function<void(const std::string& name)> on_delete = {};
+  /// Before the first retry of opening a broken campaign; doubled with every retry.
+  std::chrono::milliseconds reopen_time{5'000};
 };
 
 class CampaignRegistry {
  public:
-  /// Opens what is there. Unavailable where another daemon has the data folder.
+  /// Opens the existing campaigns. Unavailable if another daemon has the data folder.
   static absl::StatusOr<std::unique_ptr<CampaignRegistry>> Open(CampaignBookOptions options);
 
   absl::StatusOr<std::shared_ptr<Campaign>> Create(const v1::CampaignSpec& spec);
-  /// NotFound without one of this name; why it could not be opened where it could not.
+  /// NotFound without one of this name; for a broken campaign, why it could not be opened.
   absl::StatusOr<std::shared_ptr<Campaign>> Find(const std::string& name) const;
-  /// Up to `most` campaigns whose names come after `after`, by name. Those that could not be opened are left out.
+  /// Up to `most` campaigns whose names come after `after`, by name, without the broken ones.
   std::vector<std::shared_ptr<Campaign>> List(const std::string& after, std::size_t most) const;
-  /// Moves the campaign's folder to the trash and says where. FailedPrecondition while it runs.
+  /// The state of a campaign, also of a broken one. NotFound without one of this name.
+  absl::StatusOr<v1::Campaign> Describe(const std::string& name) const;
+  /// The same for up to `most` campaigns whose names come after `after`, by name.
+  std::vector<v1::Campaign> DescribeAll(const std::string& after, std::size_t most) const;
+  /// Moves the campaign's folder to the trash and returns its new path. FailedPrecondition while it runs.
   absl::StatusOr<std::string> Delete(const std::string& name);
-  /// Ends the rounds of all campaigns, so that closing them need not wait for one after the other.
+  /// Cancels the rounds of all campaigns, so that closing them need not wait for one after the other.
   void RequestStop();
+  /// Closes all campaigns, and waits for their rounds until then. Returns the names of those whose round has not
+  /// ended: they stay open, and only the end of the process ends them. Everything that was acknowledged is on disk.
+  std::vector<std::string> Close(std::chrono::steady_clock::time_point until);
   /// Names and reasons of the campaigns that could not be opened.
   std::map<std::string, absl::Status> broken() const;
+  /// Names of the campaigns that run no rounds because these killed the process; see RoundMarker.
+  std::vector<std::string> quarantined() const;
 
  private:
   using Entry = absl::StatusOr<std::shared_ptr<Campaign>>;
@@ -62,25 +77,30 @@ class CampaignRegistry {
   std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
   CampaignServices SurroundingsOf(const std::string& name) const;
   absl::Status OpenAll();
+  /// Until `stop`, tries to open the broken campaigns again and again.
+  void RetryBroken(const std::stop_token& stop);
+  absl::StatusOr<std::string> MoveToTrash(const std::string& name) const;
 
   const CampaignBookOptions options_;
   mutable MemoryBudgetShare memory_;
   std::optional<FileLock> lock_;  // two daemons on one folder would each hold half of the campaigns
   mutable std::mutex mutex_;
   std::map<std::string, Entry> campaigns_;
-  std::mutex creating_;  // one at a time: two of the same name must not race
+  std::mutex creating_;  // one create, delete or reopen at a time: two of the same name must not race
+  std::condition_variable_any stopping_;
+  std::jthread reopener_;  // last: it uses all of the above
 };
 
 // A new campaign's folder: its own pool and an empty log, made under another name first.
 //
-// Whoever is killed halfway leaves a folder that no campaign can have, and RemoveUnfinishedCampaigns takes it away. One
-// thread at a time for each folder.
+// A process that is killed halfway leaves a folder with a name that no campaign can have, which
+// RemoveUnfinishedCampaigns removes. One thread at a time for each folder.
 
 /// Imports the plan's sources, which must lie inside `root`, and begins the log; on the disk when it is OK.
-/// AlreadyExists where the folder is there. An error leaves nothing behind.
+/// AlreadyExists if the folder exists. An error leaves nothing behind.
 absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const std::string& root);
 
-/// Removes what was left in a folder of campaigns by somebody who was killed while making one.
+/// Removes what a process that was killed while making a campaign left in the folder of campaigns.
 void RemoveUnfinishedCampaigns(const std::string& campaigns_folder);
 
 }  // namespace fulcrum::pipeline

@@ -35,9 +35,9 @@ constexpr char kFooter[] = R"(The configuration is a YAML file with the long opt
 What is given on the command line goes before it. Streams are calls at a time on one connection; calls a second are those
 of one token, 0 for any number.
 
-SIGTERM and SIGINT end it: it takes no more calls, finishes those that are running, ends rounds where they are, and
-exits with 0, within stop_seconds and a few more. A daemon that is killed loses nothing that it has answered; start it
-again and the campaigns go on. Under systemd it tells when it is ready (Type=notify) and feeds the watchdog, as long as
+SIGTERM and SIGINT end it: it takes no more calls, finishes those that are running, cancels rounds, and exits with 0.
+If something does not stop, it exits with 75 after stop_seconds. A daemon that is killed loses nothing that it has
+answered; restart it and the campaigns continue. Under systemd it tells when it is ready (Type=notify) and feeds the watchdog, as long as
 its listener, its calls and its stores really answer.
 
 Example:

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -73,6 +75,27 @@ void GiveMemoryBack() {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
 }
+
+// Calls and rounds that react to being cancelled need less.
+constexpr std::chrono::milliseconds kShortestStop{1'000};
+
+/// Ends the process at a point in time, unless it is destroyed before.
+class ExitTimer {
+ public:
+  explicit ExitTimer(std::chrono::steady_clock::time_point at)
+      : thread_([this, at](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          never_.wait_until(lock, stop, at, [] { return false; });
+          if (stop.stop_requested()) return;
+          Log(LogLevel::kError, "exit forced: the daemon did not stop in time");
+          _exit(Daemon::kForcedExit);
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any never_;
+  std::jthread thread_;  // last: it uses all of the above
+};
 
 }  // namespace
 
@@ -163,7 +186,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
            .on_fatal = [&it](const absl::Status& status) { it.Fail(status); },
            .on_round = [&it](const std::string& name, const auto& times) { it.NoteRound(name, times); },
            .on_commit_time = [&it](const std::string& name, auto taken) { it.metrics.ObserveCommit(name, taken); },
-           .on_delete = [&it](const std::string& name) { it.metrics.Forget(name); }}));
+           .on_delete = [&it](const std::string& name) { it.metrics.Forget(name); },
+           .reopen_time = it.options.reopen_time}));
   for (const auto& [name, status] : it.campaigns->broken()) {
     Log(LogLevel::kError, "campaign cannot be opened", {{"campaign", name}, {"reason", std::string(status.message())}});
   }
@@ -202,10 +226,19 @@ absl::Status Daemon::Wait(int signals) {
 }
 
 absl::Status Daemon::Stop() {
+  const auto begun = std::chrono::steady_clock::now();
+  const auto limit = std::max<std::chrono::milliseconds>(parts_->options.stop_time, kShortestStop);
+  // Whatever hangs below (a stage, a handler, a disk), this ends the process.
+  const ExitTimer timer(begun + limit);
   parts_->watch->NoteStopping();
   parts_->campaigns->RequestStop();
   parts_->waiters->Stop();
-  const absl::Status status = parts_->server->Stop(parts_->options.stop_time);
+  const absl::Status status = parts_->server->Stop(limit / 2);
+  const std::vector<std::string> stuck = parts_->campaigns->Close(begun + limit * 9 / 10);
+  for (const std::string& name : stuck) {
+    Log(LogLevel::kError, "exit forced: the round does not stop", {{"campaign", name}});
+  }
+  if (!stuck.empty() || !status.ok()) _exit(kForcedExit);
   parts_.reset();
   return status;
 }

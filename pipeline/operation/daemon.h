@@ -22,13 +22,14 @@ struct DaemonOptions {
   std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: the machine's limit only
   bool ask_for_tokens = true;     ///< off only on loopback
   RateLimit rate = {.calls_a_second = 1000, .burst = 2000};  ///< of one token
-  std::chrono::milliseconds stop_time{20'000};
+  std::chrono::milliseconds stop_time{20'000};               ///< after which Stop ends the process
+  std::chrono::milliseconds reopen_time{5'000};              ///< before a broken campaign is opened again
   WatchOptions watch = {};
 };
 
 class Daemon {
  public:
-  /// Opens every campaign and listens. InvalidArgument for settings that would leave the door open.
+  /// Opens every campaign and listens. InvalidArgument for settings that would let anybody in.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
   /// Stops at once if Stop was not called.
   ~Daemon();
@@ -38,8 +39,12 @@ class Daemon {
   int watch_port() const;
   /// Returns when `signals` says so (a file descriptor that becomes readable), or with the error that ends the daemon.
   absl::Status Wait(int signals);
-  /// Takes no more calls, lets running ones finish, ends rounds where they are, and closes the campaigns.
+  /// Takes no more calls, lets running ones finish for half of the stop time, cancels rounds, and closes the campaigns.
+  /// If a round or a call has not ended by then, the stores of the other campaigns are closed and the process exits
+  /// with kForcedExit: everything that was acknowledged is on disk.
   absl::Status Stop();
+
+  static constexpr int kForcedExit = 75;
 
  private:
   struct Parts;

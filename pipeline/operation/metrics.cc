@@ -25,9 +25,13 @@ struct StateName {
 };
 
 constexpr std::array kStates = {
-    StateName{v1::CAMPAIGN_STATE_CREATED, "created"}, StateName{v1::CAMPAIGN_STATE_RUNNING, "running"},
-    StateName{v1::CAMPAIGN_STATE_WAITING, "waiting"}, StateName{v1::CAMPAIGN_STATE_PAUSED, "paused"},
-    StateName{v1::CAMPAIGN_STATE_DONE, "done"},       StateName{v1::CAMPAIGN_STATE_FAILED, "failed"},
+    StateName{v1::CAMPAIGN_STATE_CREATED, "created"},
+    StateName{v1::CAMPAIGN_STATE_RUNNING, "running"},
+    StateName{v1::CAMPAIGN_STATE_WAITING, "waiting"},
+    StateName{v1::CAMPAIGN_STATE_PAUSED, "paused"},
+    StateName{v1::CAMPAIGN_STATE_DONE, "done"},
+    StateName{v1::CAMPAIGN_STATE_FAILED, "failed"},
+    StateName{v1::CAMPAIGN_STATE_QUARANTINED, "quarantined"},
 };
 
 /// A figure of every campaign.
@@ -49,6 +53,9 @@ constexpr std::array kFigures = {
            [](const v1::Campaign& campaign) { return static_cast<double>(campaign.imported_labels()); }},
     Figure{MetricType::Counter, "fulcrum_rounds_total", "Batches committed since the campaign began.",
            [](const v1::Campaign& campaign) { return static_cast<double>(campaign.round()); }},
+    Figure{MetricType::Gauge, "fulcrum_campaign_quarantined",
+           "1 if the campaign's rounds killed the process and it waits for an administrator to start it.",
+           [](const v1::Campaign& campaign) { return campaign.state() == v1::CAMPAIGN_STATE_QUARANTINED ? 1.0 : 0.0; }},
     Figure{MetricType::Gauge, "fulcrum_pool_rows", "Examples in the pool.",
            [](const v1::Campaign& campaign) { return static_cast<double>(campaign.pool_rows()); }},
 };

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <future>
 #include <limits>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -86,6 +87,23 @@ absl::Status CheckStores(const CampaignRegistry& campaigns) {
   return absl::OkStatus();
 }
 
+std::string DescribeProblems(const CampaignRegistry& campaigns) {
+  const std::map<std::string, absl::Status> broken = campaigns.broken();
+  const std::vector<std::string> quarantined = campaigns.quarantined();
+  std::string text;
+  if (!broken.empty()) absl::StrAppend(&text, broken.size(), " broken campaigns\n");
+  for (const auto& [name, reason] : broken) {
+    absl::StrAppend(&text, "campaign '", name, "' cannot be opened: ", reason.message(), "\n");
+  }
+  if (!quarantined.empty()) absl::StrAppend(&text, quarantined.size(), " quarantined campaigns\n");
+  for (const std::string& name : quarantined) {
+    absl::StrAppend(&text, "campaign '", name,
+                    "' is quarantined: its round killed the process; `fulcrum campaign start ", name,
+                    "` runs it again\n");
+  }
+  return text;
+}
+
 absl::Status CheckDiskIsWritable(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/.writable-", getpid());
   const int descriptor = open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
@@ -110,7 +128,13 @@ std::string DescribeInOneLine(const CampaignRegistry& campaigns) {
     leases += status->live_leases;
     labels += status->totals.labels;
   }
-  return absl::StrCat(count, " campaigns, ", running, " of them running; ", leases, " leases, ", labels, " labels");
+  std::string line =
+      absl::StrCat(count, " campaigns, ", running, " of them running; ", leases, " leases, ", labels, " labels");
+  if (const std::size_t quarantined = campaigns.quarantined().size(); quarantined > 0) {
+    absl::StrAppend(&line, "; ", quarantined, " quarantined");
+  }
+  if (const std::size_t broken = campaigns.broken().size(); broken > 0) absl::StrAppend(&line, "; ", broken, " broken");
+  return line;
 }
 
 namespace {

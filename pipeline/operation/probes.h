@@ -20,10 +20,13 @@ Probe StoreProbe(const CampaignRegistry& campaigns);
 
 /// The first store that is over, if any.
 absl::Status CheckStores(const CampaignRegistry& campaigns);
+/// Broken and quarantined campaigns with the reason, one line each; empty if there are none. They do not make the
+/// daemon unready: the other campaigns would be unreachable for as long as an administrator does nothing.
+std::string DescribeProblems(const CampaignRegistry& campaigns);
 /// Writes a file and removes it again.
 absl::Status CheckDiskIsWritable(const std::string& folder);
 
-/// "3 campaigns, 2 of them running; 5 leases, 120 labels", for whoever looks at the service.
+/// "3 campaigns, 2 of them running; 5 leases, 120 labels", for the service manager's status.
 std::string DescribeInOneLine(const CampaignRegistry& campaigns);
 
 // Asks a listener from outside whether it still takes connections, as the next worker would find out.

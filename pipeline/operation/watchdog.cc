@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<DaemonWatch>> DaemonWatch::Start(const WatchOptio
   auto http = HttpServer::Start(
       options.address, {{"/metrics", [&it] { return HttpAnswer{.type = kMetricsType, .body = it.MetricsText()}; }},
                         {"/healthz", [&it] { return AnswerOf(it.Alive()); }},
-                        {"/readyz", [&it] { return AnswerOf(it.Ready()); }}});
+                        {"/readyz", [&it] { return it.Readiness(); }}});
   if (http.ok()) {
     it.http_ = *std::move(http);
   } else if (!options.may_fail) {
@@ -147,6 +147,12 @@ absl::Status DaemonWatch::Ready() const {
   FULCRUM_RETURN_IF_ERROR(pulse_->last());
   FULCRUM_RETURN_IF_ERROR(CheckStores(subject_.campaigns));
   return CheckDiskIsWritable(subject_.data_folder);
+}
+
+HttpAnswer DaemonWatch::Readiness() const {
+  HttpAnswer answer = AnswerOf(Ready());
+  if (!stopping_) answer.body += DescribeProblems(subject_.campaigns);
+  return answer;
 }
 
 void DaemonWatch::OnBeat(const absl::Status& status) {

@@ -1,8 +1,9 @@
-// Everything that lets others watch the daemon: /metrics, /healthz and /readyz over HTTP, and the watchdog's food.
+// Everything that monitors the daemon: /metrics, /healthz and /readyz over HTTP, and the service manager's watchdog.
 //
 //   /metrics  Prometheus' text format
-//   /healthz  200 while its parts answer, 503 when it hangs and should be started again
-//   /readyz   200 while it serves, its stores are sound and its disk can be written
+//   /healthz  200 while its parts answer, 503 when it hangs and should be restarted
+//   /readyz   200 while it serves, its stores are sound and its disk can be written. Broken and quarantined campaigns
+//             are listed in the text and do not change the code: the other campaigns must stay reachable
 //
 // Owns its threads. What it looks at must outlive it. Thread-safe.
 #pragma once
@@ -107,6 +108,8 @@ class DaemonWatch {
   std::string MetricsText() const;
   absl::Status Alive() const;
   absl::Status Ready() const;
+  /// Ready, and the campaigns that somebody should look at.
+  HttpAnswer Readiness() const;
   /// Told to the service manager after every beat.
   void OnBeat(const absl::Status& status);
 

@@ -67,8 +67,7 @@ grpc::ServerUnaryReactor* CampaignService::CreateCampaign(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* CampaignService::GetCampaign(grpc::CallbackServerContext* context,
                                                        const v1::GetCampaignRequest* request, v1::Campaign* response) {
   return Handle(context, false, [this, request, response]() -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->name()));
-    *response = campaign->Describe();
+    FULCRUM_ASSIGN_OR_RETURN(*response, campaigns_.Describe(request->name()));
     return absl::OkStatus();
   });
 }
@@ -79,9 +78,9 @@ grpc::ServerUnaryReactor* CampaignService::ListCampaigns(grpc::CallbackServerCon
   return Handle(context, false, [this, request, response]() -> absl::Status {
     FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
     const int size = request->page_size() <= 0 ? kDefaultPage : std::min(request->page_size(), kLargestPage);
-    const auto page = campaigns_.List(request->page_token(), static_cast<std::size_t>(size) + 1);
+    auto page = campaigns_.DescribeAll(request->page_token(), static_cast<std::size_t>(size) + 1);
     for (std::size_t i = 0; i < page.size() && i < static_cast<std::size_t>(size); ++i) {
-      *response->add_campaigns() = page[i]->Describe();
+      *response->add_campaigns() = std::move(page[i]);
     }
     if (page.size() > static_cast<std::size_t>(size))
       response->set_next_page_token(response->campaigns(size - 1).name());

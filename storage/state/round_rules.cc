@@ -46,6 +46,7 @@ absl::Status CheckItems(const CampaignState& state, const std::vector<BatchedIte
 }
 
 absl::Status CheckRound(const CampaignState& state, const CommitBatchRequest& request) {
+  if (state.life() == "done") return absl::FailedPreconditionError("the campaign is done and takes no more batches");
   if (const Round* const open = state.open_round()) {
     return absl::FailedPreconditionError(absl::StrCat("round ", open->number, " is still open"));
   }

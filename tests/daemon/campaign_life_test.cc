@@ -3,11 +3,14 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/daemon/daemon_fixture.h"
+#include "tests/support/http_get.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -155,6 +158,94 @@ TEST_F(CampaignLifeTest, DeletingMovesItToTheTrash) {
   ASSERT_TRUE(client.Delete("clouds").ok());
   EXPECT_EQ(client.Start("clouds").error_code(), grpc::StatusCode::NOT_FOUND);
   ASSERT_TRUE(client.Create(CloudSpec("clouds", 2)).ok()) << "the name is free again";
+}
+
+TEST_F(CampaignLifeTest, ANameCanBeDeletedSeveralTimesWithinASecond) {
+  StartDaemon();
+  DaemonClient client = Client();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(client.Create(CloudSpec("clouds", 2)).ok()) << i;
+    ASSERT_TRUE(client.Delete("clouds").ok()) << i;
+  }
+  const std::filesystem::directory_iterator trash(folder_.File("data/trash"));
+  EXPECT_EQ(std::distance(begin(trash), end(trash)), 5) << "a deleted campaign is missing in the trash";
+}
+
+TEST_F(CampaignLifeTest, ABrokenCampaignIsListedAndOpensWhenItCan) {
+  StartDaemon();
+  ASSERT_TRUE(Client().Create(CloudSpec("clouds", 2)).ok());
+  ASSERT_TRUE(Client().Create(CloudSpec("lost", 2)).ok());
+  StopDaemon();
+  for (const char* name : {"clouds", "lost"}) {
+    const std::string database = folder_.File(absl::StrCat("data/campaigns/", name, "/campaign.db"));
+    std::filesystem::rename(database, database + "-away");
+  }
+  pipeline::DaemonOptions options = Options();
+  options.reopen_time = std::chrono::milliseconds(50);
+  options.watch.address = "127.0.0.1:0";
+  StartDaemon(options);
+  DaemonClient client = Client();
+  EXPECT_EQ(client.Get("clouds").state(), v1::CAMPAIGN_STATE_BROKEN);
+  EXPECT_THAT(client.Get("clouds").state_reason(), HasSubstr("campaign.db"));
+  grpc::ClientContext context;
+  client.Prepare(context);
+  v1::ListCampaignsResponse list;
+  ASSERT_TRUE(client.campaigns().ListCampaigns(&context, {}, &list).ok());
+  ASSERT_EQ(list.campaigns_size(), 2);
+  EXPECT_EQ(list.campaigns(0).state(), v1::CAMPAIGN_STATE_BROKEN);
+  EXPECT_THAT(
+      HttpGet(daemon_->watch_port(), "/readyz"),
+      AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("2 broken campaigns"), HasSubstr("'clouds' cannot be opened")));
+
+  EXPECT_TRUE(client.Delete("lost").ok()) << "a broken campaign can be deleted";
+  ASSERT_TRUE(client.Create(CloudSpec("lost", 2)).ok()) << "and its name used again";
+  const std::string database = folder_.File("data/campaigns/clouds/campaign.db");
+  std::filesystem::rename(database + "-away", database);
+  while (client.Get("clouds").state() == v1::CAMPAIGN_STATE_BROKEN) {
+  }
+  ASSERT_TRUE(client.Start("clouds").ok());
+  EXPECT_THAT(WorkUntilOver(client, "clouds", "ada"), SizeIs(12));
+}
+
+TEST_F(CampaignLifeTest, ALabelBudgetThatEndsInsideARoundEndsTheCampaign) {
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::CampaignSpec spec = CloudSpec("clouds", 0);
+  spec.mutable_selection()->set_batch(5);
+  spec.mutable_stop()->set_labels(12);
+  ASSERT_TRUE(client.Create(spec).ok());
+  ASSERT_TRUE(client.Start("clouds").ok());
+  EXPECT_THAT(WorkUntilOver(client, "clouds", "ada"), SizeIs(12));
+  const v1::Campaign campaign = client.Get("clouds");
+  EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_DONE);
+  EXPECT_THAT(campaign.state_reason(), HasSubstr("12 labels were bought"));
+  EXPECT_EQ(campaign.open_tasks(), 0) << "the unanswered items are back in the pool";
+  EXPECT_EQ(client.Models("clouds").back().labels(), 12) << "the last model knows all labels";
+}
+
+TEST_F(CampaignLifeTest, ACostBudgetThatPaysForNoOtherTaskEndsTheCampaign) {
+  std::string text = "id,price,f0,f1\n";
+  for (int row = 0; row < 60; ++row) {
+    absl::StrAppend(&text, "x", row, ",0.75,", row % 2 == 0 ? -1 - row : 1 + row, ",", row % 7, "\n");
+  }
+  folder_.Write("pools/priced.csv", text);
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::CampaignSpec spec = CloudSpec("priced", 0);
+  spec.mutable_pool()->set_sources(0, "priced.csv");
+  spec.mutable_pool()->set_cost_column("price");
+  spec.mutable_selection()->set_batch(5);
+  // For 1 and 5 labels: the budget ends in the first round, and right after it.
+  for (const double budget : {1.0, 4.0}) {
+    spec.set_name(budget < 2 ? "one" : "five");
+    spec.mutable_stop()->set_cost(budget);
+    ASSERT_TRUE(client.Create(spec).ok());
+    ASSERT_TRUE(client.Start(spec.name()).ok());
+    EXPECT_THAT(WorkUntilOver(client, spec.name(), "ada"), SizeIs(budget < 2 ? 1 : 5));
+    const v1::Campaign campaign = client.Get(spec.name());
+    EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_DONE);
+    EXPECT_THAT(campaign.state_reason(), HasSubstr("the remaining 0.25 of the cost budget")) << campaign.state_reason();
+  }
 }
 
 TEST_F(CampaignLifeTest, BadSpecificationsAreRefusedWithAllThatIsWrong) {
