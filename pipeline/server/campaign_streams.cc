@@ -92,7 +92,7 @@ const char* KindName(storage::EventKind kind) {
   }
 }
 
-v1::ExportedLabel ToExported(const storage::Event& event) {
+v1::ExportedLabel ToExported(const storage::EventRow& event) {
   v1::ExportedLabel label;
   label.set_sequence(event.sequence);
   label.set_item_id(event.item);
@@ -117,7 +117,9 @@ absl::StatusOr<std::vector<v1::ExportedLabel>> LabelPages::Next() {
   const absl::Status status = reader_->VisitEvents(next_, storage::kEndOfLog, [&](const storage::Event& event) {
     if (page.size() == kLabelsAPage) return full;
     next_ = event.sequence + 1;
-    if (KindName(event.kind) != nullptr) page.push_back(ToExported(event));
+    if (KindName(storage::KindOf(event.body)) != nullptr) {
+      page.push_back(ToExported(storage::EncodeEvent(event)));
+    }
     return absl::OkStatus();
   });
   if (!status.ok() && status != full) return status;

@@ -55,7 +55,7 @@ absl::Status CampaignWriter::RecordCreation(const CampaignSettings& settings) {
   }
   FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
   FULCRUM_RETURN_IF_ERROR(ChangeSettings(*ledger_, settings).status());
-  FULCRUM_RETURN_IF_ERROR(ledger_->Append({.kind = EventKind::kStoreOpened}).status());
+  FULCRUM_RETURN_IF_ERROR(ledger_->Append({.body = StoreOpened{}}).status());
   FULCRUM_RETURN_IF_ERROR(transaction.Commit());
   RecordHighWater();
   Publish();

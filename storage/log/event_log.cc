@@ -1,7 +1,6 @@
 #include "storage/log/event_log.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -11,38 +10,6 @@
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::storage {
-namespace {
-
-struct KindName {
-  EventKind kind;
-  const char* name;
-};
-
-constexpr std::array kKinds = {
-    KindName{EventKind::kStoreOpened, "store_opened"},     KindName{EventKind::kSettingsChanged, "settings_changed"},
-    KindName{EventKind::kLifeChanged, "life_changed"},     KindName{EventKind::kBatchCommitted, "batch_committed"},
-    KindName{EventKind::kItemBatched, "item_batched"},     KindName{EventKind::kRoundClosed, "round_closed"},
-    KindName{EventKind::kModelStored, "model_stored"},     KindName{EventKind::kLeaseGranted, "lease_granted"},
-    KindName{EventKind::kLeaseRenewed, "lease_renewed"},   KindName{EventKind::kLeaseReleased, "lease_released"},
-    KindName{EventKind::kLeaseExpired, "lease_expired"},   KindName{EventKind::kLabelSubmitted, "label_submitted"},
-    KindName{EventKind::kLabelChanged, "label_changed"},   KindName{EventKind::kLabelWithdrawn, "label_withdrawn"},
-    KindName{EventKind::kLabelImported, "label_imported"}, KindName{EventKind::kTaskSkipped, "task_skipped"},
-    KindName{EventKind::kItemSetAside, "item_set_aside"},  KindName{EventKind::kItemReturned, "item_returned"},
-    KindName{EventKind::kRowsAppended, "rows_appended"},   KindName{EventKind::kRetrainRequested, "retrain_requested"},
-};
-
-}  // namespace
-
-const char* EventKindName(EventKind kind) {
-  const auto* const found = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& k) { return k.kind == kind; });
-  return found == kKinds.end() ? "unknown" : found->name;
-}
-
-bool IsEventKind(std::int64_t number) {
-  return std::any_of(kKinds.begin(), kKinds.end(),
-                     [&](const auto& k) { return static_cast<std::int64_t>(k.kind) == number; });
-}
-
 namespace {
 
 constexpr char kColumns[] =
@@ -77,28 +44,23 @@ std::string Text(const SqliteStatement& row, int column) {
   return std::string(row.ColumnText(column));
 }
 
-absl::StatusOr<Event> ReadEvent(const SqliteStatement& row) {
-  const std::int64_t kind = row.ColumnInt64(1);
-  if (!IsEventKind(kind)) {
-    return absl::DataLossError(absl::StrCat("event ", row.ColumnInt64(0), " of the log is of an unknown kind, ", kind,
-                                            "; restore a backup, or use the program that wrote it"));
-  }
-  return Event{.sequence = row.ColumnInt64(0),
-               .kind = static_cast<EventKind>(kind),
-               .at = FromMicros(row.ColumnInt64(2)),
-               .annotator = Text(row, 3),
-               .request_id = Text(row, 4),
-               .fingerprint = row.ColumnInt64(5),
-               .item = Text(row, 6),
-               .slot = row.ColumnInt64(7),
-               .lease = row.ColumnInt64(8),
-               .epoch = row.ColumnInt64(9),
-               .round = row.ColumnInt64(10),
-               .value = Text(row, 11),
-               .reason = Text(row, 12),
-               .cost = row.ColumnDouble(13),
-               .number = row.ColumnInt64(14),
-               .detail = Text(row, 15)};
+EventRow ReadRow(const SqliteStatement& row) {
+  return {.sequence = row.ColumnInt64(0),
+          .kind = static_cast<EventKind>(row.ColumnInt64(1)),
+          .at = FromMicros(row.ColumnInt64(2)),
+          .annotator = Text(row, 3),
+          .request_id = Text(row, 4),
+          .fingerprint = row.ColumnInt64(5),
+          .item = Text(row, 6),
+          .slot = row.ColumnInt64(7),
+          .lease = row.ColumnInt64(8),
+          .epoch = row.ColumnInt64(9),
+          .round = row.ColumnInt64(10),
+          .value = Text(row, 11),
+          .reason = Text(row, 12),
+          .cost = row.ColumnDouble(13),
+          .number = row.ColumnInt64(14),
+          .detail = Text(row, 15)};
 }
 
 /// Each step is invertible in the state and in the word: what differs in one word stays different to the end.
@@ -125,33 +87,33 @@ class ChainState {
   std::uint64_t state_;
 };
 
-absl::Status ChangedEvent(const Event& event, const char* what) {
-  return absl::DataLossError(absl::StrCat("event ", event.sequence, " (", EventKindName(event.kind),
+absl::Status ChangedEvent(const EventRow& row, const char* what) {
+  return absl::DataLossError(absl::StrCat("event ", row.sequence, " (", EventKindName(row.kind),
                                           ") of the log cannot have happened: ", what,
                                           "; it, or an event before it, was changed or lost. Restore a backup"));
 }
 
 }  // namespace
 
-std::uint64_t ExtendChain(std::uint64_t chain, const Event& event) {
+std::uint64_t ExtendChain(std::uint64_t chain, const EventRow& row) {
   ChainState state(chain);
-  state.Add(event.sequence);
-  state.Add(static_cast<std::int64_t>(event.kind));
-  state.Add(ToMicros(event.at));
-  state.Add(event.annotator);
-  state.Add(event.request_id);
-  state.Add(event.fingerprint);
-  state.Add(event.item);
-  state.Add(event.slot);
-  state.Add(event.lease);
-  state.Add(event.epoch);
-  state.Add(event.round);
-  state.Add(event.value);
-  state.Add(event.reason);
+  state.Add(row.sequence);
+  state.Add(static_cast<std::int64_t>(row.kind));
+  state.Add(ToMicros(row.at));
+  state.Add(row.annotator);
+  state.Add(row.request_id);
+  state.Add(row.fingerprint);
+  state.Add(row.item);
+  state.Add(row.slot);
+  state.Add(row.lease);
+  state.Add(row.epoch);
+  state.Add(row.round);
+  state.Add(row.value);
+  state.Add(row.reason);
   // Both zeros are stored as NULL.
-  state.Add(event.cost == 0 ? std::uint64_t{0} : std::bit_cast<std::uint64_t>(event.cost));
-  state.Add(event.number);
-  state.Add(event.detail);
+  state.Add(row.cost == 0 ? std::uint64_t{0} : std::bit_cast<std::uint64_t>(row.cost));
+  state.Add(row.number);
+  state.Add(row.detail);
   return state.value();
 }
 
@@ -179,24 +141,24 @@ absl::StatusOr<EventLog> EventLog::Open(SqliteDatabase& database) {
   return log;
 }
 
-absl::Status EventLog::Append(const Event& event) {
+absl::Status EventLog::Append(const EventRow& row) {
   append_.ClearBindings();
   Binder binder(append_);
-  binder.Put(1, event.sequence).Put(2, static_cast<std::int64_t>(event.kind));
+  binder.Put(1, row.sequence).Put(2, static_cast<std::int64_t>(row.kind));
   // Time is never NULL, not even at the start of the epoch.
-  FULCRUM_RETURN_IF_ERROR(append_.Bind(3, ToMicros(event.at)));
-  binder.Put(4, event.annotator).Put(5, event.request_id).Put(6, event.fingerprint).Put(7, event.item);
-  binder.Put(8, event.slot).Put(9, event.lease).Put(10, event.epoch).Put(11, event.round).Put(12, event.value);
-  binder.Put(13, event.reason).Put(14, event.cost).Put(15, event.number).Put(16, event.detail);
+  FULCRUM_RETURN_IF_ERROR(append_.Bind(3, ToMicros(row.at)));
+  binder.Put(4, row.annotator).Put(5, row.request_id).Put(6, row.fingerprint).Put(7, row.item);
+  binder.Put(8, row.slot).Put(9, row.lease).Put(10, row.epoch).Put(11, row.round).Put(12, row.value);
+  binder.Put(13, row.reason).Put(14, row.cost).Put(15, row.number).Put(16, row.detail);
   FULCRUM_RETURN_IF_ERROR(binder.status());
   if (!has_chain_) return append_.Run();
   // After a rollback the sequence differs, and the stored checksum counts.
-  if (appended_.sequence != event.sequence - 1) {
-    FULCRUM_ASSIGN_OR_RETURN(const auto before, StoredChain(event.sequence - 1));
-    if (!before.has_value()) return ChangedEvent(event, "the event before it has no checksum");
+  if (appended_.sequence != row.sequence - 1) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto before, StoredChain(row.sequence - 1));
+    if (!before.has_value()) return ChangedEvent(row, "the event before it has no checksum");
     appended_.chain = *before;
   }
-  const LogPosition position{event.sequence, ExtendChain(appended_.chain, event)};
+  const LogPosition position{row.sequence, ExtendChain(appended_.chain, row)};
   FULCRUM_RETURN_IF_ERROR(append_.Bind(17, static_cast<std::int64_t>(position.chain)));
   FULCRUM_RETURN_IF_ERROR(append_.Run());
   appended_ = position;
@@ -220,19 +182,27 @@ std::optional<std::uint64_t> EventLog::ChainOfRow() const {
 }
 
 absl::StatusOr<std::optional<std::uint64_t>> EventLog::CheckRow(std::optional<std::uint64_t> before,
-                                                                const Event& event) const {
+                                                                const EventRow& row) const {
   const std::optional<std::uint64_t> stored = ChainOfRow();
-  if (has_chain_ && !stored.has_value() && event.sequence > start_.sequence) {
-    return ChangedEvent(event, "it has no checksum");
+  if (has_chain_ && !stored.has_value() && row.sequence > start_.sequence) {
+    return ChangedEvent(row, "it has no checksum");
   }
   if (!before.has_value()) return stored;
-  const std::uint64_t chain = ExtendChain(*before, event);
-  if (stored.has_value() && *stored != chain) return ChangedEvent(event, "its checksum does not match");
+  const std::uint64_t chain = ExtendChain(*before, row);
+  if (stored.has_value() && *stored != chain) return ChangedEvent(row, "its checksum does not match");
   return std::optional(chain);
 }
 
 absl::Status EventLog::Visit(std::int64_t first, std::int64_t last,
                              const std::function<absl::Status(const Event&)>& visit) {
+  return VisitRows(first, last, [&](EventRow row) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const Event event, DecodeEvent(std::move(row)));
+    return visit(event);
+  });
+}
+
+absl::Status EventLog::VisitRows(std::int64_t first, std::int64_t last,
+                                 const std::function<absl::Status(EventRow)>& visit) {
   const absl::Cleanup reset = [this] { range_.Reset(); };
   FULCRUM_RETURN_IF_ERROR(range_.Bind(1, std::max<std::int64_t>(first, 1) - 1));
   FULCRUM_RETURN_IF_ERROR(range_.Bind(2, last));
@@ -246,9 +216,9 @@ absl::Status EventLog::Visit(std::int64_t first, std::int64_t last,
       chain = ChainOfRow();
       continue;
     }
-    FULCRUM_ASSIGN_OR_RETURN(const Event event, ReadEvent(range_));
-    FULCRUM_ASSIGN_OR_RETURN(chain, CheckRow(chain, event));
-    FULCRUM_RETURN_IF_ERROR(visit(event));
+    EventRow row = ReadRow(range_);
+    FULCRUM_ASSIGN_OR_RETURN(chain, CheckRow(chain, row));
+    FULCRUM_RETURN_IF_ERROR(visit(std::move(row)));
   }
 }
 

@@ -73,8 +73,8 @@ absl::StatusOr<std::int64_t> Pragma(SqliteDatabase& database, const std::string&
 absl::StatusOr<LogPosition> EndOfLog(SqliteDatabase& database) {
   LogPosition end;
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
-  FULCRUM_RETURN_IF_ERROR(log.Visit(1, kEndOfLog, [&](const Event& event) {
-    end = {event.sequence, ExtendChain(end.chain, event)};
+  FULCRUM_RETURN_IF_ERROR(log.VisitRows(1, kEndOfLog, [&](const EventRow& row) {
+    end = {row.sequence, ExtendChain(end.chain, row)};
     return absl::OkStatus();
   }));
   return end;

@@ -25,14 +25,14 @@ using LastImports = absl::flat_hash_map<std::string, std::int64_t>;
 absl::StatusOr<LastImports> FindLastImports(CampaignReader& reader, std::int64_t last) {
   LastImports imports;
   FULCRUM_RETURN_IF_ERROR(reader.VisitEvents(1, last, [&](const Event& event) {
-    if (event.kind == EventKind::kLabelImported) imports[event.item] = event.sequence;
+    if (const auto* imported = std::get_if<LabelImported>(&event.body)) imports[imported->item] = event.sequence;
     return absl::OkStatus();
   }));
   return imports;
 }
 
-ExportedLabel Describe(const Event& event, const CampaignState& state, const LastImports& imports) {
-  ExportedLabel label{.event = event, .late = event.reason == "late"};
+ExportedLabel Describe(EventRow event, const CampaignState& state, const LastImports& imports) {
+  ExportedLabel label{.late = event.reason == "late"};
   const Item& item = *state.FindItem(event.item);
   label.item_status = ItemStatusName(item.status);
   label.decision = item.status == ItemStatus::kLabeled ? item.value : "";
@@ -41,6 +41,7 @@ ExportedLabel Describe(const Event& event, const CampaignState& state, const Las
   } else if (const Vote* const vote = CampaignState::FindVote(item, event.annotator)) {
     label.counts = vote->sequence == event.sequence && !vote->withdrawn;
   }
+  label.event = std::move(event);
   return label;
 }
 
@@ -99,7 +100,8 @@ absl::Status VisitLabels(CampaignReader& reader, const std::function<absl::Statu
   const std::int64_t last = reader.state().last_sequence();
   FULCRUM_ASSIGN_OR_RETURN(const LastImports imports, FindLastImports(reader, last));
   return reader.VisitEvents(1, last, [&](const Event& event) {
-    return IsLabelEvent(event.kind) ? use(Describe(event, reader.state(), imports)) : absl::OkStatus();
+    if (!IsLabelEvent(KindOf(event.body))) return absl::OkStatus();
+    return use(Describe(EncodeEvent(event), reader.state(), imports));
   });
 }
 
@@ -108,7 +110,7 @@ std::string LabelCsvHeader() {
 }
 
 void AppendLabelCsv(const ExportedLabel& label, std::string& text) {
-  const Event& event = label.event;
+  const EventRow& event = label.event;
   const auto field = [&](absl::string_view value) {
     text.push_back(',');
     ingest::AppendCsvField(value, text);

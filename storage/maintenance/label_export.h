@@ -21,7 +21,7 @@ class Table;
 namespace fulcrum::storage {
 
 struct ExportedLabel {
-  Event event = {};              ///< what happened, by whom, when, and under which lease and round
+  EventRow event = {};           ///< what happened, by whom, when, and under which lease and round
   bool late = false;             ///< it came after its lease had ended
   bool counts = false;           ///< it is what its annotator says at the end of the log
   std::string item_status = {};  ///< of the item at the end of the log

@@ -8,23 +8,24 @@
 
 namespace fulcrum::storage {
 
-absl::Status CampaignState::ApplyLabelSubmitted(const Event& event) {
-  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(event));
+absl::Status CampaignState::Change(const Event& event, const LabelSubmitted& submitted) {
+  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(submitted.item));
   if (FindVote(*item, event.annotator) != nullptr) {
-    return absl::DataLossError(absl::StrCat("'", event.annotator, "' answered item '", event.item, "' before"));
+    return absl::DataLossError(absl::StrCat("'", event.annotator, "' answered item '", submitted.item, "' before"));
   }
-  std::int64_t answered = event.slot;
-  if (FindLease(event.lease) != nullptr) {
-    FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(event.lease));
-    if (lease.item != event.item) return absl::DataLossError(absl::StrCat("its lease is for item '", lease.item, "'"));
+  std::int64_t answered = submitted.slot;
+  if (FindLease(submitted.lease) != nullptr) {
+    FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(submitted.lease));
+    if (lease.item != submitted.item)
+      return absl::DataLossError(absl::StrCat("its lease is for item '", lease.item, "'"));
     FreeSlot(*item, lease.slot);
     answered = lease.slot;
   } else {
     ++totals_.late_labels;
   }
-  item->votes.push_back({.annotator = event.annotator, .value = event.value, .sequence = event.sequence});
+  item->votes.push_back({.annotator = event.annotator, .value = submitted.value, .sequence = event.sequence});
   ++totals_.labels;
-  totals_.cost += event.cost;
+  totals_.cost += submitted.cost;
   // A late answer whose slot somebody else has leased meanwhile leaves that lease alone.
   Slot* const slot = MutableSlot(*item, answered);
   if (slot != nullptr && slot->status != SlotStatus::kLeased) CloseSlot(*item, *slot, SlotStatus::kAnswered);
@@ -36,43 +37,51 @@ absl::Status CampaignState::ApplyLabelSubmitted(const Event& event) {
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyLabelChanged(const Event& event) {
-  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(event));
-  const auto vote = std::find_if(item->votes.begin(), item->votes.end(),
-                                 [&](const Vote& candidate) { return candidate.annotator == event.annotator; });
-  if (vote == item->votes.end() || vote->withdrawn) {
-    return absl::DataLossError(absl::StrCat("'", event.annotator, "' has no label on item '", event.item, "'"));
-  }
+absl::StatusOr<Vote*> CampaignState::ExistingVote(Item& item, const std::string& annotator) {
+  const auto vote = std::find_if(item.votes.begin(), item.votes.end(),
+                                 [&](const Vote& candidate) { return candidate.annotator == annotator; });
+  if (vote != item.votes.end() && !vote->withdrawn) return &*vote;
+  return absl::DataLossError(absl::StrCat("'", annotator, "' has no label on item '", item.id, "'"));
+}
+
+absl::Status CampaignState::Change(const Event& event, const LabelChanged& changed) {
+  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(changed.item));
+  FULCRUM_ASSIGN_OR_RETURN(Vote* const vote, ExistingVote(*item, event.annotator));
   vote->sequence = event.sequence;
-  if (event.kind == EventKind::kLabelWithdrawn) {
-    vote->withdrawn = true;
-  } else {
-    vote->value = event.value;
-  }
+  vote->value = changed.value;
   Reconsider(*item, event.sequence);
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyLabelImported(const Event& event) {
-  if (event.value.empty()) return absl::DataLossError("it has no value");
-  Item& item = Touch(event.item);
-  item.imported = event.value;
+absl::Status CampaignState::Change(const Event& event, const LabelWithdrawn& withdrawn) {
+  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(withdrawn.item));
+  FULCRUM_ASSIGN_OR_RETURN(Vote* const vote, ExistingVote(*item, event.annotator));
+  vote->sequence = event.sequence;
+  vote->withdrawn = true;
+  Reconsider(*item, event.sequence);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const LabelImported& imported) {
+  if (imported.value.empty()) return absl::DataLossError("it has no value");
+  Item& item = Touch(imported.item);
+  item.imported = imported.value;
   ++totals_.imported;
   Reconsider(item, event.sequence);
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyItemSetAside(const Event& event) {
-  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(event));
+absl::Status CampaignState::Change(const Event& /*event*/, const ItemSetAside& set_aside) {
+  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(set_aside.item));
   if (item->status == ItemStatus::kLabeled) return absl::DataLossError("the item is labeled");
   SetStatus(*item, ItemStatus::kSetAside);
-  item->reason = event.reason;
+  item->reason = set_aside.reason;
   MatchSlots(*item, 0);
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyItemReturned(const Event& event) {
-  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(event));
+absl::Status CampaignState::Change(const Event& event, const ItemReturned& returned) {
+  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(returned.item));
   if (item->status != ItemStatus::kSetAside) return absl::DataLossError("the item is not set aside");
   item->reason.clear();
   item->bad_reports = 0;

@@ -7,28 +7,28 @@
 
 namespace fulcrum::storage {
 
-absl::Status CampaignState::ApplyLeaseGranted(const Event& event) {
-  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(event));
-  Slot* const slot = MutableSlot(*item, event.slot);
+absl::Status CampaignState::Change(const Event& event, const LeaseGranted& granted) {
+  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(granted.item));
+  Slot* const slot = MutableSlot(*item, granted.slot);
   if (slot == nullptr || slot->status != SlotStatus::kOpen) {
-    return absl::DataLossError(absl::StrCat("slot ", event.slot, " of item '", event.item, "' is not open"));
+    return absl::DataLossError(absl::StrCat("slot ", granted.slot, " of item '", granted.item, "' is not open"));
   }
-  if (event.epoch <= slot->epoch) {
-    return absl::DataLossError(absl::StrCat("epoch ", event.epoch, " does not come after epoch ", slot->epoch));
+  if (granted.epoch <= slot->epoch) {
+    return absl::DataLossError(absl::StrCat("epoch ", granted.epoch, " does not come after epoch ", slot->epoch));
   }
   if (!MayAnswer(*item, event.annotator)) {
-    return absl::DataLossError(absl::StrCat("'", event.annotator, "' may not answer item '", event.item, "'"));
+    return absl::DataLossError(absl::StrCat("'", event.annotator, "' may not answer item '", granted.item, "'"));
   }
   CloseSlot(*item, *slot, SlotStatus::kLeased);
   slot->lease = event.sequence;
-  slot->epoch = event.epoch;
+  slot->epoch = granted.epoch;
   const Lease lease = {.id = event.sequence,
-                       .item = event.item,
-                       .slot = event.slot,
-                       .epoch = event.epoch,
+                       .item = granted.item,
+                       .slot = granted.slot,
+                       .epoch = granted.epoch,
                        .annotator = event.annotator,
-                       .round = event.round,
-                       .expires_at = FromMicros(event.number),
+                       .round = granted.round,
+                       .expires_at = granted.expires_at,
                        .cost = item->cost};
   leased_cost_ += lease.cost;
   expiries_.insert({lease.expires_at, lease.id});
@@ -36,12 +36,12 @@ absl::Status CampaignState::ApplyLeaseGranted(const Event& event) {
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyLeaseRenewed(const Event& event) {
-  const auto found = leases_.find(event.lease);
-  if (found == leases_.end()) return absl::DataLossError(absl::StrCat("lease ", event.lease, " is not live"));
+absl::Status CampaignState::Change(const Event& /*event*/, const LeaseRenewed& renewed) {
+  const auto found = leases_.find(renewed.lease);
+  if (found == leases_.end()) return absl::DataLossError(absl::StrCat("lease ", renewed.lease, " is not live"));
   Lease& lease = found->second;
   expiries_.erase({lease.expires_at, lease.id});
-  lease.expires_at = FromMicros(event.number);
+  lease.expires_at = renewed.expires_at;
   expiries_.insert({lease.expires_at, lease.id});
   Touch(lease.item);
   return absl::OkStatus();
@@ -65,21 +65,26 @@ Slot& CampaignState::FreeSlot(Item& item, std::int64_t number) {
   return slot;
 }
 
-absl::Status CampaignState::ApplyLeaseEnded(const Event& event) {
-  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(event.lease));
+absl::Status CampaignState::Change(const Event& /*event*/, const LeaseReleased& released) {
+  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(released.lease));
   Item& item = Touch(lease.item);
-  Slot& slot = FreeSlot(item, lease.slot);
-  if (event.kind == EventKind::kLeaseExpired) {
-    ++totals_.expired_leases;
-    ++slot.attempts;
-  }
+  FreeSlot(item, lease.slot);
   ReopenSlot(item, lease.slot);
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyTaskSkipped(const Event& event) {
-  FULCRUM_ASSIGN_OR_RETURN(const SkipReason reason, ParseSkipReason(event.reason));
-  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(event.lease));
+absl::Status CampaignState::Change(const Event& /*event*/, const LeaseExpired& expired) {
+  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(expired.lease));
+  Item& item = Touch(lease.item);
+  ++FreeSlot(item, lease.slot).attempts;
+  ++totals_.expired_leases;
+  ReopenSlot(item, lease.slot);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const TaskSkipped& skipped) {
+  FULCRUM_ASSIGN_OR_RETURN(const SkipReason reason, ParseSkipReason(skipped.reason));
+  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, EndLease(skipped.lease));
   Item& item = Touch(lease.item);
   Slot& slot = FreeSlot(item, lease.slot);
   ++totals_.skips;

@@ -12,8 +12,8 @@ namespace fulcrum::storage {
 // Nobody could renew a lease or answer while the store was closed, and a wall clock that was set in between looks the
 // same: that time counts neither for leases nor for the round. The gap is negative if the clock was set back, so that
 // leases taken while it was ahead end after the time that they had left.
-absl::Status CampaignState::ApplyStoreOpened(const Event& event) {
-  const std::chrono::microseconds gap(event.number);
+absl::Status CampaignState::Change(const Event& event, const StoreOpened& opened) {
+  const std::chrono::microseconds gap = opened.gap;
   if ((gap.count() < 0 || event.at < last_time_) && event.at - last_time_ != gap) {
     return absl::DataLossError("its gap is negative, or should be, and does not match its time");
   }
@@ -30,47 +30,54 @@ absl::Status CampaignState::ApplyStoreOpened(const Event& event) {
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplySettings(const Event& event) {
-  FULCRUM_ASSIGN_OR_RETURN(settings_, SettingsFromText(event.detail));
+absl::Status CampaignState::Change(const Event& /*event*/, const SettingsChanged& changed) {
+  FULCRUM_ASSIGN_OR_RETURN(settings_, SettingsFromText(changed.settings));
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyBatchCommitted(const Event& event) {
+absl::Status CampaignState::Change(const Event& /*event*/, const LifeChanged& changed) {
+  life_ = changed.life;
+  life_reason_ = changed.reason;
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const BatchCommitted& committed) {
   if (open_round() != nullptr) return absl::DataLossError("the round before is still open");
   const std::int64_t expected = rounds_.empty() ? 1 : rounds_.back().number + 1;
-  if (event.round != expected) return absl::DataLossError(absl::StrCat("the next round is ", expected));
-  rounds_.push_back({.number = event.round, .started_at = event.at, .based_on = event.number, .files = event.detail});
-  changes_.rounds.insert(event.round);
+  if (committed.round != expected) return absl::DataLossError(absl::StrCat("the next round is ", expected));
+  rounds_.push_back(
+      {.number = committed.round, .started_at = event.at, .based_on = committed.based_on, .files = committed.files});
+  changes_.rounds.insert(committed.round);
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyItemBatched(const Event& event) {
-  if (open_round() == nullptr || rounds_.back().number != event.round) {
-    return absl::DataLossError(absl::StrCat("round ", event.round, " is not open"));
+absl::Status CampaignState::Change(const Event& event, const ItemBatched& batched) {
+  if (open_round() == nullptr || rounds_.back().number != batched.round) {
+    return absl::DataLossError(absl::StrCat("round ", batched.round, " is not open"));
   }
-  Item& item = Touch(event.item);
+  Item& item = Touch(batched.item);
   if (item.status != ItemStatus::kInPool) return absl::DataLossError("the item is not in the pool");
   Round& round = rounds_.back();
-  item.round = event.round;
-  item.rank = event.number;
-  item.cost = event.cost;
+  item.round = batched.round;
+  item.rank = batched.rank;
+  item.cost = batched.cost;
   item.status = ItemStatus::kOffered;
   ++round.items;
-  round.item_ids.push_back(event.item);
-  changes_.rounds.insert(event.round);
+  round.item_ids.push_back(batched.item);
+  changes_.rounds.insert(batched.round);
   Reconsider(item, event.sequence);
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyRoundClosed(const Event& event) {
-  if (open_round() == nullptr || rounds_.back().number != event.round) {
-    return absl::DataLossError(absl::StrCat("round ", event.round, " is not open"));
+absl::Status CampaignState::Change(const Event& event, const RoundClosed& closed) {
+  if (open_round() == nullptr || rounds_.back().number != closed.round) {
+    return absl::DataLossError(absl::StrCat("round ", closed.round, " is not open"));
   }
   Round& round = rounds_.back();
   const std::vector<std::string> ids = std::exchange(round.item_ids, {});
   round.open = false;
   round.closed_at = event.at;
-  round.reason = event.reason;
+  round.reason = closed.reason;
   changes_.rounds.insert(round.number);
   for (const std::string& id : ids) {
     Item& item = Touch(id);
@@ -84,24 +91,29 @@ absl::Status CampaignState::ApplyRoundClosed(const Event& event) {
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyModelStored(const Event& event) {
-  if (event.number > last_sequence_) return absl::DataLossError("it was trained on events that are yet to come");
+absl::Status CampaignState::Change(const Event& event, const ModelStored& stored) {
+  if (stored.trained_on > last_sequence_) return absl::DataLossError("it was trained on events that are yet to come");
   models_.push_back({.sequence = event.sequence,
-                     .round = event.round,
-                     .trained_on = event.number,
-                     .file = event.value,
-                     .checksum = event.detail,
-                     .record = event.reason,
+                     .round = stored.round,
+                     .trained_on = stored.trained_on,
+                     .file = stored.file,
+                     .checksum = stored.checksum,
+                     .record = stored.record,
                      .at = event.at});
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::ApplyRowsAppended(const Event& event) {
-  if (event.number < 0) return absl::DataLossError("it is of fewer than no rows");
+absl::Status CampaignState::Change(const Event& event, const RowsAppended& appended) {
+  if (appended.rows < 0) return absl::DataLossError("it is of fewer than no rows");
   // A request that brought nothing new is in the log for its answer alone.
-  if (event.number > 0) {
-    appended_.push_back({.sequence = event.sequence, .folder = event.value, .rows = event.number});
+  if (appended.rows > 0) {
+    appended_.push_back({.sequence = event.sequence, .folder = appended.folder, .rows = appended.rows});
   }
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const RetrainRequested& /*requested*/) {
+  retrain_requested_ = event.sequence;
   return absl::OkStatus();
 }
 
@@ -112,9 +124,9 @@ Item& CampaignState::Touch(const std::string& id) {
   return item;
 }
 
-absl::StatusOr<Item*> CampaignState::Existing(const Event& event) {
-  const auto found = items_.find(event.item);
-  if (found == items_.end()) return absl::DataLossError(absl::StrCat("no item '", event.item, "'"));
+absl::StatusOr<Item*> CampaignState::Existing(const std::string& id) {
+  const auto found = items_.find(id);
+  if (found == items_.end()) return absl::DataLossError(absl::StrCat("no item '", id, "'"));
   changes_.items.Add(found->second);
   return &found->second;
 }

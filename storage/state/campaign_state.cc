@@ -12,65 +12,18 @@ absl::Status CampaignState::Apply(const Event& event) {
   absl::Status status;
   if (event.sequence != last_sequence_ + 1) {
     status = absl::DataLossError(absl::StrCat("it should follow event ", last_sequence_));
-  } else if (event.at < last_time_ && event.kind != EventKind::kStoreOpened) {
+  } else if (event.at < last_time_ && !std::holds_alternative<StoreOpened>(event.body)) {
     status = absl::DataLossError("its time is before that of the event before");
   }
   if (status.ok()) status = NoteRequest(event);
-  if (status.ok()) status = Dispatch(event);
+  if (status.ok()) status = std::visit([&](const auto& body) { return Change(event, body); }, event.body);
   if (!status.ok()) {
-    return absl::DataLossError(absl::StrCat("event ", event.sequence, " (", EventKindName(event.kind),
+    return absl::DataLossError(absl::StrCat("event ", event.sequence, " (", EventKindName(KindOf(event.body)),
                                             ") of the log cannot have happened: ", status.message()));
   }
   last_sequence_ = event.sequence;
   last_time_ = event.at;
   return absl::OkStatus();
-}
-
-absl::Status CampaignState::Dispatch(const Event& event) {
-  switch (event.kind) {
-    case EventKind::kStoreOpened:
-      return ApplyStoreOpened(event);
-    case EventKind::kSettingsChanged:
-      return ApplySettings(event);
-    case EventKind::kLifeChanged:
-      life_ = event.value;
-      life_reason_ = event.reason;
-      return absl::OkStatus();
-    case EventKind::kBatchCommitted:
-      return ApplyBatchCommitted(event);
-    case EventKind::kItemBatched:
-      return ApplyItemBatched(event);
-    case EventKind::kRoundClosed:
-      return ApplyRoundClosed(event);
-    case EventKind::kModelStored:
-      return ApplyModelStored(event);
-    case EventKind::kRowsAppended:
-      return ApplyRowsAppended(event);
-    case EventKind::kRetrainRequested:
-      retrain_requested_ = event.sequence;
-      return absl::OkStatus();
-    case EventKind::kLeaseGranted:
-      return ApplyLeaseGranted(event);
-    case EventKind::kLeaseRenewed:
-      return ApplyLeaseRenewed(event);
-    case EventKind::kLeaseReleased:
-    case EventKind::kLeaseExpired:
-      return ApplyLeaseEnded(event);
-    case EventKind::kLabelSubmitted:
-      return ApplyLabelSubmitted(event);
-    case EventKind::kLabelChanged:
-    case EventKind::kLabelWithdrawn:
-      return ApplyLabelChanged(event);
-    case EventKind::kLabelImported:
-      return ApplyLabelImported(event);
-    case EventKind::kTaskSkipped:
-      return ApplyTaskSkipped(event);
-    case EventKind::kItemSetAside:
-      return ApplyItemSetAside(event);
-    case EventKind::kItemReturned:
-      return ApplyItemReturned(event);
-  }
-  return absl::DataLossError("its kind is unknown");
 }
 
 // Two independent hashes, so that two requests never pass for one: strings would take several times the memory.

@@ -24,7 +24,7 @@
 #include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "storage/log/event_log.h"
+#include "storage/log/event.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/campaign_settings.h"
 #include "storage/state/changed_items.h"
@@ -108,33 +108,38 @@ class CampaignState {
   static RequestKey KeyOfRequest(absl::string_view annotator, absl::string_view request_id);
   static OpenSlotKey KeyOfSlot(const Item& item, const Slot& slot);
 
-  absl::Status Dispatch(const Event& event);
   absl::Status NoteRequest(const Event& event);
 
-  // apply_round_events.cc
-  absl::Status ApplyStoreOpened(const Event& event);
-  absl::Status ApplySettings(const Event& event);
-  absl::Status ApplyBatchCommitted(const Event& event);
-  absl::Status ApplyItemBatched(const Event& event);
-  absl::Status ApplyRoundClosed(const Event& event);
-  absl::Status ApplyModelStored(const Event& event);
-  absl::Status ApplyRowsAppended(const Event& event);
+  // What each kind of event changes: apply_round_events.cc
+  absl::Status Change(const Event& event, const StoreOpened& opened);
+  absl::Status Change(const Event& event, const SettingsChanged& changed);
+  absl::Status Change(const Event& event, const LifeChanged& changed);
+  absl::Status Change(const Event& event, const BatchCommitted& committed);
+  absl::Status Change(const Event& event, const ItemBatched& batched);
+  absl::Status Change(const Event& event, const RoundClosed& closed);
+  absl::Status Change(const Event& event, const ModelStored& stored);
+  absl::Status Change(const Event& event, const RowsAppended& appended);
+  absl::Status Change(const Event& event, const RetrainRequested& requested);
 
   // apply_lease_events.cc
-  absl::Status ApplyLeaseGranted(const Event& event);
-  absl::Status ApplyLeaseRenewed(const Event& event);
-  absl::Status ApplyLeaseEnded(const Event& event);
-  absl::Status ApplyTaskSkipped(const Event& event);
+  absl::Status Change(const Event& event, const LeaseGranted& granted);
+  absl::Status Change(const Event& event, const LeaseRenewed& renewed);
+  absl::Status Change(const Event& event, const LeaseReleased& released);
+  absl::Status Change(const Event& event, const LeaseExpired& expired);
+  absl::Status Change(const Event& event, const TaskSkipped& skipped);
 
   // apply_label_events.cc
-  absl::Status ApplyLabelSubmitted(const Event& event);
-  absl::Status ApplyLabelChanged(const Event& event);
-  absl::Status ApplyLabelImported(const Event& event);
-  absl::Status ApplyItemSetAside(const Event& event);
-  absl::Status ApplyItemReturned(const Event& event);
+  absl::Status Change(const Event& event, const LabelSubmitted& submitted);
+  absl::Status Change(const Event& event, const LabelChanged& changed);
+  absl::Status Change(const Event& event, const LabelWithdrawn& withdrawn);
+  absl::Status Change(const Event& event, const LabelImported& imported);
+  absl::Status Change(const Event& event, const ItemSetAside& set_aside);
+  absl::Status Change(const Event& event, const ItemReturned& returned);
 
   Item& Touch(const std::string& id);
-  absl::StatusOr<Item*> Existing(const Event& event);
+  absl::StatusOr<Item*> Existing(const std::string& id);
+  /// The annotator's own label, unless it was withdrawn.
+  absl::StatusOr<Vote*> ExistingVote(Item& item, const std::string& annotator);
   bool InOpenRound(const Item& item) const;
   void SetStatus(Item& item, ItemStatus status);
   /// Gives an item the status that its votes amount to, and as many open slots as it wants.

@@ -12,8 +12,6 @@
 namespace fulcrum::storage {
 namespace {
 
-constexpr char kLate[] = "late";
-
 absl::Status CheckSubmit(const SubmitRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckText("annotator", request.annotator));
   FULCRUM_RETURN_IF_ERROR(CheckText("item", request.item));
@@ -34,22 +32,24 @@ absl::Status RefuseSecondAnswer(const Item& item, const std::string& annotator) 
                                                     "); to say something else, change that label"));
 }
 
-absl::StatusOr<LabelAnswer> ChangeOrWithdraw(Ledger& ledger, const ChangeRequest& request, Event event) {
+/// `value` is what the annotator says now; empty to withdraw.
+absl::StatusOr<LabelAnswer> ChangeOrWithdraw(Ledger& ledger, const ChangeRequest& request, const std::string& value,
+                                             EventBody body) {
   FULCRUM_RETURN_IF_ERROR(CheckText("annotator", request.annotator));
   FULCRUM_RETURN_IF_ERROR(CheckText("item", request.item));
-  event.fingerprint = Fingerprint({EventKindName(event.kind), request.item, event.value});
+  const std::int64_t fingerprint = Fingerprint({EventKindName(KindOf(body)), request.item, value});
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
-                           FindRepeated(ledger, {request.annotator, request.request_id, event.fingerprint}));
+                           FindRepeated(ledger, {request.annotator, request.request_id, fingerprint}));
   if (repeated.has_value()) return LabelAnswer{repeated->sequence, false, true};
   const Item* const item = ledger.state().FindItem(request.item);
   const Vote* const vote = item == nullptr ? nullptr : CampaignState::FindVote(*item, request.annotator);
   if (vote == nullptr || vote->withdrawn) {
     return absl::NotFoundError(absl::StrCat("you have no label on item '", request.item, "'"));
   }
-  event.annotator = request.annotator;
-  event.request_id = request.request_id;
-  event.item = request.item;
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append(std::move(event)));
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.annotator = request.annotator,
+                                                                       .request_id = request.request_id,
+                                                                       .fingerprint = fingerprint,
+                                                                       .body = std::move(body)}));
   return LabelAnswer{sequence, false, false};
 }
 
@@ -68,46 +68,45 @@ absl::StatusOr<LabelAnswer> SubmitLabel(Ledger& ledger, const SubmitRequest& req
   const std::int64_t fingerprint = FingerprintOf(request);
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
                            FindRepeated(ledger, {request.annotator, request.request_id, fingerprint}));
-  if (repeated.has_value()) return LabelAnswer{repeated->sequence, repeated->reason == kLate, true};
+  if (repeated.has_value()) {
+    const auto* const submitted = std::get_if<LabelSubmitted>(&repeated->body);
+    return LabelAnswer{repeated->sequence, submitted != nullptr && submitted->late, true};
+  }
   const Lease* const lease = ledger.state().FindLease(request.lease);
   const bool live = lease != nullptr && lease->annotator == request.annotator && lease->epoch == request.epoch;
-  Event event{.kind = EventKind::kLabelSubmitted};
+  LabelSubmitted label{.lease = request.lease, .epoch = request.epoch, .value = request.value, .late = !live};
   if (live) {
-    event.item = lease->item;
-    event.slot = lease->slot;
-    event.round = lease->round;
+    label.item = lease->item;
+    label.slot = lease->slot;
+    label.round = lease->round;
   } else {
     const LeaseRequest meant = {.annotator = request.annotator, .lease = request.lease, .epoch = request.epoch};
-    FULCRUM_ASSIGN_OR_RETURN(const Event grant, RequireGrant(ledger, meant));
-    event.item = grant.item;
-    event.slot = grant.slot;
-    event.round = grant.round;
-    event.reason = kLate;
+    FULCRUM_ASSIGN_OR_RETURN(const LeaseGranted grant, RequireGrant(ledger, meant));
+    label.item = grant.item;
+    label.slot = grant.slot;
+    label.round = grant.round;
   }
-  if (event.item != request.item) {
+  if (label.item != request.item) {
     return absl::InvalidArgumentError(
-        absl::StrCat("lease ", request.lease, " is for item '", event.item, "', not '", request.item, "'"));
+        absl::StrCat("lease ", request.lease, " is for item '", label.item, "', not '", request.item, "'"));
   }
-  const Item& item = *ledger.state().FindItem(event.item);
+  const Item& item = *ledger.state().FindItem(label.item);
   FULCRUM_RETURN_IF_ERROR(RefuseSecondAnswer(item, request.annotator));
-  event.annotator = request.annotator;
-  event.request_id = request.request_id;
-  event.fingerprint = fingerprint;
-  event.lease = request.lease;
-  event.epoch = request.epoch;
-  event.value = request.value;
-  event.cost = request.cost.value_or(item.cost);
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append(std::move(event)));
+  label.cost = request.cost.value_or(item.cost);
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.annotator = request.annotator,
+                                                                       .request_id = request.request_id,
+                                                                       .fingerprint = fingerprint,
+                                                                       .body = std::move(label)}));
   return LabelAnswer{sequence, !live, false};
 }
 
 absl::StatusOr<LabelAnswer> ChangeLabel(Ledger& ledger, const ChangeRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckText("label", request.value));
-  return ChangeOrWithdraw(ledger, request, {.kind = EventKind::kLabelChanged, .value = request.value});
+  return ChangeOrWithdraw(ledger, request, request.value, LabelChanged{request.item, request.value});
 }
 
 absl::StatusOr<LabelAnswer> WithdrawLabel(Ledger& ledger, const ChangeRequest& request) {
-  return ChangeOrWithdraw(ledger, request, {.kind = EventKind::kLabelWithdrawn});
+  return ChangeOrWithdraw(ledger, request, "", LabelWithdrawn{request.item});
 }
 
 absl::StatusOr<LabelAnswer> SkipTask(Ledger& ledger, const SkipRequest& request) {
@@ -119,21 +118,20 @@ absl::StatusOr<LabelAnswer> SkipTask(Ledger& ledger, const SkipRequest& request)
   FULCRUM_ASSIGN_OR_RETURN(
       const Lease lease,
       RequireLiveLease(ledger, {.annotator = request.annotator, .lease = request.lease, .epoch = request.epoch}));
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.kind = EventKind::kTaskSkipped,
-                                                                       .annotator = request.annotator,
-                                                                       .request_id = request.request_id,
-                                                                       .fingerprint = fingerprint,
-                                                                       .item = lease.item,
-                                                                       .slot = lease.slot,
-                                                                       .lease = lease.id,
-                                                                       .epoch = lease.epoch,
-                                                                       .round = lease.round,
-                                                                       .reason = SkipReasonName(request.reason)}));
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence,
+                           ledger.Append({.annotator = request.annotator,
+                                          .request_id = request.request_id,
+                                          .fingerprint = fingerprint,
+                                          .body = TaskSkipped{.item = lease.item,
+                                                              .slot = lease.slot,
+                                                              .lease = lease.id,
+                                                              .epoch = lease.epoch,
+                                                              .round = lease.round,
+                                                              .reason = SkipReasonName(request.reason)}}));
   const Item& item = *ledger.state().FindItem(lease.item);
   const bool bad = item.bad_reports >= ledger.state().settings().bad_item_reports;
   if (request.reason == SkipReason::kBadItem && bad && item.status == ItemStatus::kOffered) {
-    FULCRUM_RETURN_IF_ERROR(
-        ledger.Append({.kind = EventKind::kItemSetAside, .item = lease.item, .reason = "bad item"}).status());
+    FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = ItemSetAside{lease.item, "bad item"}}).status());
   } else {
     FULCRUM_RETURN_IF_ERROR(SetAsideIfExhausted(ledger, lease.item, lease.slot));
   }
@@ -153,12 +151,10 @@ absl::StatusOr<ImportAnswer> ImportLabels(Ledger& ledger, const ImportRequest& r
   if (repeated.has_value()) return ImportAnswer{count, true};
   for (const ImportedLabel& label : request.labels) {
     FULCRUM_RETURN_IF_ERROR(ledger
-                                .Append({.kind = EventKind::kLabelImported,
-                                         .annotator = request.source,
+                                .Append({.annotator = request.source,
                                          .request_id = request.request_id,
                                          .fingerprint = fingerprint,
-                                         .item = label.item,
-                                         .value = label.value})
+                                         .body = LabelImported{label.item, label.value}})
                                 .status());
   }
   return ImportAnswer{count, false};
@@ -213,9 +209,9 @@ absl::StatusOr<std::optional<Event>> FindRepeated(Ledger& ledger, const RequestI
   if (!sequence.has_value()) return std::optional<Event>();
   FULCRUM_ASSIGN_OR_RETURN(Event first, ledger.log().Find(*sequence));
   if (first.fingerprint != request.fingerprint) {
-    return absl::AlreadyExistsError(absl::StrCat("request id '", request.request_id,
-                                                 "' was used for another request (event ", *sequence, ", ",
-                                                 EventKindName(first.kind), "); make a new id for every new request"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("request id '", request.request_id, "' was used for another request (event ", *sequence, ", ",
+                     EventKindName(KindOf(first.body)), "); make a new id for every new request"));
   }
   return std::optional<Event>(std::move(first));
 }

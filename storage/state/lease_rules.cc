@@ -14,19 +14,22 @@ namespace {
 
 constexpr std::int64_t kMostLeasesAtOnce = 1000;
 
-GrantedLease FromGrant(const Event& event) {
-  return {.lease = event.sequence,
-          .epoch = event.epoch,
-          .item = event.item,
-          .slot = event.slot,
-          .round = event.round,
-          .expires_at = FromMicros(event.number)};
+GrantedLease FromGrant(std::int64_t lease, const LeaseGranted& granted) {
+  return {.lease = lease,
+          .epoch = granted.epoch,
+          .item = granted.item,
+          .slot = granted.slot,
+          .round = granted.round,
+          .expires_at = granted.expires_at};
 }
 
 absl::StatusOr<AcquireAnswer> RepeatAcquire(Ledger& ledger, const Event& first) {
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<Event> events, EventsOfRequest(ledger, first));
   AcquireAnswer answer{.repeated = true};
-  for (const Event& event : events) answer.leases.push_back(FromGrant(event));
+  for (const Event& event : events) {
+    const auto* const granted = std::get_if<LeaseGranted>(&event.body);
+    if (granted != nullptr) answer.leases.push_back(FromGrant(event.sequence, *granted));
+  }
   return answer;
 }
 
@@ -56,8 +59,8 @@ absl::StatusOr<Allowance> ComputeAllowance(const CampaignState& state) {
   return allowance;
 }
 
-std::vector<Event> ChooseSlots(const CampaignState& state, const AcquireRequest& request, Allowance allowance) {
-  std::vector<Event> grants;
+std::vector<LeaseGranted> ChooseSlots(const CampaignState& state, const AcquireRequest& request, Allowance allowance) {
+  std::vector<LeaseGranted> grants;
   const std::int64_t most = std::min(request.most, allowance.labels);
   absl::flat_hash_set<const Item*> chosen;
   state.VisitOpenSlots([&](const Item& item, const Slot& slot) {
@@ -67,13 +70,7 @@ std::vector<Event> ChooseSlots(const CampaignState& state, const AcquireRequest&
     if (wrong || !state.MayAnswer(item, request.annotator)) return true;
     chosen.insert(&item);
     allowance.cost -= item.cost;
-    grants.push_back({.kind = EventKind::kLeaseGranted,
-                      .annotator = request.annotator,
-                      .request_id = request.request_id,
-                      .item = item.id,
-                      .slot = slot.number,
-                      .epoch = slot.epoch + 1,
-                      .round = slot.round});
+    grants.push_back({.item = item.id, .slot = slot.number, .epoch = slot.epoch + 1, .round = slot.round});
     return true;
   });
   return grants;
@@ -83,13 +80,11 @@ std::int64_t FingerprintOf(absl::string_view kind, const LeaseRequest& request) 
   return Fingerprint({kind, absl::StrCat(request.lease), absl::StrCat(request.epoch)});
 }
 
-Event EventOf(EventKind kind, const LeaseRequest& request, std::int64_t fingerprint) {
-  return {.kind = kind,
-          .annotator = request.annotator,
+Event EventOf(const LeaseRequest& request, std::int64_t fingerprint, EventBody body) {
+  return {.annotator = request.annotator,
           .request_id = request.request_id,
           .fingerprint = fingerprint,
-          .lease = request.lease,
-          .epoch = request.epoch};
+          .body = std::move(body)};
 }
 
 }  // namespace
@@ -107,26 +102,29 @@ absl::StatusOr<AcquireAnswer> AcquireTasks(Ledger& ledger, const AcquireRequest&
   FULCRUM_ASSIGN_OR_RETURN(const Allowance allowance, ComputeAllowance(ledger.state()));
   AcquireAnswer answer;
   const Time expires_at = ledger.Now() + ledger.state().settings().lease_time;
-  for (Event& grant : ChooseSlots(ledger.state(), request, allowance)) {
-    grant.fingerprint = fingerprint;
-    grant.number = ToMicros(expires_at);
-    FULCRUM_ASSIGN_OR_RETURN(grant.sequence, ledger.Append(grant));
-    answer.leases.push_back(FromGrant(grant));
+  for (LeaseGranted& grant : ChooseSlots(ledger.state(), request, allowance)) {
+    grant.expires_at = expires_at;
+    FULCRUM_ASSIGN_OR_RETURN(const std::int64_t lease, ledger.Append({.annotator = request.annotator,
+                                                                      .request_id = request.request_id,
+                                                                      .fingerprint = fingerprint,
+                                                                      .body = grant}));
+    answer.leases.push_back(FromGrant(lease, grant));
   }
   return answer;
 }
 
-absl::StatusOr<Event> RequireGrant(Ledger& ledger, const LeaseRequest& request) {
-  auto grant = ledger.log().Find(request.lease);
-  if (!grant.ok() && !absl::IsNotFound(grant.status())) return grant.status();
-  if (!grant.ok() || grant->kind != EventKind::kLeaseGranted || grant->epoch != request.epoch) {
+absl::StatusOr<LeaseGranted> RequireGrant(Ledger& ledger, const LeaseRequest& request) {
+  const absl::StatusOr<Event> event = ledger.log().Find(request.lease);
+  if (!event.ok() && !absl::IsNotFound(event.status())) return event.status();
+  const auto* const granted = event.ok() ? std::get_if<LeaseGranted>(&event->body) : nullptr;
+  if (granted == nullptr || granted->epoch != request.epoch) {
     return absl::InvalidArgumentError(
         absl::StrCat("there never was a lease ", request.lease, " with epoch ", request.epoch));
   }
-  if (grant->annotator != request.annotator) {
+  if (event->annotator != request.annotator) {
     return absl::PermissionDeniedError(absl::StrCat("lease ", request.lease, " is not yours"));
   }
-  return grant;
+  return *granted;
 }
 
 absl::StatusOr<Lease> RequireLiveLease(Ledger& ledger, const LeaseRequest& request) {
@@ -134,7 +132,7 @@ absl::StatusOr<Lease> RequireLiveLease(Ledger& ledger, const LeaseRequest& reque
   const Lease* const lease = ledger.state().FindLease(request.lease);
   const bool fits = lease != nullptr && lease->annotator == request.annotator && lease->epoch == request.epoch;
   if (fits) return *lease;
-  FULCRUM_ASSIGN_OR_RETURN(const Event grant, RequireGrant(ledger, request));
+  FULCRUM_ASSIGN_OR_RETURN(const LeaseGranted grant, RequireGrant(ledger, request));
   return absl::AbortedError(absl::StrCat("lease ", request.lease, " (item '", grant.item, "', epoch ", request.epoch,
                                          ") has ended; ask for new tasks. A label for it is still taken"));
 }
@@ -143,13 +141,15 @@ absl::StatusOr<RenewAnswer> RenewLease(Ledger& ledger, const LeaseRequest& reque
   const std::int64_t fingerprint = FingerprintOf("renew", request);
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
                            FindRepeatedIfNamed(ledger, {request.annotator, request.request_id, fingerprint}));
-  if (repeated.has_value()) return RenewAnswer{FromMicros(repeated->number), true};
+  if (repeated.has_value()) {
+    const auto* const renewed = std::get_if<LeaseRenewed>(&repeated->body);
+    return RenewAnswer{renewed == nullptr ? Time() : renewed->expires_at, true};
+  }
   FULCRUM_ASSIGN_OR_RETURN(const Lease lease, RequireLiveLease(ledger, request));
   // A lease time that was made shorter meanwhile does not shorten what was promised.
   const Time expires_at = std::max<Time>(lease.expires_at, ledger.Now() + ledger.state().settings().lease_time);
-  Event event = EventOf(EventKind::kLeaseRenewed, request, fingerprint);
-  event.number = ToMicros(expires_at);
-  FULCRUM_RETURN_IF_ERROR(ledger.Append(std::move(event)).status());
+  const LeaseRenewed renewed{.lease = request.lease, .epoch = request.epoch, .expires_at = expires_at};
+  FULCRUM_RETURN_IF_ERROR(ledger.Append(EventOf(request, fingerprint, renewed)).status());
   return RenewAnswer{expires_at, false};
 }
 
@@ -159,20 +159,16 @@ absl::StatusOr<ReleaseAnswer> ReleaseLease(Ledger& ledger, const LeaseRequest& r
                            FindRepeatedIfNamed(ledger, {request.annotator, request.request_id, fingerprint}));
   if (repeated.has_value()) return ReleaseAnswer{repeated->sequence, true};
   FULCRUM_RETURN_IF_ERROR(RequireLiveLease(ledger, request).status());
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence,
-                           ledger.Append(EventOf(EventKind::kLeaseReleased, request, fingerprint)));
+  const LeaseReleased released{.lease = request.lease, .epoch = request.epoch};
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append(EventOf(request, fingerprint, released)));
   return ReleaseAnswer{sequence, false};
 }
 
 absl::Status ExpireDueLeases(Ledger& ledger) {
   for (const std::int64_t id : ledger.state().LeasesDue(ledger.Now())) {
     const Lease lease = *ledger.state().FindLease(id);
-    FULCRUM_RETURN_IF_ERROR(ledger
-                                .Append({.kind = EventKind::kLeaseExpired,
-                                         .annotator = lease.annotator,
-                                         .lease = lease.id,
-                                         .epoch = lease.epoch})
-                                .status());
+    FULCRUM_RETURN_IF_ERROR(
+        ledger.Append({.annotator = lease.annotator, .body = LeaseExpired{lease.id, lease.epoch}}).status());
     FULCRUM_RETURN_IF_ERROR(SetAsideIfExhausted(ledger, lease.item, lease.slot));
   }
   return absl::OkStatus();
@@ -183,11 +179,8 @@ absl::Status SetAsideIfExhausted(Ledger& ledger, const std::string& item_id, std
   const Slot* const slot = CampaignState::FindSlot(item, slot_number);
   const std::int64_t most = ledger.state().settings().most_attempts;
   if (item.status != ItemStatus::kOffered || slot == nullptr || slot->attempts < most) return absl::OkStatus();
-  return ledger
-      .Append({.kind = EventKind::kItemSetAside,
-               .item = item_id,
-               .reason = absl::StrCat(slot->attempts, " attempts without an answer")})
-      .status();
+  const ItemSetAside set_aside{item_id, absl::StrCat(slot->attempts, " attempts without an answer")};
+  return ledger.Append({.body = set_aside}).status();
 }
 
 }  // namespace fulcrum::storage

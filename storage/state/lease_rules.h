@@ -72,7 +72,7 @@ absl::Status ExpireDueLeases(Ledger& ledger);
 absl::StatusOr<Lease> RequireLiveLease(Ledger& ledger, const LeaseRequest& request);
 
 /// The lease that a request means, live or not, as it was granted; InvalidArgument for one that never was.
-absl::StatusOr<Event> RequireGrant(Ledger& ledger, const LeaseRequest& request);
+absl::StatusOr<LeaseGranted> RequireGrant(Ledger& ledger, const LeaseRequest& request);
 
 /// Sets the item aside if the slot has used up its attempts.
 absl::Status SetAsideIfExhausted(Ledger& ledger, const std::string& item, std::int64_t slot);

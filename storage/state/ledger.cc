@@ -47,17 +47,20 @@ absl::StatusOr<std::int64_t> Ledger::Append(Event event) {
 
 absl::StatusOr<std::int64_t> Ledger::AppendOpening() {
   const Time now = clock_->Now();
-  return AppendAt(now, {.kind = EventKind::kStoreOpened, .number = (now - state_.last_time()).count()});
+  return AppendAt(now, {.body = StoreOpened{now - state_.last_time()}});
 }
 
 absl::StatusOr<std::int64_t> Ledger::AppendAt(Time at, Event event) {
   event.sequence = state_.last_sequence() + 1;
   event.at = at;
   broken_ = true;
-  FULCRUM_RETURN_IF_ERROR(log_.Append(event));
-  FULCRUM_RETURN_IF_ERROR(state_.Apply(event));
+  EventRow row = EncodeEvent(std::move(event));
+  FULCRUM_RETURN_IF_ERROR(log_.Append(row));
+  // What is applied is what a replay will read.
+  FULCRUM_ASSIGN_OR_RETURN(const Event written, DecodeEvent(std::move(row)));
+  FULCRUM_RETURN_IF_ERROR(state_.Apply(written));
   broken_ = false;
-  return event.sequence;
+  return written.sequence;
 }
 
 }  // namespace fulcrum::storage

@@ -76,21 +76,14 @@ absl::StatusOr<CommitBatchAnswer> CommitBatch(Ledger& ledger, const CommitBatchR
   if (repeated.has_value()) return CommitBatchAnswer{repeated->sequence, true};
   FULCRUM_RETURN_IF_ERROR(CheckRound(ledger.state(), request));
   FULCRUM_RETURN_IF_ERROR(CheckItems(ledger.state(), request.items));
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.kind = EventKind::kBatchCommitted,
-                                                                       .request_id = request_id,
-                                                                       .fingerprint = fingerprint,
-                                                                       .round = request.round,
-                                                                       .number = request.based_on,
-                                                                       .detail = absl::StrJoin(request.files, "\n")}));
+  FULCRUM_ASSIGN_OR_RETURN(
+      const std::int64_t sequence,
+      ledger.Append({.request_id = request_id,
+                     .fingerprint = fingerprint,
+                     .body = BatchCommitted{request.round, request.based_on, absl::StrJoin(request.files, "\n")}}));
   std::int64_t rank = 0;
   for (const BatchedItem& item : request.items) {
-    FULCRUM_RETURN_IF_ERROR(ledger
-                                .Append({.kind = EventKind::kItemBatched,
-                                         .item = item.item,
-                                         .round = request.round,
-                                         .cost = item.cost,
-                                         .number = ++rank})
-                                .status());
+    FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = ItemBatched{item.item, request.round, ++rank, item.cost}}).status());
   }
   return CommitBatchAnswer{sequence, false};
 }
@@ -105,8 +98,7 @@ absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest&
   RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, round.progress(), ledger.Now());
   if (!verdict.advance && !request.forced.empty()) verdict = {.advance = true, .reason = request.forced};
   if (!verdict.advance) return AdvanceAnswer{false, "", verdict.look_again};
-  FULCRUM_RETURN_IF_ERROR(
-      ledger.Append({.kind = EventKind::kRoundClosed, .round = request.round, .reason = verdict.reason}).status());
+  FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = RoundClosed{request.round, verdict.reason}}).status());
   return AdvanceAnswer{true, verdict.reason, {}};
 }
 
@@ -115,16 +107,15 @@ absl::StatusOr<std::int64_t> RecordModel(Ledger& ledger, const RecordModelReques
     return absl::InvalidArgumentError(absl::StrCat("a model cannot be trained on event ", request.trained_on,
                                                    "; the log ends with ", ledger.state().last_sequence()));
   }
-  return ledger.Append({.kind = EventKind::kModelStored,
-                        .round = request.round,
-                        .value = request.file,
-                        .reason = request.record,
-                        .number = request.trained_on,
-                        .detail = request.checksum});
+  return ledger.Append({.body = ModelStored{.round = request.round,
+                                            .trained_on = request.trained_on,
+                                            .file = request.file,
+                                            .checksum = request.checksum,
+                                            .record = request.record}});
 }
 
 absl::StatusOr<std::int64_t> RequestRetrain(Ledger& ledger, const RetrainRequest&) {
-  return ledger.Append({.kind = EventKind::kRetrainRequested});
+  return ledger.Append({.body = RetrainRequested{}});
 }
 
 absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& request) {
@@ -141,12 +132,12 @@ absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& re
 
 absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const CampaignSettings& settings) {
   FULCRUM_RETURN_IF_ERROR(CheckSettings(settings));
-  return ledger.Append({.kind = EventKind::kSettingsChanged, .detail = SettingsToText(settings)});
+  return ledger.Append({.body = SettingsChanged{SettingsToText(settings)}});
 }
 
 absl::StatusOr<std::int64_t> ChangeLife(Ledger& ledger, const LifeRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckText("life", request.life));
-  return ledger.Append({.kind = EventKind::kLifeChanged, .value = request.life, .reason = request.reason});
+  return ledger.Append({.body = LifeChanged{request.life, request.reason}});
 }
 
 absl::StatusOr<std::int64_t> SetItemAside(Ledger& ledger, const ItemRequest& request) {
@@ -155,8 +146,7 @@ absl::StatusOr<std::int64_t> SetItemAside(Ledger& ledger, const ItemRequest& req
     return absl::FailedPreconditionError(
         absl::StrCat("item '", request.item, "' is labeled; withdraw the label first"));
   }
-  return ledger.Append(
-      {.kind = EventKind::kItemSetAside, .annotator = request.by, .item = request.item, .reason = request.reason});
+  return ledger.Append({.annotator = request.by, .body = ItemSetAside{request.item, request.reason}});
 }
 
 absl::StatusOr<std::int64_t> ReturnItem(Ledger& ledger, const ItemRequest& request) {
@@ -165,8 +155,7 @@ absl::StatusOr<std::int64_t> ReturnItem(Ledger& ledger, const ItemRequest& reque
     return absl::FailedPreconditionError(
         absl::StrCat("item '", request.item, "' is not set aside: it is ", ItemStatusName(item->status)));
   }
-  return ledger.Append(
-      {.kind = EventKind::kItemReturned, .annotator = request.by, .item = request.item, .reason = request.reason});
+  return ledger.Append({.annotator = request.by, .body = ItemReturned{request.item, request.reason}});
 }
 
 namespace {
@@ -181,20 +170,19 @@ absl::StatusOr<std::optional<std::string>> FindAppendAnswer(Ledger& ledger, cons
   FULCRUM_RETURN_IF_ERROR(CheckText("name of who appends", request.by));
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
                            FindRepeated(ledger, {request.by, request.request_id, FingerprintOf(request)}));
-  return repeated ? std::optional(repeated->detail) : std::nullopt;
+  if (!repeated.has_value()) return std::nullopt;
+  const auto* const appended = std::get_if<RowsAppended>(&repeated->body);
+  return appended == nullptr ? std::string() : appended->answer;
 }
 
 absl::StatusOr<std::string> AppendRows(Ledger& ledger, const AppendRowsRequest& request) {
   FULCRUM_ASSIGN_OR_RETURN(const auto answered, FindAppendAnswer(ledger, request));
   if (answered) return *answered;
   FULCRUM_RETURN_IF_ERROR(ledger
-                              .Append({.kind = EventKind::kRowsAppended,
-                                       .annotator = request.by,
+                              .Append({.annotator = request.by,
                                        .request_id = request.request_id,
                                        .fingerprint = FingerprintOf(request),
-                                       .value = request.folder,
-                                       .number = request.rows,
-                                       .detail = request.answer})
+                                       .body = RowsAppended{request.rows, request.folder, request.answer}})
                               .status());
   return request.answer;
 }

@@ -16,14 +16,16 @@ class CampaignStateTest : public ::testing::Test {
     Must({.kind = EventKind::kItemBatched, .item = "a", .round = 1, .number = 1});
   }
 
-  absl::Status Apply(Event event) {
-    event.sequence = state_.last_sequence() + 1;
-    event.at = FromMicros(now_);
+  /// Events are written as rows here, since no rule would make the impossible ones.
+  absl::Status Apply(EventRow row) {
+    row.sequence = state_.last_sequence() + 1;
+    row.at = FromMicros(now_);
+    const Event event = DecodeEvent(row).value();
     const absl::Status status = state_.Apply(event);
     if (status.ok()) happened_.push_back(event);
     return status;
   }
-  void Must(const Event& event) {
+  void Must(const EventRow& event) {
     const absl::Status status = Apply(event);
     ASSERT_TRUE(status.ok()) << status;
   }
@@ -36,7 +38,7 @@ class CampaignStateTest : public ::testing::Test {
           .number = now_ + 1000});
     return state_.last_sequence();
   }
-  void ExpectImpossible(const Event& event, const char* why) {
+  void ExpectImpossible(const EventRow& event, const char* why) {
     const absl::Status status = Apply(event);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << why;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
@@ -70,7 +72,8 @@ TEST_F(CampaignStateTest, ALabelIsForTheItemOfItsLease) {
   Must({.kind = EventKind::kItemBatched, .item = "b", .round = 1, .number = 2});
   const std::int64_t lease = Grant("ada", 1);
   const auto label = [&](const std::string& item) {
-    return Event{.kind = EventKind::kLabelSubmitted, .annotator = "ada", .item = item, .lease = lease, .value = "cat"};
+    return EventRow{
+        .kind = EventKind::kLabelSubmitted, .annotator = "ada", .item = item, .lease = lease, .value = "cat"};
   };
   ExpectImpossible(label("b"), "its lease is for item 'a'");
   Must(label("a"));
@@ -85,7 +88,8 @@ TEST_F(CampaignStateTest, ARequestTakesEffectOnce) {
 
 TEST_F(CampaignStateTest, AnAnnotatorAnswersAnItemOnce) {
   const std::int64_t lease = Grant("ada", 1);
-  const Event label{.kind = EventKind::kLabelSubmitted, .annotator = "ada", .item = "a", .lease = lease, .value = "x"};
+  const EventRow label{
+      .kind = EventKind::kLabelSubmitted, .annotator = "ada", .item = "a", .lease = lease, .value = "x"};
   Must(label);
   ExpectImpossible(label, "answered item 'a' before");
 }

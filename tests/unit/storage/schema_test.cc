@@ -31,7 +31,7 @@ TEST_F(SchemaTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsLog) {
   ASSERT_TRUE(Migrate(database).ok());
   EXPECT_EQ(*CheckSchema(database), LatestSchemaVersion());
   EXPECT_EQ(*database.QueryText("SELECT count(*) FROM item"), "0");
-  EXPECT_EQ(log->Find(1)->value, "running");
+  EXPECT_EQ(std::get<LifeChanged>(log->Find(1)->body).life, "running");
   EXPECT_TRUE(Migrate(database).ok());
 }
 
