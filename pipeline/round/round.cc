@@ -1,6 +1,7 @@
 #include "pipeline/round/round.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -32,6 +33,15 @@ absl::Status CheckInput(const RoundInput& input, const kernel::Features& feature
         "the %d rows of the pool without a label are disputed or set aside; nothing is left to select", left));
   }
   return absl::OkStatus();
+}
+
+/// Kernel values that are not finite would travel through every stage as NaN.
+absl::Status CheckKernels(const RoundSpec& spec, const select::Requirements& needs, const kernel::Features& features) {
+  RowList rows(features.rows());
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(spec.svm.kernel, features.squared_norms(), rows));
+  if (!needs.class_groups && !needs.pool_leverage) return absl::OkStatus();
+  return kernel::CheckKernelValues(spec.leverage_kernel, features.squared_norms(), rows);
 }
 
 }  // namespace
@@ -88,6 +98,7 @@ absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const Prog
                  .commit = commit,
                  .always_classify = input.always_classify};
   FULCRUM_ASSIGN_OR_RETURN(work.strategy, select::MakeStrategy(spec_.strategy));
+  FULCRUM_RETURN_IF_ERROR(CheckKernels(spec_, work.strategy->requirements(), *features_));
   RoundGraph graph(work, std::move(stop));
   if (absl::Status status = graph.Run(); !status.ok()) {
     // A stage that stopped half way may have left its part of the memory half updated.

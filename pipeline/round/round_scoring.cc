@@ -15,6 +15,9 @@ namespace {
 
 using leverage::KernelForm;
 
+// Squares of it are finite in single precision.
+constexpr double kLargestFloatValue = 1e18;
+
 /// A class may have outgrown its engine since the last round; what that one kept goes before another begins.
 void ForgetOtherEngines(const GroupWork& group) {
   if (group.choice.form != KernelForm::kMatrix) group.memory->kernel.reset();
@@ -50,6 +53,9 @@ absl::Status ScoreFromLandmarks(const RoundWork& work, GroupWork& group) {
   if (!engine) {
     engine = std::make_unique<leverage::LandmarkEngine>(work.spec.leverage_kernel, work.features, BlocksInFlow());
   }
+  // Columns of the kernel are in single precision.
+  FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(work.spec.leverage_kernel, work.features.squared_norms(),
+                                                    group.rows, kLargestFloatValue));
   // What the largest score is scaled by must be the largest score.
   const bool bounds_suffice =
       work.strategy->requirements().bounds_suffice && work.spec.leverage_scale != select::LeverageScale::kMax;

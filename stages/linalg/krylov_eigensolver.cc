@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "stages/core/parallel.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/linalg/dense_eigensolver.h"
@@ -154,6 +155,7 @@ absl::StatusOr<TopEigen> KrylovRun::Solve() {
   Start();
   std::size_t next_check = warm() ? 0 : 4 * options_.block_width;
   while (true) {
+    ThrowIfStopRequested();
     if (basis_.size() < next_check && !complete() && !HasNoRoomFor(options_.block_width)) {
       ExpandByKrylov();
       continue;

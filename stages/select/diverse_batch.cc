@@ -9,6 +9,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/select/greedy/streamed_greedy.h"
 #include "stages/select/greedy/submodular_greedy.h"
+#include "stages/select/score_order.h"
 #include "stages/select/strategies/class_leverage.h"
 
 namespace fulcrum::select {
@@ -132,7 +133,8 @@ void AppendPicks(const Group& group, const GreedyBatch& batch, Selection& select
 // Gains never increase within a class, so this merges the classes without disturbing their order; where equal
 // gains follow each other in a class, the order of choice stands.
 void SortByGain(std::vector<Pick>& picks) {
-  std::stable_sort(picks.begin(), picks.end(), [](const Pick& a, const Pick& b) { return a.gain > b.gain; });
+  std::stable_sort(picks.begin(), picks.end(),
+                   [](const Pick& a, const Pick& b) { return LargerFirst()(a.gain, b.gain); });
 }
 
 }  // namespace
@@ -144,7 +146,9 @@ absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates) {
   for (const Group& group : groups) labeled.push_back(LabeledPositions(candidates, group));
   const std::vector<std::size_t> shares = SharesOf(candidates, labeled);
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (shares[g] > 0) FULCRUM_RETURN_IF_ERROR(CheckKernel(candidates, groups[g]));
+    if (shares[g] == 0) continue;
+    FULCRUM_RETURN_IF_ERROR(CheckScores("leverage", groups[g].rows, groups[g].leverage));
+    FULCRUM_RETURN_IF_ERROR(CheckKernel(candidates, groups[g]));
   }
   std::vector<absl::StatusOr<GreedyBatch>> batches(groups.size(), GreedyBatch());
   ParallelForBlocks(groups.size(), 1, [&](std::size_t g, std::size_t) {

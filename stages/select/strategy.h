@@ -110,10 +110,12 @@ RowList UnlabeledRows(std::span<const ClassIndex> labels);
 RowList LabeledRows(std::span<const ClassIndex> labels);
 
 /// The `count` rows with the largest scores, best first, ties to the smaller row. scores[i] belongs to rows[i].
-std::vector<Pick> TopByScore(std::span<const RowIndex> rows, std::span<const double> scores, std::size_t count);
+/// FailedPrecondition if a score is NaN.
+absl::StatusOr<std::vector<Pick>> TopByScore(std::span<const RowIndex> rows, std::span<const double> scores,
+                                             std::size_t count);
 
-/// The unlabeled rows with the largest scores, with their predicted classes.
-Selection SelectTopByScore(const Candidates& candidates, const std::function<double(RowIndex)>& score);
+/// The unlabeled rows with the largest scores, with their predicted classes. FailedPrecondition if a score is NaN.
+absl::StatusOr<Selection> SelectTopByScore(const Candidates& candidates, const std::function<double(RowIndex)>& score);
 
 /// Fills in the predicted class of each pick, where there are predictions.
 void AnnotateClasses(const Candidates& candidates, std::span<Pick> picks);
@@ -121,7 +123,7 @@ void AnnotateClasses(const Candidates& candidates, std::span<Pick> picks);
 // Ranks in place of values, so that scores of different kinds can be mixed.
 
 /// The rank of each value, scaled so that the smallest is 0 and the largest 1. Equal values share the mean of
-/// their ranks; a single value, or values all equal, get 1/2.
+/// their ranks; a single value, or values all equal, get 1/2. NaN ranks below all numbers.
 std::vector<double> ScaledRanks(std::span<const double> values);
 
 }  // namespace fulcrum::select

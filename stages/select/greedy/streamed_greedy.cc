@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/greedy/similarity_sums.h"
+#include "stages/select/score_order.h"
 
 namespace fulcrum::select {
 namespace {
@@ -64,9 +64,9 @@ constexpr std::size_t kMostAtATurn = SimilaritySums::kPicksAtOnce;
 double SumOfLargest(std::vector<double> values, std::size_t count) {
   count = std::min(count, values.size());
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(count);
-  if (count < values.size()) std::nth_element(values.begin(), middle, values.end(), std::greater<>());
+  if (count < values.size()) std::nth_element(values.begin(), middle, values.end(), LargerFirst());
   // In order, so that the sum does not depend on how the library partitions.
-  std::sort(values.begin(), middle, std::greater<>());
+  std::sort(values.begin(), middle, LargerFirst());
   return std::accumulate(values.begin(), middle, 0.0);
 }
 
@@ -87,6 +87,7 @@ class StreamedRun {
     FULCRUM_RETURN_IF_ERROR(AddLabeled());
     const double first_bound = value_ + SumOfLargest(OpenGains(), batch_);
     while (result_.positions.size() < batch_) {
+      ThrowIfStopRequested();
       const Proposal proposal = ProposeFromShortlist();
       if (proposal.rows.empty()) continue;
       FULCRUM_RETURN_IF_ERROR(Take(proposal));
@@ -153,8 +154,7 @@ class StreamedRun {
     }
     const std::size_t wanted = count / stride;
     if (wanted >= sample.size()) return -std::numeric_limits<double>::infinity();
-    std::nth_element(sample.begin(), sample.begin() + static_cast<std::ptrdiff_t>(wanted), sample.end(),
-                     std::greater<>());
+    std::nth_element(sample.begin(), sample.begin() + static_cast<std::ptrdiff_t>(wanted), sample.end(), LargerFirst());
     return sample[wanted];
   }
 
@@ -180,8 +180,8 @@ class StreamedRun {
     std::size_t best = open_.size();
     for (std::size_t position = 0; position < open_.size(); ++position) {
       if (!open_[position]) continue;
-      const bool better = best == open_.size() || GainOf(position) > GainOf(best) ||
-                          (GainOf(position) == GainOf(best) && problem_.rows[position] < problem_.rows[best]);
+      const bool better = best == open_.size() ||
+                          GoesBefore(GainOf(position), problem_.rows[position], GainOf(best), problem_.rows[best]);
       if (better) best = position;
     }
     return best;
@@ -201,6 +201,7 @@ class StreamedRun {
 
   Best SettleTheBest() {
     for (;;) {
+      ThrowIfStopRequested();
       Best best{.edge = EdgeOfBest(problem_.shortlist)};
       best.members = MembersAbove(best.edge);
       if (!SettleScoresOf(best.members)) return best;
@@ -335,7 +336,7 @@ double Shortlist::GainOf(const Member& member) const {
 }
 
 bool Shortlist::IsBetter(const Best& a, const Best& b) const {
-  return a.gain != b.gain ? a.gain > b.gain : members_[a.index].row < members_[b.index].row;
+  return GoesBefore(a.gain, members_[a.index].row, b.gain, members_[b.index].row);
 }
 
 std::optional<Shortlist::Best> Shortlist::SeeAndFindBest(std::size_t first, std::size_t count,

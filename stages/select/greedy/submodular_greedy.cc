@@ -18,6 +18,10 @@ constexpr std::size_t kPositionsPerBlock = 16384;
 // stream (nanoseconds a candidate): with more re-evaluated a step than this share of the group, streaming is faster.
 constexpr double kLazyShare = 1.0 / 1000;
 
+// After every candidate, whatever its gain.
+constexpr LazyQueue::Candidate kNobody = {.gain = std::numeric_limits<double>::quiet_NaN(),
+                                          .row = std::numeric_limits<RowIndex>::max()};
+
 // Kernels that may round to just below zero would let a gain rise again, and laziness rests on gains that fall.
 double Similarity(double kernel_value) {
   return std::max(kernel_value, 0.0);
@@ -26,7 +30,7 @@ double Similarity(double kernel_value) {
 double SumOfLargest(std::vector<double> values, std::size_t count) {
   count = std::min(count, values.size());
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(count);
-  std::partial_sort(values.begin(), middle, values.end(), std::greater<>());
+  std::partial_sort(values.begin(), middle, values.end(), LargerFirst());
   return std::accumulate(values.begin(), middle, 0.0);
 }
 
@@ -137,6 +141,7 @@ class GreedyRun {
     CatchUpAll();
     std::optional<std::size_t> last;
     while (result_.positions.size() < batch_) {
+      ThrowIfStopRequested();
       const LazyQueue::Candidate best = BestAfterAdding(last);
       Choose(best.item, best.gain);
       last = best.item;
@@ -159,8 +164,7 @@ class GreedyRun {
   }
 
   LazyQueue::Candidate BestAfterAdding(std::optional<std::size_t> last) {
-    std::vector<LazyQueue::Candidate> best_of_block(similarity_.size() / kPositionsPerBlock + 1,
-                                                    {.gain = -std::numeric_limits<double>::infinity()});
+    std::vector<LazyQueue::Candidate> best_of_block(similarity_.size() / kPositionsPerBlock + 1, kNobody);
     ParallelForBlocks(similarity_.size(), kPositionsPerBlock, [&](std::size_t first, std::size_t count) {
       if (last) AddRow(*last, first, count);
       best_of_block[first / kPositionsPerBlock] = BestOfBlock(first, count);
@@ -169,7 +173,7 @@ class GreedyRun {
   }
 
   LazyQueue::Candidate BestOfBlock(std::size_t first, std::size_t count) const {
-    LazyQueue::Candidate best = {.gain = -std::numeric_limits<double>::infinity()};
+    LazyQueue::Candidate best = kNobody;
     for (std::size_t position = first; position < first + count; ++position) {
       if (!open_[position]) continue;
       const LazyQueue::Candidate candidate = {

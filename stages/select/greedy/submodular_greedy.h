@@ -26,6 +26,7 @@
 
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
+#include "stages/select/score_order.h"
 
 namespace fulcrum::select {
 
@@ -66,9 +67,7 @@ class LazyQueue {
   };
 
   /// Smaller gain, or the same and a larger row.
-  static bool WorseThan(const Candidate& a, const Candidate& b) {
-    return a.gain != b.gain ? a.gain < b.gain : a.row > b.row;
-  }
+  static bool WorseThan(const Candidate& a, const Candidate& b) { return GoesBefore(b.gain, b.row, a.gain, a.row); }
 
   explicit LazyQueue(std::vector<Candidate> candidates) : heap_(std::move(candidates)) {
     std::make_heap(heap_.begin(), heap_.end(), WorseThan);

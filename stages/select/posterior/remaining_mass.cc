@@ -133,6 +133,7 @@ std::vector<MassReduction> ReduceMassGreedily(PredictionTable predictions, std::
   std::vector<MassReduction> chosen;
   std::vector<double> counts;
   while (chosen.size() < batch && !queue.empty()) {
+    ThrowIfStopRequested();
     const auto step = static_cast<std::uint32_t>(chosen.size());
     const auto best =
         queue.PopBest(step, [&](std::uint32_t i) { return masses.Reduction(predictions.row(i), counts); });

@@ -41,6 +41,7 @@ std::vector<double> FindStart(ConstMatrixView constraints) {
   std::vector<double> best = vector;
   std::size_t fewest = CountViolated(constraints, vector);
   for (int sweep = 0; sweep < kPerceptronSweeps && fewest > 0; ++sweep) {
+    ThrowIfStopRequested();
     for (std::size_t i = 0; i < constraints.rows(); ++i) {
       if (linalg::Dot(constraints.row(i), vector) <= 0) linalg::Axpy(1.0, constraints.row(i), vector);
     }

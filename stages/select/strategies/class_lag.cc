@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+
+#include "stages/select/score_order.h"
 
 namespace fulcrum::select {
 namespace {
@@ -67,7 +68,7 @@ std::vector<std::size_t> LikelyClasses(ConstMatrixView means) {
   std::vector<std::size_t> classes(means.rows());
   for (std::size_t i = 0; i < means.rows(); ++i) {
     const auto row = means.row(i);
-    classes[i] = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
+    classes[i] = static_cast<std::size_t>(std::ranges::min_element(row, LargerFirst()) - row.begin());
   }
   return classes;
 }
@@ -79,9 +80,9 @@ std::vector<bool> EligibleForLaggingClass(std::span<const std::size_t> counts, C
   std::vector<double> likelihoods(means.rows());
   for (std::size_t i = 0; i < means.rows(); ++i) likelihoods[i] = means(i, lag.class_index);
   std::vector<double> descending = likelihoods;
-  std::ranges::nth_element(descending, descending.begin() + static_cast<std::ptrdiff_t>(kept - 1), std::greater<>());
+  std::ranges::nth_element(descending, descending.begin() + static_cast<std::ptrdiff_t>(kept - 1), LargerFirst());
   std::vector<bool> eligible(means.rows());
-  for (std::size_t i = 0; i < means.rows(); ++i) eligible[i] = likelihoods[i] >= descending[kept - 1];
+  for (std::size_t i = 0; i < means.rows(); ++i) eligible[i] = !LargerFirst()(descending[kept - 1], likelihoods[i]);
   return eligible;
 }
 

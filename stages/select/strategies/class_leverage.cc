@@ -4,6 +4,8 @@
 #include <cassert>
 #include <numeric>
 
+#include "stages/select/score_order.h"
+
 namespace fulcrum::select {
 
 double LeverageFactor(const Group& group, LeverageScale scale) {
@@ -13,7 +15,7 @@ double LeverageFactor(const Group& group, LeverageScale scale) {
     case LeverageScale::kMean:
       return group.rank > 0 ? static_cast<double>(group.rows.size()) / static_cast<double>(group.rank) : 1;
     case LeverageScale::kMax: {
-      const double largest = group.leverage.empty() ? 0 : *std::ranges::max_element(group.leverage);
+      const double largest = group.leverage.empty() ? 0 : *std::ranges::min_element(group.leverage, LargerFirst());
       return largest > 0 ? 1 / largest : 1;
     }
   }

@@ -14,9 +14,11 @@
 #include <numeric>
 #include <utility>
 
+#include "stages/core/parallel.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/posterior/posterior.h"
+#include "stages/select/score_order.h"
 #include "stages/select/strategies/class_lag.h"
 #include "stages/select/strategies/strategies.h"
 #include "stages/select/strategy.h"
@@ -49,7 +51,10 @@ RowList SampleReferences(RowList references, std::uint64_t seed) {
   return references;
 }
 
-std::vector<double> Mix(std::span<const double> reductions, std::span<const double> leverage) {
+absl::StatusOr<std::vector<double>> Mix(std::span<const RowIndex> rows, std::span<const double> reductions,
+                                        std::span<const double> leverage) {
+  FULCRUM_RETURN_IF_ERROR(CheckScores("reduction of doubt", rows, reductions));
+  FULCRUM_RETURN_IF_ERROR(CheckScores("leverage", rows, leverage));
   std::vector<double> scores = ScaledRanks(reductions);
   const std::vector<double> ranks = ScaledRanks(leverage);
   for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -70,17 +75,22 @@ class Questions {
         likely_class_(LikelyClasses(everyone.means())),
         references_(SampleReferences(rows, candidates.seed)) {}
 
-  std::vector<Pick> Choose(std::size_t batch) {
+  absl::StatusOr<std::vector<Pick>> Choose(std::size_t batch) {
     // As many of each class as the whole batch, so that the list cannot run out before the pool does.
     const std::size_t each = std::max(kLongestShortlist / counts_.size(), batch);
-    open_ = rows_.size() > kLongestShortlist ? Shortlist(each) : PositionsFrom(0, rows_.size());
+    open_ = PositionsFrom(0, rows_.size());
+    if (rows_.size() > kLongestShortlist) {
+      FULCRUM_ASSIGN_OR_RETURN(open_, Shortlist(each));
+    }
     const RowList seen = WithReferences(open_);
     Posterior posterior = everyone_.Over(seen, batch);
     DoubtReduction reduction = ReductionOf(posterior, open_.size());
     taken_.assign(open_.size(), false);
     std::vector<Pick> picks;
     while (picks.size() < batch) {
-      const std::vector<double> scores = Mix(reduction.Scores(), LeverageOf(open_));
+      ThrowIfStopRequested();
+      FULCRUM_ASSIGN_OR_RETURN(const std::vector<double> scores,
+                               Mix(std::span(seen).first(open_.size()), reduction.Scores(), LeverageOf(open_)));
       const std::size_t best = BestEligible(scores);
       taken_[best] = true;
       const RowIndex row = rows_[open_[best]];
@@ -121,6 +131,7 @@ class Questions {
     std::vector<double> reductions;
     reductions.reserve(rows_.size());
     for (std::size_t first = 0; first < rows_.size(); first += kCandidatesPerBlock) {
+      ThrowIfStopRequested();
       const std::size_t count = std::min(kCandidatesPerBlock, rows_.size() - first);
       const RowList seen = WithReferences(PositionsFrom(first, count));
       const Posterior posterior = everyone_.Over(seen, 1);
@@ -130,9 +141,9 @@ class Questions {
     return reductions;
   }
 
-  Positions Shortlist(std::size_t each) const {
+  absl::StatusOr<Positions> Shortlist(std::size_t each) const {
     const Positions all = PositionsFrom(0, rows_.size());
-    const std::vector<double> scores = Mix(ReductionsOfAll(), LeverageOf(all));
+    FULCRUM_ASSIGN_OR_RETURN(const std::vector<double> scores, Mix(rows_, ReductionsOfAll(), LeverageOf(all)));
     Positions shortlist;
     for (std::size_t c = 0; c < counts_.size(); ++c) {
       Positions own;
@@ -140,7 +151,7 @@ class Questions {
       const std::size_t kept = std::min(own.size(), each);
       std::ranges::partial_sort(
           own, own.begin() + static_cast<std::ptrdiff_t>(kept),
-          [&](std::size_t a, std::size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+          [&](std::size_t a, std::size_t b) { return GoesBefore(scores[a], rows_[a], scores[b], rows_[b]); });
       shortlist.insert(shortlist.end(), own.begin(), own.begin() + static_cast<std::ptrdiff_t>(kept));
     }
     std::ranges::sort(shortlist);
@@ -160,7 +171,7 @@ class Questions {
     const std::vector<bool> eligible = EligibleForLaggingClass(counts_, means.view());
     std::size_t best = untaken.size();
     for (std::size_t i = 0; i < untaken.size(); ++i) {
-      if (eligible[i] && (best == untaken.size() || scores[untaken[i]] > scores[untaken[best]])) best = i;
+      if (eligible[i] && (best == untaken.size() || LargerFirst()(scores[untaken[i]], scores[untaken[best]]))) best = i;
     }
     return untaken[best];
   }
@@ -192,7 +203,7 @@ class Hybrid final : public Strategy {
                                                                            .noise = kNoise,
                                                                            .targets = targets.view()}));
     Selection selection;
-    selection.picks = Questions(candidates, rows, everyone, std::move(counts)).Choose(batch);
+    FULCRUM_ASSIGN_OR_RETURN(selection.picks, Questions(candidates, rows, everyone, std::move(counts)).Choose(batch));
     AnnotateClasses(candidates, selection.picks);
     return selection;
   }

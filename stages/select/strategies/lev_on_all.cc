@@ -1,4 +1,5 @@
 // Leverage over the whole pool, computed without classes: highest unlabeled first. One query a round in the paper.
+#include "stages/core/status_macros.h"
 #include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {
@@ -15,7 +16,7 @@ class LevOnAll final : public Strategy {
     scores.reserve(rows.size());
     for (const RowIndex row : rows) scores.push_back(candidates.pool_leverage[row]);
     Selection selection;
-    selection.picks = TopByScore(rows, scores, candidates.batch);
+    FULCRUM_ASSIGN_OR_RETURN(selection.picks, TopByScore(rows, scores, candidates.batch));
     for (Pick& pick : selection.picks) pick.leverage = pick.gain;
     AnnotateClasses(candidates, selection.picks);
     return selection;

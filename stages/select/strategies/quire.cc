@@ -13,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/posterior/posterior.h"
+#include "stages/select/score_order.h"
 #include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {
@@ -82,6 +84,7 @@ class QuireRun {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       scores_[i] = (posterior.variances()[i] + kLambda) / confidences_[i];
     }
+    FULCRUM_RETURN_IF_ERROR(CheckScores("score", rows_, scores_));
     return posterior;
   }
 
@@ -99,7 +102,7 @@ class QuireRun {
     if (list.members.size() <= longest_) return list;
     const auto end = list.members.begin() + static_cast<std::ptrdiff_t>(longest_);
     std::ranges::nth_element(list.members, end, [this](std::size_t a, std::size_t b) {
-      return scores_[a] != scores_[b] ? scores_[a] > scores_[b] : a < b;
+      return GoesBefore(scores_[a], rows_[a], scores_[b], rows_[b]);
     });
     list.best_outside = *end;
     list.members.erase(end, list.members.end());
@@ -109,8 +112,8 @@ class QuireRun {
 
   bool IsBeaten(std::size_t position, double score, const Shortlist& list) const {
     if (!list.best_outside) return false;
-    const double outside = scores_[*list.best_outside];
-    return score < outside || (score == outside && *list.best_outside < position);
+    const std::size_t rival = *list.best_outside;
+    return GoesBefore(scores_[rival], rows_[rival], score, rows_[position]);
   }
 
   void PickFromShortlist(const Posterior& everyone, std::size_t batch) {
@@ -120,6 +123,7 @@ class QuireRun {
     Posterior posterior = everyone.Over(rows, batch - selection_.picks.size());
     // The first stands in any case: rounding alone could speak against it.
     for (bool first = true; selection_.picks.size() < batch; first = false) {
+      ThrowIfStopRequested();
       const std::optional<std::size_t> best = BestOf(list, posterior);
       if (!best) break;
       const double score = ScoreOf(list, posterior, *best);
@@ -139,7 +143,7 @@ class QuireRun {
     double best_score = 0;
     for (std::size_t i = 0; i < list.members.size(); ++i) {
       const double score = ScoreOf(list, posterior, i);
-      if (!open_[list.members[i]] || (best && score <= best_score)) continue;
+      if (!open_[list.members[i]] || (best && !LargerFirst()(score, best_score))) continue;
       best = i;
       best_score = score;
     }

@@ -4,8 +4,10 @@
 // deflated first, so rounds of one query and one batch give the same picks; mu is 0.1.
 #include <algorithm>
 
+#include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/posterior/experimental_design.h"
+#include "stages/select/score_order.h"
 #include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {
@@ -26,9 +28,12 @@ class Ted final : public Strategy {
                              ExperimentalDesign::Start(kernel, kMu, LabeledRows(candidates.labels), batch - 1));
     Selection selection;
     while (selection.picks.size() < batch) {
+      ThrowIfStopRequested();
       // The first of equals is the smaller row.
-      const auto best = std::ranges::max_element(open, {}, [&](RowIndex row) { return design.Score(row); });
-      selection.picks.push_back({.row = *best, .gain = design.Score(*best)});
+      const auto best = std::ranges::min_element(open, LargerFirst(), [&](RowIndex row) { return design.Score(row); });
+      const double score = design.Score(*best);
+      FULCRUM_RETURN_IF_ERROR(CheckScores("score", std::span(&*best, 1), std::span(&score, 1)));
+      selection.picks.push_back({.row = *best, .gain = score});
       if (selection.picks.size() < batch) design.Take(*best);
       open.erase(best);
     }
