@@ -154,7 +154,7 @@ absl::StatusOr<RoundRunner*> CampaignRound::RunnerFor(std::int64_t number, bool 
     runner_.reset();
     runner_ = std::make_unique<RoundRunner>(trainable ? plan_.round : WithoutLabels(plan_.round), pool_->features());
     runner_trains_ = trainable;
-    // As a process would that was never stopped; from nothing means other landmarks too.
+    // As if the process had never stopped; a cold start chooses new landmarks too.
     if (!from_nothing) {
       FULCRUM_ASSIGN_OR_RETURN(const auto landmarks,
                                storage::ReadLandmarkFile(store_.folder(), number - 1, pool_->rows()));

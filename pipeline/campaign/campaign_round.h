@@ -1,4 +1,4 @@
-// One round of a campaign: from the label log to a model, a verdict on going on, and a batch that is committed.
+// One round of a campaign: from the label log to a model, the decision whether to continue, and a committed batch.
 //
 // Keeps what makes the next round cheap. Used by one thread at a time.
 #pragma once
@@ -24,23 +24,23 @@
 
 namespace fulcrum::pipeline {
 
-// What is known of every model of a campaign, round by round, as it stands in the log.
+// What is known about every model of a campaign, round by round, from the log.
 //
-// The rules that end a campaign and the learning curve both follow from it, so a daemon that is started again counts
-// and shows what the one before did. A plain value; used by one thread at a time.
+// The rules that end a campaign and the learning curve are both derived from it, so a restarted daemon counts and shows
+// the same as before. A plain value; used by one thread at a time.
 
 class ModelHistory {
  public:
-  /// From the models in the log. DataLoss where what is kept with one cannot be read.
+  /// From the models in the log. DataLoss if the record of one cannot be read.
   static absl::StatusOr<ModelHistory> Read(const std::vector<storage::StoredModel>& models);
 
-  /// A round that was cut short is run again: its last model counts.
+  /// A round that was interrupted is run again: its last model counts.
   void Add(const v1::ModelTrained& model) { models_[model.round()] = model; }
 
   /// Of the rounds up to this one, in order.
   std::vector<ModelScore> ScoresThrough(std::int64_t round) const;
 
-  /// What a round took, beside what the last round before it took that started from nothing.
+  /// What a round took, next to what the last cold round before it took.
   v1::RoundEffort EffortOf(std::int64_t round, const RoundResult& result, double seconds) const;
 
  private:
@@ -59,16 +59,16 @@ class CampaignRound {
   /// How long a round took that ended with a batch.
   struct Times {
     double seconds = 0;  ///< from reading the log to the committed batch
-    bool warm = false;   ///< something of the round before was of use
+    bool warm = false;   ///< it used results of the round before
     std::vector<StageSeconds> stages = {};
   };
   struct Outcome {
     std::optional<std::string> over = {};  ///< why the campaign ends; otherwise a batch was committed
     std::optional<double> accuracy = {};
-    std::optional<Times> times = {};  ///< where a batch was committed
+    std::optional<Times> times = {};  ///< if a batch was committed
   };
   /// Runs round `number` on the log as it is now. Everything it decides is a function of the log up to a sequence
-  /// that is stored with the batch, so a round that was cut short is simply run again.
+  /// that is stored with the batch, so a round that was interrupted is simply run again.
   absl::StatusOr<Outcome> Run(std::int64_t number, std::stop_token stop);
 
  private:
@@ -80,19 +80,19 @@ class CampaignRound {
   };
   /// Takes the labels and the pool as they are at this point of the log.
   absl::StatusOr<Labels> ReadLog(std::int64_t sequence);
-  /// Predictions of the round before, where this process did not make them itself.
+  /// Predictions of the round before, if this process did not make them itself.
   absl::Status RecallPredictions(std::int64_t number);
-  /// Whether this round must not use what others left behind, by the plan or on request.
+  /// Whether this round must start cold, by the plan or on request.
   bool StartsFromNothing(std::int64_t number) const;
   /// The runner for this round. There is only ever one: each may hold kernel matrices as large as the pool squared.
   absl::StatusOr<RoundRunner*> RunnerFor(std::int64_t number, bool trainable);
   /// The graph of the round, which ends with `commit`.
   absl::StatusOr<RoundResult> RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
                                        const CommitCallback& commit);
-  /// What the round ends with: its model, the verdict on going on, and the batch.
+  /// The end of the round: its model, the decision whether to continue, and the batch.
   absl::Status Conclude(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,
                         double seconds, Outcome& outcome);
-  /// Makes the model durable with what is known of it, and tells of it.
+  /// Makes the model durable with its record, and publishes it.
   absl::Status StoreModel(std::int64_t sequence, const RoundResult& result, const v1::ModelTrained& trained);
   absl::Status CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,
                            double seconds);
@@ -108,8 +108,8 @@ class CampaignRound {
   ModelHistory history_;
   std::shared_ptr<const CampaignPool> pool_;  // of the round that runs; the runner refers to it
   std::unique_ptr<RoundRunner> runner_;
-  bool runner_trains_ = false;        // not before two classes have labels
-  std::int64_t predicted_round_ = 0;  // whose predictions the next line has; 0: nobody's
+  bool runner_trains_ = false;        // once two classes have labels
+  std::int64_t predicted_round_ = 0;  // the round of last_predicted_; 0: none
   std::vector<ClassIndex> last_predicted_;
 };
 

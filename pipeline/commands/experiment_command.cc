@@ -28,10 +28,10 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] = R"(A spec is a YAML file; those of the paper are in experiments/:
-  quick.yaml             ringnorm and twonorm as the program makes them; no data files, under a minute
-  paper_sequential.yaml  ALEVS against five others, one query a round
-  paper_batch.yaml       DBALEVS against four others, ten queries a round
+constexpr char kFooter[] = R"(A spec is a YAML file; the paper's are in experiments/:
+  quick.yaml             generated ringnorm and twonorm; no data files, under a minute
+  paper_sequential.yaml  ALEVS against five others, one query per round
+  paper_batch.yaml       DBALEVS against four others, ten queries per round
   imbalance.yaml         classes 5:1 and 10:1, judged by F1
   rank.yaml              ALEVS with several shares tau of the trace
 A task's data is what `fulcrum import` reads (a file of any format, a folder, a glob, a URI) or a pool that it has
@@ -39,14 +39,15 @@ made; the labels are in the column 'label', or in the one that the import was to
 folder is reported and left out.
 
 Output files, in the folder --out:
-  report.html   learning curves, wins and losses beside the paper's, regret, selection times, settings
+  report.html   learning curves, wins and losses next to the paper's, regret, selection times, settings
   curves.csv    task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,
                 select_seconds: every point of every curve; the strategy 'full-data' knows all labels
   wtl.csv       rounds won, tied and lost, and the paper's counts
   regret.csv    area under each curve and what is missing to the best
-  journal.tsv   finished runs; --resume goes on from it. The others are written when all is done.
+  journal.tsv   finished runs; --resume continues from it. The other files are written at the end.
 
-The same spec and seed give the same curves whatever the threads and interruptions, the seconds apart.
+The same spec and seed give the same curves, except for the seconds, on any number of threads and after
+interruptions.
 
 Example:
   fulcrum experiment --spec experiments/quick.yaml --out quick
@@ -169,7 +170,7 @@ CommandRun AddExperiment(CLI::App& app) {
   app.add_option("--data", options->data, "Folder of the data files the spec names")
       ->type_name("DIR")
       ->capture_default_str();
-  app.add_option("--out", options->out, "Folder for the results; it is made where it is not there")->type_name("DIR");
+  app.add_option("--out", options->out, "Folder for the results; created if it does not exist")->type_name("DIR");
   app.add_option("--tasks", options->tasks, "Only these tasks of the spec")->type_name("A,B,...");
   app.add_option("--strategies", options->strategies, "Only these strategies; any that 'select' knows may be named")
       ->type_name("A,B,...");
@@ -180,7 +181,7 @@ CommandRun AddExperiment(CLI::App& app) {
       ->type_name("N")
       ->check(WholeNumber());
   app.add_option("--threads", options->threads, "Processor cores to use")->type_name("N")->capture_default_str();
-  app.add_flag("--resume", options->resume, "Go on with what --out has of an earlier start");
+  app.add_flag("--resume", options->resume, "Continue the experiment in --out");
   app.add_flag("--quiet", options->quiet, "Print errors only");
   app.add_flag("--verbose", options->verbose, "Print a line for each curve");
   app.footer(absl::StrCat(kFooter, "\n", ExitCodeHelp()));

@@ -23,7 +23,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-// What `fulcrum select` tells beside the batch: the JSON report and the notes for people.
+// What `fulcrum select` writes besides the batch: the JSON report and the notes.
 
 using Json = nlohmann::ordered_json;
 

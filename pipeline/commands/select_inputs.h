@@ -62,7 +62,7 @@ struct SelectInputs {
   std::size_t unlabeled() const { return labels.size() - labeled; }
 };
 
-/// OutOfRange where every row is labeled, FailedPrecondition where the labels are too few for the strategy.
+/// OutOfRange if every row is labeled, FailedPrecondition if the labels are too few for the strategy.
 absl::StatusOr<SelectInputs> LoadSelectInputs(const SelectOptions& options, Progress& progress, StageClock& clock);
 
 }  // namespace fulcrum::pipeline

@@ -32,7 +32,7 @@ absl::Status NamedAfter(absl::string_view option, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(option, ": ", status.message()));
 }
 
-// The kernel's own check speaks of parameters; people know the options.
+// The kernel's own check names parameters; users know the options.
 absl::Status CheckKernelNumbers(absl::string_view prefix, double sigma, double offset, int degree) {
   if (!(sigma > 0 && std::isfinite(sigma))) return OutOfRange(absl::StrCat(prefix, "sigma"), sigma, "above 0");
   if (!(offset >= 0 && std::isfinite(offset))) return OutOfRange(absl::StrCat(prefix, "poly-c"), offset, "at least 0");
@@ -67,7 +67,7 @@ absl::StatusOr<T> FromOption(absl::string_view option, absl::StatusOr<T> value) 
   return value;
 }
 
-// A class without labels keeps its weight: there is nothing to weigh.
+// A class without labels keeps the weight 1.
 std::vector<double> BalancedWeights(std::size_t classes, std::span<const ClassIndex> labels) {
   std::vector<double> counts(classes, 0.0);
   double labeled = 0;
@@ -164,20 +164,20 @@ std::string ListStrategies() {
   return text;
 }
 
-// The options of `fulcrum select` as people see them.
+// The options of `fulcrum select`.
 
 namespace {
 
 constexpr char kFooter[] =
     R"(Input files (.csv, .parquet, .arrow and other Arrow IPC, .svm; text also with .gz or .zst):
-  POOL         'id' (optional, otherwise rows are known by their number from 0), 'label' (optional, not used
+  POOL         'id' (optional, otherwise row numbers from 0), 'label' (optional, not used
                here), all other columns are features: finite numbers, lists of them, or sparse pairs. One file,
                a folder, a glob in quotes, or the folder of an imported pool
-  LABELS       id,label: what people have said so far, at least one row for each of two classes
+  LABELS       id,label: the labels so far, at least one row for each of two classes
   PREDICTIONS  id,label: the class of every unlabeled row, from a model of your own
 
-Output files (CSV, also .csv.gz or .csv.zst, or .parquet, .arrow, .arrows; they appear when all are whole, or
-not at all):
+Output files (CSV, also .csv.gz or .csv.zst, or .parquet, .arrow, .arrows; written
+completely or not at all):
   --out        rank,id,class,leverage,gain: the rows to label, best first. 'class' is the predicted one,
                'gain' is what the strategy ranked by.
   --scores     id,class,labeled,leverage: every row of the pool in its order; 'labeled' is 1 or 0, the
@@ -190,12 +190,12 @@ not at all):
                F), ratio (F / bound); these three are null for strategies without a set value
     classes    for each class: m (rows), labeled, k (rank), tau_reached, engine, reason, residual, products,
                warm, degenerate_cut, given, seconds by stage
-    svm        support_vectors, dual_objective, iterations; null where the predictions were given
+    svm        support_vectors, dual_objective, iterations; null if predictions were given
     seconds    by stage, and total; stages of different classes overlap
     notes      what you should know: constant columns, classes without labels, a batch smaller than asked
 
-Leverage scale: on a class of many rows the unscaled leverage (about k/m) vanishes beside diversity; mean
-or max give it weight.
+Leverage scale: in a class with many rows the unscaled leverage (about k/m) is negligible compared with
+diversity; mean or max give it weight.
 
 Example:
   fulcrum select --pool pool.csv.gz --labels labels.csv --batch 20 --out batch.csv --report report.json
@@ -218,7 +218,7 @@ void AddInputs(CLI::App& app, SelectOptions& options) {
 
 void AddSelection(CLI::App& app, SelectOptions& options) {
   const char* group = "Selection";
-  app.add_option("--strategy", options.strategy, "How to choose; 'list' tells what there is and when to use it")
+  app.add_option("--strategy", options.strategy, "How to select; 'list' shows all strategies and when to use each")
       ->default_str("hybrid; dbalevs with --predictions")
       ->type_name("NAME")
       ->group(group);
@@ -269,14 +269,13 @@ void AddLeverage(CLI::App& app, SelectOptions& options) {
       ->capture_default_str()
       ->type_name("NAME")
       ->group(group);
-  app.add_option("--landmarks", options.landmarks,
-                 "landmark: how many a class; 0 is as many as size and memory suggest")
+  app.add_option("--landmarks", options.landmarks, "landmark: landmarks per class; 0 chooses by size and memory")
       ->check(WholeNumber())
       ->capture_default_str()
       ->type_name("N")
       ->group(group);
   app.add_flag("--no-refine", options.no_refine,
-               "landmark: leave classes of some ten thousand rows as landmarks show them; quicker, less exact")
+               "landmark: do not refine scores with the whole kernel of a class; faster, less exact")
       ->group(group);
 }
 
@@ -312,7 +311,7 @@ void AddOutputs(CLI::App& app, SelectOptions& options) {
       ->type_name("FILE")
       ->group(group);
   app.add_option("--scores", options.scores, "The leverage of every row")->type_name("FILE")->group(group);
-  app.add_option("--report", options.report, "What was done and how well, as JSON")->type_name("FILE")->group(group);
+  app.add_option("--report", options.report, "A report on the run, as JSON")->type_name("FILE")->group(group);
   app.add_flag("--quiet", options.quiet, "Print errors only")->group(group);
   app.add_flag("--verbose", options.verbose, "Print a line for each stage")->group(group);
 }
@@ -320,7 +319,7 @@ void AddOutputs(CLI::App& app, SelectOptions& options) {
 void AddRunning(CLI::App& app, SelectOptions& options) {
   const char* group = "Running";
   options.threads = std::max(1, tbb::info::default_concurrency());
-  app.add_option("--seed", options.seed, "The same seed and input give the same batch, whatever the threads")
+  app.add_option("--seed", options.seed, "The same seed and input give the same batch on any number of threads")
       ->check(WholeNumber())
       ->capture_default_str()
       ->type_name("N")
@@ -329,8 +328,9 @@ void AddRunning(CLI::App& app, SelectOptions& options) {
       ->capture_default_str()
       ->type_name("N")
       ->group(group);
-  app.add_option("--memory", options.memory,
-                 "What the process may use, such as 2GiB; an imported pool that is large beside it stays on the disk")
+  app.add_option(
+         "--memory", options.memory,
+         "Memory limit of the process, such as 2GiB; an imported pool that is large compared with it stays on disk")
       ->default_str("three quarters of the machine's")
       ->type_name("SIZE")
       ->group(group);

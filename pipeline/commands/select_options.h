@@ -56,20 +56,20 @@ struct SelectOptions {
 /// Adds the options, with their help texts; the values go to `options`, which must outlive the parsing.
 void AddSelectOptions(CLI::App& app, SelectOptions& options);
 
-/// What is used where --strategy is not given: hybrid, or dbalevs where predictions are given, which hybrid would not
+/// What is used if --strategy is not given: hybrid, or dbalevs where predictions are given, which hybrid would not
 /// use.
 std::string DefaultStrategy(const SelectOptions& options);
 
 /// Everything that can be checked without a file: InvalidArgument names the option, its value and the range.
 absl::Status ValidateSelectOptions(const SelectOptions& options);
 
-/// What --memory says, in bytes; three quarters of the machine's where it says nothing.
+/// What --memory says, in bytes; three quarters of the machine's if it says nothing.
 absl::StatusOr<std::size_t> MemoryOf(const SelectOptions& options);
 
 /// The settings of the round, class weights and memory apart.
 absl::StatusOr<RoundSpec> MakeRoundSpec(const SelectOptions& options);
 
-/// Factors of C by class index from "name=factor,...", one where a class is not named; or, from "balanced",
+/// Factors of C by class index from "name=factor,...", one if a class is not named; or, from "balanced",
 /// the inverse of each class's share of the labels. Empty from an empty text.
 absl::StatusOr<std::vector<double>> ParseClassWeights(const std::string& text, const ingest::ClassNames& classes,
                                                       std::span<const ClassIndex> labels);

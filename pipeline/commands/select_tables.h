@@ -11,13 +11,13 @@
 
 namespace fulcrum::pipeline {
 
-/// The predicted class of a row, or its label where nothing was predicted; kUnlabeled where neither is known.
+/// The predicted class of a row, or its label if nothing was predicted; kUnlabeled if neither is known.
 ClassIndex ClassOf(const SelectInputs& inputs, const RoundResult& result, RowIndex row);
 
 /// rank,id,class,leverage,gain
 std::string BatchTable(const SelectInputs& inputs, const RoundResult& result);
 
-/// id,class,labeled,leverage. The leverage is empty where the strategy uses none, the class where none is known.
+/// id,class,labeled,leverage. The leverage is empty if the strategy uses none, the class if none is known.
 std::string ScoresTable(const SelectInputs& inputs, const RoundResult& result);
 
 // The tables of select_tables.h with types, for outputs whose ending asks for Parquet or Arrow IPC.

@@ -11,7 +11,7 @@
 
 namespace fulcrum::pipeline {
 
-/// How our counts lean beside the paper's.
+/// How our counts compare with the paper's.
 enum class Agreement {
   kSame,       ///< more rounds won than lost in both, fewer in both, or as many in both
   kUndecided,  ///< as many won as lost in one of them
@@ -21,7 +21,7 @@ enum class Agreement {
 /// Means over the rounds of a span, in percentage points of the metric: why a cell leans as it does.
 struct SpanMeans {
   MeanInterval over_opponent = {};  ///< the subject's lead over the opponent, with a confidence interval over the runs
-  /// Leads over random, which needs no settings and is the same in every program; absent where it is not run.
+  /// Leads over random, which needs no settings and is the same in every program; absent if it is not run.
   std::optional<double> subject_over_random = {};
   std::optional<double> opponent_over_random = {};
 };
@@ -36,11 +36,11 @@ struct WtlCell {
   SpanMeans means = {};
   std::optional<WtlCounts> paper = {};
 
-  /// kSame where the paper has no counts.
+  /// kSame if the paper has no counts.
   Agreement agreement() const;
 };
 
-/// 1 where more rounds are won than lost, -1 where fewer, 0 where as many.
+/// 1 if more rounds are won than lost, -1 if fewer, 0 if as many.
 int LeanOf(const WtlCounts& counts);
 
 /// A one-sided paired t-test at 0.05 over the runs for every round.

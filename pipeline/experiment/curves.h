@@ -10,7 +10,7 @@ namespace fulcrum::pipeline {
 
 // What one run of one strategy gives: how good the classifier is after every round. Plain values.
 
-/// The name under which a classifier that knows the whole training half is recorded, beside the strategies.
+/// The name under which a classifier that knows the whole training half is recorded, next to the strategies.
 inline constexpr char kFullData[] = "full-data";
 
 struct CurvePoint {
@@ -53,7 +53,7 @@ class CurveSet {
   /// The metric at one round, one entry a run that got there, in the order of runs.
   std::vector<double> ValuesAt(const std::string& task, const std::string& strategy, std::size_t round,
                                Metric metric) const;
-  /// The mean of the full-data line; not a number where there is none.
+  /// The mean of the full-data line; not a number if there is none.
   double FullDataMean(const std::string& task, Metric metric) const;
   /// The last round that every run of the task's strategies has.
   std::size_t LastRound(const std::string& task) const;

@@ -1,4 +1,4 @@
-// Runs an experiment: every strategy on every run of every task, in parallel over runs, from where it was stopped.
+// Runs an experiment: every strategy on every run of every task, in parallel over runs; a stopped experiment resumes.
 //
 // Curves depend on the spec and its seed alone, not on threads or interruptions; only the seconds in them vary. Blocks
 // the caller and uses the threads of its arena.
@@ -36,7 +36,7 @@ struct ExperimentOptions {
   std::string data_folder = {};
   std::string out_folder = {};  ///< the journal of finished runs is kept there
   bool resume = false;
-  std::size_t threads = 1;  ///< runs at a time, where memory allows
+  std::size_t threads = 1;  ///< runs at a time, if memory allows
 };
 
 struct TaskSummary {
@@ -44,7 +44,7 @@ struct TaskSummary {
   std::size_t rows = 0;
   std::size_t features = 0;
   std::size_t train_rows = 0;
-  std::size_t test_rows = 0;     ///< fewer than the rest where classes are sampled
+  std::size_t test_rows = 0;     ///< fewer than the rest if classes are sampled
   std::size_t given_halves = 0;  ///< runs whose halves came from a file
   std::size_t given_starts = 0;
 };
@@ -63,7 +63,7 @@ struct ExperimentResult {
   double seconds = 0;              ///< of this start
 };
 
-/// FailedPrecondition where the folder has results and `resume` is not set, or no task has its data.
+/// FailedPrecondition if the folder has results and `resume` is not set, or no task has its data.
 absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const ExperimentOptions& options,
                                                Progress& progress);
 

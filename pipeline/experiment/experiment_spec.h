@@ -44,7 +44,7 @@ struct ImbalanceSettings {
 
 struct TaskSettings {
   std::string name = {};
-  std::string data = {};  ///< what --pool takes, below the data folder or a URI; empty where generated
+  std::string data = {};  ///< what --pool takes, below the data folder or a URI; empty if generated
   std::optional<GeneratedData> generated = {};
   std::string positive = "1";     ///< the class that F1 and the queried share are about
   std::string train_splits = {};  ///< file with one line a run: rows of the training half; may be absent
@@ -66,7 +66,7 @@ struct StrategySettings {
   std::optional<double> alpha = {};
   std::optional<select::LeverageScale> scale = {};
   std::string engine = "auto";
-  std::size_t landmarks = 0;  ///< landmark engine: how many a class; 0: by size and memory
+  std::size_t landmarks = 0;  ///< landmark engine: per class; 0: by size and memory
   bool refine_landmarks = true;
 };
 

@@ -47,7 +47,7 @@ class RunJournal {
   std::mutex mutex_;
 };
 
-/// A line of the journal without its end, and back; nothing where it is damaged.
+/// A line of the journal without its end, and back; nothing if it is damaged.
 std::string FormatJournalLine(const JournalEntry& entry);
 std::optional<JournalEntry> ParseJournalLine(const std::string& line);
 

@@ -57,7 +57,7 @@ absl::StatusOr<RowList> ParseLine(absl::string_view line, std::size_t row_count)
   return rows;
 }
 
-/// Reads such a file, gzipped or not. NotFound where it is absent; DataLoss where a number is none, is not below
+/// Reads such a file, gzipped or not. NotFound if it is absent; DataLoss if a number is none, is not below
 /// `row_count` or comes twice on its line.
 absl::StatusOr<std::vector<RowList>> LoadIndexFile(const std::string& path, std::size_t row_count) {
   FULCRUM_ASSIGN_OR_RETURN(const std::string text, ReadText(path));

@@ -26,11 +26,11 @@ struct Split {
 
 class RunSplits {
  public:
-  /// DataLoss where a file is there but cannot be used. `data` must outlive it.
+  /// DataLoss if a file is there but cannot be used. `data` must outlive it.
   static absl::StatusOr<RunSplits> Load(const ExperimentSpec& spec, const TaskSettings& task, const TaskData& data,
                                         const std::string& data_folder);
 
-  /// FailedPrecondition where the training half lacks examples of a class to start from.
+  /// FailedPrecondition if the training half lacks examples of a class to start from.
   absl::StatusOr<Split> Make(std::size_t run) const;
 
   std::size_t given_halves() const { return halves_.size(); }

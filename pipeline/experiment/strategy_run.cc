@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <initializer_list>
 #include <limits>
-#include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 
-#include "pipeline/round/round_stages.h"
-#include "pipeline/round/round_work.h"
 #include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_trainer.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/strategy_registry.h"
 
@@ -23,6 +23,18 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+double SecondsOf(const RoundResult& result, std::initializer_list<std::string_view> stages) {
+  double sum = 0;
+  for (const StageSeconds& entry : result.seconds) {
+    if (std::ranges::find(stages, entry.stage) != stages.end()) sum += entry.seconds;
+  }
+  return sum;
+}
+
+double SelectSeconds(const RoundResult& result) {
+  return SecondsOf(result, {"partition", "score", "select"});
+}
+
 CurvePoint Judge(const RunData& data, const classify::SvmModel& model, ConstMatrixView test_decisions) {
   const std::vector<ClassIndex> predicted = classify::VoteClasses(model, test_decisions);
   CurvePoint point;
@@ -31,55 +43,14 @@ CurvePoint Judge(const RunData& data, const classify::SvmModel& model, ConstMatr
   return point;
 }
 
-/// The scores of groups as they were last computed. A group whose rows are the same again has the same scores: the
-/// whole pool always, a class when an answer was the predicted one and moved no other prediction.
-class GroupScores {
- public:
-  absl::Status Score(const RoundWork& work, GroupWork& group) {
-    Solved& last = solved_[group.report.class_index];
-    if (!last.asked_for.empty() && last.asked_for == group.rows) {
-      group.rows = last.rows;
-      group.scores = last.scores;
-      group.slack = last.slack;
-      group.rank = last.rank;
-      return absl::OkStatus();
-    }
-    last.asked_for = group.rows;
-    FULCRUM_RETURN_IF_ERROR(BuildKernel(work, group));
-    FULCRUM_RETURN_IF_ERROR(SolveEigenproblem(work, group));
-    FULCRUM_RETURN_IF_ERROR(ScoreLeverage(work, group));
-    last.rows = group.rows;
-    last.scores = group.scores;
-    last.slack = group.slack;
-    last.rank = group.rank;
-    return absl::OkStatus();
-  }
-
- private:
-  struct Solved {
-    RowList asked_for;
-    RowList rows;                // as the stages left them: a kernel has an order of its own
-    std::vector<double> scores;  // in the order of the kernel's rows, which stay as they are between two solutions
-    double slack = 0;
-    std::size_t rank = 0;
-  };
-  std::map<ClassIndex, Solved> solved_;
-};
-
-/// Everything between training and picks, group after group.
-absl::Status ChoosePicks(RoundWork& work, GroupScores& scores) {
-  FULCRUM_RETURN_IF_ERROR(PartitionPool(work));
-  for (const std::unique_ptr<GroupWork>& group : work.groups) FULCRUM_RETURN_IF_ERROR(scores.Score(work, *group));
-  return SelectBatch(work);
-}
-
+/// Answers the queries of one campaign's rounds from the known labels, and tests each round's model.
 class StrategyRunner {
  public:
   StrategyRunner(const RoundSpec& spec, std::size_t rounds, const RunData& data, bool ignores_answers)
       : spec_(spec),
         rounds_(rounds),
         data_(data),
-        memory_(spec, data.pool(), data.everything()),
+        runner_(spec, data.pool(), data.everything()),
         labels_(data.pool().rows(), kUnlabeled),
         plans_ahead_(ignores_answers) {
     for (const RowIndex row : data.start()) labels_[row] = data.answers()[row];
@@ -106,45 +77,35 @@ class StrategyRunner {
 
   /// Trains and tests on the labels so far, and leaves the next queries in next_.
   absl::StatusOr<CurvePoint> RunRound(std::size_t round) {
-    const RoundInput input{
-        .class_count = data_.class_count(), .labels = labels_, .predictions = {}, .queries_so_far = queries_};
-    RoundWork work{.spec = spec_,
-                   .features = data_.pool(),
-                   .input = input,
-                   .progress = no_progress_,
-                   .memory = memory_,
-                   .always_classify = true};
-    FULCRUM_ASSIGN_OR_RETURN(work.strategy, select::MakeStrategy(spec_.strategy));
-    const Clock::time_point start = Clock::now();
-    FULCRUM_RETURN_IF_ERROR(TrainClassifier(work));
-    const double train_seconds = SecondsSince(start);
-    FULCRUM_RETURN_IF_ERROR(PredictPool(work));
-    CurvePoint point = Judge(data_, work.model, TestDecisions());
+    const std::size_t labeled = data_.start().size() + queries_;
+    const bool asks_again = round < rounds_ && labeled < labels_.size();
+    const RoundInput input{.class_count = data_.class_count(),
+                           .labels = labels_,
+                           .predictions = {},
+                           .queries_so_far = queries_,
+                           .always_classify = true,
+                           .select = asks_again && !plans_ahead_};
+    FULCRUM_ASSIGN_OR_RETURN(const RoundResult result, runner_.Run(input));
+    CurvePoint point =
+        Judge(data_, *result.model, runner_.decisions().Rows(data_.pool().rows(), data_.test_labels().size()));
     point.round = round;
-    point.labels = data_.start().size() + queries_;
+    point.labels = labeled;
     point.queried_positive_share = queries_ > 0 ? static_cast<double>(positive_queries_) / static_cast<double>(queries_)
                                                 : std::numeric_limits<double>::quiet_NaN();
-    point.train_seconds = train_seconds;
-    point.predict_seconds = SecondsSince(start) - train_seconds;
+    point.train_seconds = SecondsOf(result, {"train"});
+    point.predict_seconds = SecondsOf(result, {"predict"});
     next_.clear();
-    if (round < rounds_ && point.labels < labels_.size()) FULCRUM_RETURN_IF_ERROR(PrepareNext(work));
+    if (!asks_again) return point;
+    if (plans_ahead_) {
+      FULCRUM_RETURN_IF_ERROR(TakePlanned());
+    } else {
+      next_select_seconds_ = SelectSeconds(result);
+      for (const select::Pick& pick : result.selection.picks) next_.push_back(pick.row);
+    }
     return point;
   }
 
-  ConstMatrixView TestDecisions() const {
-    return memory_.decisions.values().Rows(data_.pool().rows(), data_.test_labels().size());
-  }
-
-  absl::Status PrepareNext(RoundWork& work) {
-    if (plans_ahead_) return TakePlanned();
-    const Clock::time_point start = Clock::now();
-    FULCRUM_RETURN_IF_ERROR(ChoosePicks(work, scores_));
-    next_select_seconds_ = SecondsSince(start);
-    for (const select::Pick& pick : work.result.selection.picks) next_.push_back(pick.row);
-    return absl::OkStatus();
-  }
-
-  /// All rounds at once, where answers do not matter: the picks are the same and the work is done once.
+  /// If answers do not matter, the picks of all rounds are those of one large batch, and the work is done once.
   absl::Status TakePlanned() {
     if (planned_.empty()) FULCRUM_RETURN_IF_ERROR(PlanAllRounds());
     const std::size_t count = std::min(spec_.batch, planned_.size() - taken_);
@@ -155,26 +116,20 @@ class StrategyRunner {
   }
 
   absl::Status PlanAllRounds() {
-    const Clock::time_point start = Clock::now();
     RoundSpec whole = spec_;
     whole.batch = spec_.batch * rounds_;
-    const RoundInput input{.class_count = data_.class_count(), .labels = labels_, .predictions = {}};
-    RoundMemory memory(whole, data_.pool());
-    RoundWork work{.spec = whole, .features = data_.pool(), .input = input, .progress = no_progress_, .memory = memory};
-    FULCRUM_ASSIGN_OR_RETURN(work.strategy, select::MakeStrategy(whole.strategy));
-    GroupScores scores;
-    FULCRUM_RETURN_IF_ERROR(ChoosePicks(work, scores));
-    for (const select::Pick& pick : work.result.selection.picks) planned_.push_back(pick.row);
-    next_select_seconds_ = SecondsSince(start) / static_cast<double>(rounds_);
+    RoundRunner planner(std::move(whole), data_.pool());
+    FULCRUM_ASSIGN_OR_RETURN(const RoundResult result,
+                             planner.Run({.class_count = data_.class_count(), .labels = labels_, .predictions = {}}));
+    for (const select::Pick& pick : result.selection.picks) planned_.push_back(pick.row);
+    next_select_seconds_ = SelectSeconds(result) / static_cast<double>(rounds_);
     return absl::OkStatus();
   }
 
   const RoundSpec& spec_;
   const std::size_t rounds_;
   const RunData& data_;
-  const ProgressCallback no_progress_;
-  RoundMemory memory_;
-  GroupScores scores_;
+  RoundRunner runner_;
   std::vector<ClassIndex> labels_;
   std::size_t queries_ = 0;
   std::size_t positive_queries_ = 0;

@@ -1,7 +1,7 @@
 // One strategy on one run: query, label, train, test, again and again. METHOD section 3.
 //
-// The rounds are those of pipeline/round.h, stage by stage on the calling thread without a flow graph: thousands of
-// small rounds, many runs at a time, leave nothing for a graph to overlap. Thread-safe on shared RunData.
+// The rounds are those that campaigns and `fulcrum select` run (pipeline/round/round.h), with answers from the known
+// labels. Thread-safe on shared RunData.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@
 
 namespace fulcrum::pipeline {
 
-/// The curve of points 0..rounds, fewer where the pool runs out. Names and number of the run are left to the caller.
+/// The curve of points 0..rounds, fewer if the pool runs out. Names and number of the run are left to the caller.
 absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data);
 
 /// One point: a classifier that knows all answers of the training half.
@@ -25,7 +25,7 @@ absl::StatusOr<Curve> RunFullData(const classify::SvmParameters& svm, const RunD
 /// The share of predictions that are right; 0 of nothing.
 double Accuracy(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth);
 
-/// 2 TP / (2 TP + FP + FN) of the class `positive`; 0 where it is neither there nor predicted.
+/// 2 TP / (2 TP + FP + FN) of the class `positive`; 0 if it is neither present nor predicted.
 double F1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth, ClassIndex positive);
 
 }  // namespace fulcrum::pipeline

@@ -92,7 +92,7 @@ Verdict ComparePaired(std::span<const double> a, std::span<const double> b, doub
   const Moments moments = MomentsOf(differences);
   const auto count = static_cast<double>(differences.size());
   const double t = moments.mean / (moments.deviation / std::sqrt(count));
-  // P(T >= |t|): the chance of so large a difference in this direction where there is none.
+  // P(T >= |t|): the chance of so large a difference in this direction if there is none.
   if (1 - StudentCdf(std::abs(t), count - 1) >= level) return Verdict::kTie;
   return t > 0 ? Verdict::kWin : Verdict::kLoss;
 }

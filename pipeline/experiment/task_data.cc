@@ -60,7 +60,7 @@ std::uint64_t ChecksumOf(const TaskData& data) {
   return checksum;
 }
 
-/// A class by its name, or by its number where the file writes it another way ("+1").
+/// A class by its name, or by its number if the file writes it another way ("+1").
 ClassIndex FindClass(const ingest::ClassNames& classes, const std::string& name) {
   const ClassIndex exact = classes.Find(name);
   const std::optional<double> number = ParseNumber(name);

@@ -20,7 +20,7 @@ struct TaskData {
   std::uint64_t checksum = 0;  ///< of features and labels, to recognise results of other data
 };
 
-/// Reads or generates the task's data. NotFound where its file is absent; DataLoss where it cannot be used.
+/// Reads or generates the task's data. NotFound if its file is absent; DataLoss if it cannot be used.
 absl::StatusOr<TaskData> LoadTaskData(const TaskSettings& task, const std::string& data_folder);
 
 }  // namespace fulcrum::pipeline

@@ -6,7 +6,7 @@
 //
 // The limiter counts tickets, not items: a ticket lets the source produce one item and comes back as a token
 // when the sink is done with it, so an item exists only while it holds a ticket. Tickets are cheap to make,
-// which matters because oneTBB makes them under a spin lock; the source itself may read from a disk at ease.
+// which matters because oneTBB makes them under a spin lock; the source itself may read from a disk.
 //
 // RunBoundedFlow blocks in wait_for_all and works along; call it inside a task_arena to set the number of
 // threads. Source and sink are called by one thread at a time (not always the same one), the transform by
@@ -35,11 +35,11 @@
 
 namespace fulcrum::pipeline {
 
-// How a running flow ends early: the first error, or the caller's wish to stop.
+// How a running flow ends early: the first error, or a request of the caller to stop.
 //
 // Shared by all nodes of one flow; thread-safe. Nodes ask stopped() before they do any work and let what is
 // still on its way pass through empty, so every token comes back and the graph runs dry by itself. That is
-// kinder than graph::cancel(), after which try_put claims success and drops its message.
+// safer than graph::cancel(), after which try_put returns true and drops its message.
 
 class FlowState {
  public:
@@ -47,8 +47,8 @@ class FlowState {
 
   /// True once there is no point in starting more work.
   bool stopped() const { return failed() || stop_.stop_requested(); }
-  /// True once an error was recorded. Who asks this instead lets the call itself find out that it should stop, and so
-  /// has its stage's name in the result.
+  /// True once an error was recorded. A node that asks this instead lets its stage find out that it should stop, so
+  /// that the stage's name is in the result.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
   /// Records an error of a stage; only the first one counts.
@@ -106,8 +106,8 @@ struct FlowOptions {
   std::stop_token stop = {};  ///< lets another thread end the flow early
 };
 
-/// The flow's graph for items In that become Out. Built, run once and thrown away: a oneTBB graph that has
-/// failed cannot be trusted with another run.
+/// The flow's graph for items In that become Out. Built, run once and destroyed: a oneTBB graph that has
+/// failed must not be run again.
 template <typename In, typename Out>
 class BoundedFlow {
  public:
@@ -146,7 +146,7 @@ class BoundedFlow {
   using Ticket = tbb::flow::continue_msg;
   using Token = int;
 
-  /// An item on its way. Messages are copied about once an edge, so it holds a pointer; a parcel without an
+  /// An item on its way. Messages are copied about once per edge, so it holds a pointer; a parcel without an
   /// item comes from work that was not done because the flow is ending.
   template <typename Item>
   struct Parcel {

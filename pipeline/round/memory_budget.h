@@ -1,4 +1,4 @@
-// How much memory a run may use where nobody said it: what the machine, or the container around us, can give.
+// How much memory a run may use unless a limit is given: what the machine, or the container, has.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace fulcrum::pipeline {
 
-/// Three quarters of the machine's memory, or of the control group's limit where that is less.
+/// Three quarters of the machine's memory, or of the control group's limit if that is less.
 std::size_t UsableMemoryBytes();
 
 /// So much of a pool that is mapped may stay in memory; of a larger one nothing does.
 std::size_t MappedBytesToKeep(std::size_t total);
 
 /// What is left for the engines of `total`, once the program, the pool's features and what a round keeps of every row
-/// have had theirs. ResourceExhausted where that is nothing.
+/// have had theirs. ResourceExhausted if that is nothing.
 absl::StatusOr<std::size_t> MemoryForEngines(std::size_t total, const kernel::Features& features, std::size_t labeled);
 
 }  // namespace fulcrum::pipeline

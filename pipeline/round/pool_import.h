@@ -25,11 +25,11 @@ struct ImportOptions {
   ingest::InputLimits limits = {};
   std::int64_t memory_bytes = std::int64_t{2} << 30;  ///< what the import may use, about
   double max_rejected_share = 0.01;
-  bool keep_reasons = true;  ///< where more is rejected: all of it in "FOLDER.rejected.parquet"
+  bool keep_reasons = true;  ///< if more is rejected: all of it in "FOLDER.rejected.parquet"
   /// Asked, before anything is written, whether rows of this shape and with these features may come.
   std::function<absl::Status(const storage::PoolShape&, const std::vector<std::string>& feature_names)> check_shape =
       {};
-  /// Rows that are known elsewhere alone are no error; nothing is written then.
+  /// It is not an error if all rows are known elsewhere; nothing is written then.
   bool may_add_nothing = false;
   /// Told how many rows are in the pool's files so far.
   std::function<void(std::size_t rows)> on_progress = {};

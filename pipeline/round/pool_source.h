@@ -1,4 +1,4 @@
-// A pool from wherever the user has it: an imported folder, or files of any format.
+// A pool from any place: an imported folder, or files of any format.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace fulcrum::pipeline {
 
-/// InvalidArgument where somebody says what the columns of the imported pool at `path` mean.
+/// InvalidArgument if roles are given for the columns of an imported pool, which has its own.
 absl::Status CheckNoColumnsAreNamed(const std::string& path, const ingest::ColumnOptions& columns);
 
 /// Reads a pool into memory; an imported one through its mapping, its checksums compared on the way.
 absl::StatusOr<ingest::Pool> LoadAnyPool(const std::string& path, const ingest::PoolOptions& options);
 
-// A pool's features as the kernels read them: where ingest and the numerical stages meet.
+// A pool's features as the kernels read them: the interface between ingest and the numerical stages.
 
 /// Dense or sparse, as the pool has them.
 std::unique_ptr<kernel::Features> MakeFeatures(ingest::PoolFeatures features);
@@ -34,11 +34,11 @@ struct MappedSource {
   storage::MappedPool pool;
   ingest::RowIds ids;
   std::unique_ptr<storage::MappedFeatures> features;
-  std::vector<std::string> feature_names;  ///< empty where they have none
+  std::vector<std::string> feature_names;  ///< empty if they have none
 };
 
 /// Maps the pool at `path` where it is an imported, dense one whose rows, as doubles, would take more than an eighth of
-/// `memory_bytes`, and which can be normalised row by row. Nothing where it should be loaded.
+/// `memory_bytes`, and which can be normalised row by row. Nothing if it should be loaded.
 absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,
                                                          const std::vector<ingest::NormalizeStep>& steps,
                                                          std::size_t memory_bytes);

@@ -12,7 +12,7 @@ namespace fulcrum::pipeline {
 
 enum class ProgressStyle { kSilent, kOneLine, kLinePerStage };
 
-/// One line where standard error is a terminal, silent otherwise; what was asked for goes first.
+/// One line if standard error is a terminal, silent otherwise; --quiet and --verbose override it.
 ProgressStyle ChooseProgressStyle(bool quiet, bool verbose);
 
 class Progress {

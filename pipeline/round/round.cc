@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "pipeline/round/round_graph.h"
-#include "pipeline/round/round_work.h"
+#include "pipeline/round/round_messages.h"
 #include "stages/core/status_macros.h"
 #include "stages/leverage/engine_registry.h"
 #include "stages/select/strategy_registry.h"
@@ -23,6 +23,7 @@ absl::Status CheckInput(const RoundInput& input, const kernel::Features& feature
     return absl::InternalError(
         absl::StrFormat("a round was given %d predictions for %d rows", input.predictions->size(), features.rows()));
   }
+  if (!input.select) return absl::OkStatus();
   const auto left = static_cast<std::size_t>(std::count(input.labels.begin(), input.labels.end(), kUnlabeled));
   if (left == 0) {
     return absl::OutOfRangeError(
@@ -36,12 +37,13 @@ absl::Status CheckInput(const RoundInput& input, const kernel::Features& feature
 }
 
 /// Kernel values that are not finite would travel through every stage as NaN.
-absl::Status CheckKernels(const RoundSpec& spec, const select::Requirements& needs, const kernel::Features& features) {
-  RowList rows(features.rows());
+absl::Status CheckKernels(const RoundRequest& request) {
+  const std::span<const double> norms = request.features.squared_norms();
+  RowList rows(norms.size());
   std::iota(rows.begin(), rows.end(), RowIndex{0});
-  FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(spec.svm.kernel, features.squared_norms(), rows));
-  if (!needs.class_groups && !needs.pool_leverage) return absl::OkStatus();
-  return kernel::CheckKernelValues(spec.leverage_kernel, features.squared_norms(), rows);
+  FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(request.spec.svm.kernel, norms, rows));
+  if (!request.needs.class_groups && !request.needs.pool_leverage) return absl::OkStatus();
+  return kernel::CheckKernelValues(request.spec.leverage_kernel, norms, rows);
 }
 
 }  // namespace
@@ -60,54 +62,57 @@ absl::Status ValidateRoundSpec(const RoundSpec& spec) {
   return select::MakeStrategy(spec.strategy).status();
 }
 
-RoundRunner::RoundRunner(RoundSpec spec, const kernel::Features& features)
-    : spec_(std::move(spec)), features_(&features), memory_(std::make_unique<RoundMemory>(spec_, features)) {}
+RoundRunner::RoundRunner(RoundSpec spec, const kernel::Features& features, const kernel::Features& predicted)
+    : spec_(std::move(spec)),
+      features_(&features),
+      predicted_(&predicted),
+      memory_(std::make_unique<RoundMemory>(spec_, features, predicted)) {}
 
 RoundRunner::~RoundRunner() = default;
 
 void RoundRunner::MoveTo(const kernel::Features& grown) {
   const std::map<ClassIndex, RowList> landmarks = Landmarks();
-  features_ = &grown;
+  features_ = predicted_ = &grown;
   memory_->MoveTo(grown);
   RecallLandmarks(landmarks);
 }
 
+ConstMatrixView RoundRunner::decisions() const {
+  return memory_->decisions.values();
+}
+
 std::map<ClassIndex, RowList> RoundRunner::Landmarks() const {
   std::map<ClassIndex, RowList> landmarks;
-  for (const auto& [class_index, group] : memory_->groups) {
-    const std::span<const RowIndex> used =
-        group.landmarks != nullptr ? group.landmarks->landmarks() : std::span<const RowIndex>(group.recalled_landmarks);
+  for (const auto& [class_index, memory] : memory_->classes) {
+    const std::span<const RowIndex> used = memory.Landmarks();
     if (!used.empty()) landmarks[class_index].assign(used.begin(), used.end());
   }
   return landmarks;
 }
 
 void RoundRunner::RecallLandmarks(const std::map<ClassIndex, RowList>& landmarks) {
-  for (const auto& [class_index, rows] : landmarks) memory_->groups[class_index].recalled_landmarks = rows;
+  for (const auto& [class_index, rows] : landmarks) memory_->classes[class_index].recalled_landmarks = rows;
 }
 
 absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const ProgressCallback& progress,
                                              std::stop_token stop, const CommitCallback& commit) {
   FULCRUM_RETURN_IF_ERROR(ValidateRoundSpec(spec_));
   FULCRUM_RETURN_IF_ERROR(CheckInput(input, *features_));
-  RoundWork work{.spec = spec_,
-                 .features = *features_,
-                 .input = input,
-                 .progress = progress,
-                 .memory = *memory_,
-                 .commit = commit,
-                 .always_classify = input.always_classify};
-  FULCRUM_ASSIGN_OR_RETURN(work.strategy, select::MakeStrategy(spec_.strategy));
-  FULCRUM_RETURN_IF_ERROR(CheckKernels(spec_, work.strategy->requirements(), *features_));
-  RoundGraph graph(work, std::move(stop));
-  if (absl::Status status = graph.Run(); !status.ok()) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<select::Strategy> strategy, select::MakeStrategy(spec_.strategy));
+  const RoundRequest request{.spec = spec_,
+                             .features = *features_,
+                             .input = input,
+                             .strategy = *strategy,
+                             .needs = input.select ? strategy->requirements() : select::Requirements{}};
+  FULCRUM_RETURN_IF_ERROR(CheckKernels(request));
+  absl::StatusOr<RoundResult> result = RunRoundGraph(request, *memory_, progress, std::move(stop), commit);
+  if (!result.ok()) {
     // A stage that stopped half way may have left its part of the memory half updated.
     const std::map<ClassIndex, RowList> landmarks = Landmarks();
-    memory_ = std::make_unique<RoundMemory>(spec_, *features_);
+    memory_ = std::make_unique<RoundMemory>(spec_, *features_, *predicted_);
     RecallLandmarks(landmarks);
-    return status;
   }
-  return std::move(work.result);
+  return result;
 }
 
 }  // namespace fulcrum::pipeline

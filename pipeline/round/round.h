@@ -1,7 +1,8 @@
-// One round of active learning: train, predict, partition, kernel, eigen, leverage, select, commit.
+// One round of active learning: train, predict, partition, score class, select, commit. Campaigns, `fulcrum select` and
+// `fulcrum experiment` all run it.
 //
 // A RoundRunner keeps what makes the next round cheap (the labeled examples' kernel, the multipliers, the
-// pool's decision values, each class's kernel and subspace); the answer does not depend on it beyond the
+// pool's decision values, each class's kernel and subspace); the result does not depend on it beyond the
 // solvers' tolerances. Not thread-safe: one round at a time. The features must outlive it.
 #pragma once
 
@@ -12,10 +13,12 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "stages/classify/svm_model.h"
+#include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
@@ -32,9 +35,9 @@ struct RoundSpec {
   double alpha = 0.5;
   select::LeverageScale leverage_scale = select::LeverageScale::kNone;
   std::string engine = "auto";
-  std::size_t landmarks = 0;     ///< landmark engine: how many a class; 0: by size and memory
-  bool refine_landmarks = true;  ///< landmark engine: with the whole kernel of a class, where that is affordable
-  std::size_t memory_bytes = 0;  ///< that a round may use beside the pool; 0: what the machine has
+  std::size_t landmarks = 0;     ///< landmark engine: per class; 0: by size and memory
+  bool refine_landmarks = true;  ///< landmark engine: with the whole kernel of a class, if that is affordable
+  std::size_t memory_bytes = 0;  ///< that a round may use besides the pool; 0: what the machine has
   classify::SvmParameters svm;
   std::uint64_t seed = 1;
 };
@@ -44,7 +47,7 @@ absl::Status ValidateRoundSpec(const RoundSpec& spec);
 
 struct RoundInput {
   std::size_t class_count = 0;
-  /// By row; kUnlabeled where there is none.
+  /// By row; kUnlabeled if there is none.
   std::span<const ClassIndex> labels;
   /// By row, from the user's own model; ours is not trained then.
   std::optional<std::span<const ClassIndex>> predictions;
@@ -53,6 +56,8 @@ struct RoundInput {
   std::span<const RowIndex> barred = {};
   /// Train and predict whether the strategy asks for it or not.
   bool always_classify = false;
+  /// Without it the round ends with predictions: nothing is scored or selected, and all rows may have labels.
+  bool select = true;
 };
 
 /// Seconds spent in a stage. Stages of different classes overlap, so these need not sum to the round's.
@@ -87,10 +92,10 @@ struct SvmReport {
 struct RoundResult {
   select::Selection selection;
   std::vector<ClassIndex> predicted;                ///< by row; a labeled row has its label
-  std::vector<double> leverage;                     ///< by row, unscaled; empty where the strategy uses none
-  std::vector<ClassReport> classes;                 ///< empty where the strategy uses no leverage
-  std::optional<SvmReport> svm;                     ///< absent where predictions were given or not needed
-  std::shared_ptr<const classify::SvmModel> model;  ///< present where svm is
+  std::vector<double> leverage;                     ///< by row, unscaled; empty if the strategy uses none
+  std::vector<ClassReport> classes;                 ///< empty if the strategy uses no leverage
+  std::optional<SvmReport> svm;                     ///< absent if predictions were given or not needed
+  std::shared_ptr<const classify::SvmModel> model;  ///< present if svm is
   std::vector<StageSeconds> seconds;
 };
 
@@ -104,19 +109,25 @@ using CommitCallback = std::function<absl::Status(const RoundResult& result)>;
 
 class RoundRunner {
  public:
-  RoundRunner(RoundSpec spec, const kernel::Features& features);
+  RoundRunner(RoundSpec spec, const kernel::Features& features) : RoundRunner(std::move(spec), features, features) {}
+  /// `predicted` begins with the rows of `features`; decision values of the rows that follow, such as a test set, are
+  /// computed in every round that trains a classifier.
+  RoundRunner(RoundSpec spec, const kernel::Features& features, const kernel::Features& predicted);
   ~RoundRunner();
 
-  /// The same features with more rows behind them, from the next round on: what was learned of the old rows stays. They
-  /// must outlive it in their turn.
+  /// The same features with more rows behind them, from the next round on: what is known about the old rows stays. They
+  /// must outlive the runner.
   void MoveTo(const kernel::Features& grown);
 
-  /// OutOfRange where every row is labeled already; CANCELLED where `stop` ended it early. After an error the next
+  /// OutOfRange if every row is labeled already; CANCELLED if `stop` ended it early. After an error the next
   /// round starts cold.
   absl::StatusOr<RoundResult> Run(const RoundInput& input, const ProgressCallback& progress = {},
                                   std::stop_token stop = {}, const CommitCallback& commit = {});
 
-  /// The landmarks that groups are seen from, where they are; to be recalled by a runner that goes on with the rounds.
+  /// The decision values of the last model, by row of what is predicted.
+  ConstMatrixView decisions() const;
+
+  /// The landmarks of each class that uses them, for a runner that continues the rounds in another process.
   std::map<ClassIndex, RowList> Landmarks() const;
   /// Before the first round.
   void RecallLandmarks(const std::map<ClassIndex, RowList>& landmarks);
@@ -124,6 +135,7 @@ class RoundRunner {
  private:
   RoundSpec spec_;
   const kernel::Features* features_;
+  const kernel::Features* predicted_;
   std::unique_ptr<RoundMemory> memory_;
 };
 

@@ -1,83 +1,49 @@
-// The graph of one round, as a oneTBB flow graph:
+// One round as a oneTBB flow graph. Every edge carries what the stage before it produced (round_messages.h):
 //
-//   train -> blocks -> queue -> limiter -> predict -> in order -> partition -> kernel -> eigen -> leverage -> join ->
-//                                  ^   (many at once)                 | |    (one chain a group, in parallel)     ^
-//                                  +------------- tokens -------------+ +------------ no groups to score ---------+
+//                                    +------------------ tokens --------------------+
+//                                    v                                              |
+//   train -> plan -> queue -> limiter -> read -> predict -> in order -> partition --+
+//                                       (a block of rows each, in parallel)   |
+//                                                                             v
+//                  commit <- select <- join <- score class (one message per class, in parallel)
 //
-//   -> select -> commit
-//
-// The pool streams through prediction in blocks of rows; the limiter lets a few of them in at a time, and the next as
-// one arrives in its classes. The engines' passes over a large class, inside eigen and for rows that select has scored
-// again, stream in the same way (block_flow.h). Built, run once and thrown away. A stage that fails lets the rest pass
-// through empty, so the graph always runs dry.
+// The pool streams through read and predict in blocks of rows. The limiter admits a few of them, and the next one when
+// partition is done with one, so that only these are in memory. The engines' passes over a large class stream in the
+// same way (flow.h). A graph is built, run once and thrown away. If a stage fails, what is still on its way passes
+// through empty, so that every token returns and the graph runs dry.
 #pragma once
 
-#include <chrono>
-#include <mutex>
+#include <map>
 #include <stop_token>
-#include <string>
-#include <tuple>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "oneapi/tbb/flow_graph.h"
-#include "pipeline/round/flow.h"
-#include "pipeline/round/round_stages.h"
-#include "pipeline/round/round_work.h"
+#include "absl/status/statusor.h"
+#include "pipeline/round/round_messages.h"
+#include "pipeline/round/score_class.h"
+#include "stages/classify/pool_decisions.h"
+#include "stages/classify/svm_trainer.h"
 
 namespace fulcrum::pipeline {
 
-class RoundGraph {
- public:
-  RoundGraph(RoundWork& work, std::stop_token stop);
+/// What outlives a round and makes the next one cheap. Each stage uses its own part only.
+struct RoundMemory {
+  /// `predicted` begins with the pool's rows; decision values of what follows (a test set) are computed along.
+  RoundMemory(const RoundSpec& spec, const kernel::Features& pool, const kernel::Features& predicted)
+      : trainer(spec.svm, pool), decisions(predicted) {}
+  /// The pool with more rows behind its own. Decision values of all rows are computed again.
+  void MoveTo(const kernel::Features& grown) {
+    trainer.MoveTo(grown);
+    decisions = classify::PoolDecisions(grown);
+    for (auto& [index, memory] : classes) memory.MoveTo(grown);
+  }
 
-  /// Runs the round on the calling thread and the arena's others. The first error, with its stage's name.
-  absl::Status Run();
-
- private:
-  using Signal = tbb::flow::continue_msg;
-  using RoundNode = tbb::flow::function_node<Signal, Signal>;
-  using GroupNode = tbb::flow::function_node<GroupWork*, GroupWork*>;
-  using Token = int;
-  using BlocksNode = tbb::flow::multifunction_node<Signal, std::tuple<RowBlock>>;
-  using BlockNode = tbb::flow::function_node<RowBlock, RowBlock>;
-  using PartitionNode = tbb::flow::multifunction_node<RowBlock, std::tuple<GroupWork*, Signal, Token>>;
-  using JoinNode = tbb::flow::multifunction_node<GroupWork*, std::tuple<Signal>>;
-
-  /// Whether the stage was begun at all.
-  bool RunStage(const std::string& name, absl::Status (*stage)(RoundWork&));
-  void SendBlocks(BlocksNode::output_ports_type& ports);
-  void PredictRows(const RowBlock& block);
-  void TakePredicted(const RowBlock& block, PartitionNode::output_ports_type& ports);
-  void RunGroupStage(const std::string& name, absl::Status (*stage)(const RoundWork&, GroupWork&), GroupWork& group);
-  RoundNode MakeStage(std::string name, absl::Status (*stage)(RoundWork&));
-  GroupNode MakeGroupStage(std::string name, absl::Status (*stage)(const RoundWork&, GroupWork&));
-  void AddSeconds(const std::string& stage, double seconds);
-  void Report(const std::string& stage, std::size_t done, std::size_t total) const;
-
-  RoundWork& work_;
-  FlowState state_;
-  std::mutex seconds_mutex_;  // guards work_.result.seconds
-  std::chrono::steady_clock::time_point predict_begun_;
-  std::size_t blocks_ = 0;        // to be predicted
-  std::size_t blocks_taken_ = 0;  // touched by the partition node only
-  std::size_t groups_joined_ = 0;
-  bool complete_ = false;
-
-  tbb::flow::graph graph_;
-  RoundNode train_;
-  BlocksNode send_blocks_;
-  tbb::flow::queue_node<RowBlock> queue_;
-  tbb::flow::limiter_node<RowBlock, Token> limiter_;
-  BlockNode predict_;
-  tbb::flow::sequencer_node<RowBlock> in_order_;
-  PartitionNode partition_;
-  GroupNode kernel_;
-  GroupNode eigen_;
-  GroupNode leverage_;
-  JoinNode join_;
-  RoundNode select_;
-  RoundNode commit_;
+  classify::SvmTrainer trainer;               // train
+  classify::PoolDecisions decisions;          // plan, read, predict, partition: each block its own rows
+  std::map<ClassIndex, ClassMemory> classes;  // score class: each its own
 };
+
+/// Runs the round on the calling thread and the arena's others. The first error, with its stage's name.
+absl::StatusOr<RoundResult> RunRoundGraph(const RoundRequest& request, RoundMemory& memory,
+                                          const ProgressCallback& progress, std::stop_token stop,
+                                          const CommitCallback& commit);
 
 }  // namespace fulcrum::pipeline

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "stages/core/parallel.h"
-#include "stages/kernel/float_columns.h"
 #include "stages/linalg/blas.h"
 
 namespace fulcrum::classify {
@@ -130,8 +129,10 @@ class KernelProduct::Tiles {
  public:
   virtual ~Tiles() = default;
   virtual std::size_t rows_at_once() const = 0;
-  /// sums(i, p) += sum_s K(x_{tile[i]}, z_s) coefficients(s, p)
-  virtual void AddTo(std::span<const RowIndex> tile, MutableMatrixView sums) const = 0;
+  /// Brings a tile of rows into memory, if it is not there already.
+  virtual void Read(std::span<const RowIndex> tile, Block& block) const = 0;
+  /// sums(i, p) += sum_s K(x_{tile[i]}, z_s) coefficients(s, p), for the tile with this number of the block.
+  virtual void AddTo(const Block& block, std::size_t tile, MutableMatrixView sums) const = 0;
 };
 
 class KernelProduct::DoubleTiles final : public Tiles {
@@ -145,7 +146,10 @@ class KernelProduct::DoubleTiles final : public Tiles {
 
   std::size_t rows_at_once() const override { return kTileRows; }
 
-  void AddTo(std::span<const RowIndex> tile, MutableMatrixView sums) const override {
+  void Read(std::span<const RowIndex>, Block&) const override {}
+
+  void AddTo(const Block& block, std::size_t number, MutableMatrixView sums) const override {
+    const std::span<const RowIndex> tile = block.rows.subspan(number * kTileRows, sums.rows());
     const std::vector<double> tile_norms = GatherNorms(features_, tile);
     const std::size_t panel = std::min(kPanel, support_.rows.size());
     Matrix<double> gathered, kernel_tile(tile.size(), panel);
@@ -186,13 +190,16 @@ class KernelProduct::FloatTiles final : public Tiles {
 
   std::size_t rows_at_once() const override { return kFloatTileRows; }
 
-  void AddTo(std::span<const RowIndex> tile, MutableMatrixView sums) const override {
-    const kernel::FloatBlock block = columns_.CopyBlock(tile);
-    Matrix<float> kernel_tile(tile.size(), kFloatPanel);
+  void Read(std::span<const RowIndex> tile, Block& block) const override {
+    block.copied.push_back(columns_.CopyBlock(tile));
+  }
+
+  void AddTo(const Block& block, std::size_t number, MutableMatrixView sums) const override {
+    Matrix<float> kernel_tile(sums.rows(), kFloatPanel);
     for (std::size_t s = 0; s < columns_.size(); s += kFloatPanel) {
       const std::size_t width = std::min(kFloatPanel, columns_.size() - s);
       const MatrixView<float> values = kernel_tile.view().Cols(0, width);
-      columns_.WriteTile(block, s, values);
+      columns_.WriteTile(block.copied[number], s, values);
       AddFloatTile(values, weights_.view().Cols(s, width), sums);
     }
   }
@@ -214,15 +221,30 @@ KernelProduct::KernelProduct(const kernel::KernelFunction& kernel, const Weighte
 
 KernelProduct::~KernelProduct() = default;
 
-void KernelProduct::Compute(std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
-                            MutableMatrixView out) const {
-  assert(out.rows() == rows.size() && out.cols() == offsets.size());
+KernelProduct::Block KernelProduct::Read(std::span<const RowIndex> rows) const {
+  Block block{.rows = rows};
   for (std::size_t first = 0; first < rows.size(); first += tiles_->rows_at_once()) {
     ThrowIfStopRequested();
-    const auto tile = rows.subspan(first, std::min(tiles_->rows_at_once(), rows.size() - first));
-    const MutableMatrixView out_tile = out.Rows(first, tile.size());
+    tiles_->Read(rows.subspan(first, std::min(tiles_->rows_at_once(), rows.size() - first)), block);
+  }
+  return block;
+}
+
+void KernelProduct::Compute(std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
+                            MutableMatrixView out) const {
+  Compute(Read(rows), offsets, accumulate, out);
+}
+
+void KernelProduct::Compute(const Block& block, std::span<const double> offsets, bool accumulate,
+                            MutableMatrixView out) const {
+  assert(out.rows() == block.rows.size() && out.cols() == offsets.size());
+  const std::size_t tile_rows = tiles_->rows_at_once();
+  for (std::size_t tile = 0; tile * tile_rows < block.rows.size(); ++tile) {
+    ThrowIfStopRequested();
+    const std::size_t first = tile * tile_rows;
+    const MutableMatrixView out_tile = out.Rows(first, std::min(tile_rows, block.rows.size() - first));
     Matrix<double> sums = StartTile(offsets, accumulate, out_tile);
-    tiles_->AddTo(tile, sums.view());
+    tiles_->AddTo(block, tile, sums.view());
     CopyMatrix<double>(sums.view(), out_tile);
   }
 }

@@ -5,10 +5,12 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
+#include "stages/kernel/float_columns.h"
 #include "stages/kernel/kernel_function.h"
 
 namespace fulcrum::classify {
@@ -27,11 +29,21 @@ class KernelProduct {
   KernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support, const kernel::Features& features);
   ~KernelProduct();
 
+  /// Rows in memory, as the product reads them: copied in float32 if the pool is not in memory, else their numbers.
+  struct Block {
+    std::span<const RowIndex> rows = {};
+    std::vector<kernel::FloatBlock> copied = {};  ///< by tile; empty if the pool is in memory
+  };
+  /// Reads rows, on the calling thread. Keeps a reference to `rows`.
+  Block Read(std::span<const RowIndex> rows) const;
+
   /// out(i, p) = offsets[p] + sum_s K(x_{rows[i]}, z_{support.rows[s]}) coefficients(s, p), or added to what `out`
   /// holds where `accumulate` is set. One thread, tile by tile; the values of a row are the same in any block that
   /// begins at a multiple of kTileRows.
   void Compute(std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
                MutableMatrixView out) const;
+  /// The same for rows that were read before.
+  void Compute(const Block& block, std::span<const double> offsets, bool accumulate, MutableMatrixView out) const;
 
   /// Rows of a tile; a block of many is what a thread should take at once.
   static constexpr std::size_t kTileRows = 512;

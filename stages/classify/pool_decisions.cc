@@ -179,10 +179,14 @@ PoolDecisions::UpdateReport PoolDecisions::Begin(const SvmModel& model) {
   return report;
 }
 
-void PoolDecisions::UpdateRows(std::size_t first, std::size_t count) {
+PoolDecisions::Block PoolDecisions::ReadRows(std::size_t first, std::size_t count) const {
+  if (running_.product == nullptr) return {};
+  return running_.product->Read(std::span(all_rows_).subspan(first, count));
+}
+
+void PoolDecisions::UpdateRows(std::size_t first, std::size_t count, const Block& rows) {
   if (running_.product == nullptr) return;
-  running_.product->Compute(std::span(all_rows_).subspan(first, count), running_.offsets, /*accumulate=*/!running_.full,
-                            mutable_values().Rows(first, count));
+  running_.product->Compute(rows, running_.offsets, /*accumulate=*/!running_.full, mutable_values().Rows(first, count));
 }
 
 void PoolDecisions::Finish() {

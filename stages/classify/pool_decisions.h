@@ -40,8 +40,14 @@ class PoolDecisions {
   static constexpr std::size_t kRowsOfBlock = KernelProduct::kTileRows;
   /// Decides what must be computed, and prepares it. `model` must outlive Finish.
   UpdateReport Begin(const SvmModel& model);
+  /// Rows in memory, between being read and being used.
+  using Block = KernelProduct::Block;
+  /// Reads rows first to first + count; nothing if their values are right as they are. Thread-safe.
+  Block ReadRows(std::size_t first, std::size_t count) const;
   /// Brings rows first to first + count of values() up to date. Thread-safe for rows that do not overlap.
-  void UpdateRows(std::size_t first, std::size_t count);
+  void UpdateRows(std::size_t first, std::size_t count) { UpdateRows(first, count, ReadRows(first, count)); }
+  /// The same with the rows that ReadRows read.
+  void UpdateRows(std::size_t first, std::size_t count, const Block& rows);
   void Finish();
 
   std::size_t rows() const { return all_rows_.size(); }

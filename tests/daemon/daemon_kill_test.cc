@@ -189,7 +189,7 @@ TEST_F(DaemonKillTest, ARoundSeenFromLandmarksThatIsCutShortGivesTheSameBatch) {
   WorkUntilOver(client, "calm", "ada");
   std::atomic<bool> killed = false;
   std::latch watching(1);
-  std::jthread killer([&] { killed = KillInStage("stormy", kCutShort, "eigen", watching); });
+  std::jthread killer([&] { killed = KillInStage("stormy", kCutShort, "score", watching); });
   watching.wait();
   WorkUntilOver(client, "stormy", "ada", 6 * (kCutShort - 1));
   killer.join();

@@ -124,9 +124,9 @@ TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
   const auto stream = client.campaigns().WatchCampaign(&context, request);
   ASSERT_TRUE(client.Start("long").ok());
   v1::CampaignEvent event;
-  while (stream->Read(&event) && event.stage().stage() != "eigen") {
+  while (stream->Read(&event) && event.stage().stage() != "score") {
   }
-  ASSERT_EQ(event.stage().stage(), "eigen");
+  ASSERT_EQ(event.stage().stage(), "score");
   daemon.Signal(SIGTERM);
   while (stream->Read(&event)) {
   }

@@ -43,7 +43,7 @@ TEST_F(SharingTest, ASmallCampaignRunsToItsEndInsideARoundOfALargeOne) {
     spec.mutable_selection()->set_engine("dense");
     const grpc::Status created = client.Create(spec);
     ASSERT_TRUE(created.ok()) << created.error_message();
-    WaitForStage(client, name, "eigen");
+    WaitForStage(client, name, "score");
   }
   ASSERT_TRUE(client.Create(CloudSpec("small", 4)).ok());
   ASSERT_TRUE(client.Start("small").ok());

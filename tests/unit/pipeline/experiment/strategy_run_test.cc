@@ -1,4 +1,5 @@
-// The lean rounds of an experiment against the flow graph's, and the table of inner products against features.
+// The curves of an experiment against single rounds with cold trainings, and the table of inner products against
+// features.
 
 #include "pipeline/experiment/strategy_run.h"
 
@@ -120,7 +121,7 @@ std::vector<CurvePoint> ReferenceCurve(const RoundSpec& spec, std::size_t rounds
 
 class StrategyRunTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(StrategyRunTest, GivesTheCurveOfTheFlowGraphsRounds) {
+TEST_P(StrategyRunTest, GivesTheCurveOfSingleRounds) {
   const TaskData data = Clouds();
   const Split split = EvenAndOdd();
   const auto run = RunData::Make(data, split);
@@ -131,8 +132,8 @@ TEST_P(StrategyRunTest, GivesTheCurveOfTheFlowGraphsRounds) {
     ASSERT_TRUE(curve.ok()) << curve.status();
     const std::vector<CurvePoint> expected = ReferenceCurve(spec, 12, data, split, run->pool());
     ASSERT_EQ(curve->points.size(), expected.size());
-    // The classifiers that nearopt samples amplify the last bit of an inner product, which the table of the lean rounds
-    // and the features of the graph may round differently: only its beginning is the same everywhere.
+    // The classifiers that nearopt samples amplify the last bit of an inner product, which the table
+    // and the features may round differently: only its beginning is the same everywhere.
     const std::size_t compared = std::string_view(GetParam()) == "nearopt" ? 2 : expected.size();
     for (std::size_t round = 0; round < compared; ++round) {
       EXPECT_EQ(curve->points[round].labels, expected[round].labels);

@@ -76,7 +76,7 @@ class RoundCancelTest : public ::testing::Test {
 TEST_F(RoundCancelTest, EveryStageThatTakesTimeEndsInTheMiddle) {
   // One class at a time: the other's earlier stage must not be the one that ends first.
   const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
-  for (const std::string stage : {"train", "predict", "kernel", "eigen", "select"}) {
+  for (const std::string stage : {"train", "predict", "score", "select"}) {
     EXPECT_EQ(StoppedAt(stage, "dbalevs"), stage + ": stopped on request");
   }
 }
@@ -90,7 +90,7 @@ TEST_F(RoundCancelTest, EveryStrategyThatTakesTimeEndsInTheMiddle) {
 TEST_F(RoundCancelTest, AStageThatIsAtWorkBeginsNoFurtherBlock) {
   // So few blocks are at work at once that there is always one that must not begin.
   const tbb::global_control two(tbb::global_control::max_allowed_parallelism, 2);
-  for (const std::string stage : {"train", "predict", "kernel"}) {
+  for (const std::string stage : {"train", "predict", "score"}) {
     std::stop_source stop;
     const GatedFeatures features(stop);
     RoundRunner runner(Spec("dbalevs"), features);
@@ -105,10 +105,10 @@ TEST_F(RoundCancelTest, AStageThatIsAtWorkBeginsNoFurtherBlock) {
 TEST_F(RoundCancelTest, TheRoundAfterACancelledOneIsSound) {
   std::stop_source stop;
   RoundRunner runner(Spec("dbalevs"), features_), undisturbed(Spec("dbalevs"), features_);
-  const auto at_eigen = [&](std::string_view now, std::size_t, std::size_t) {
-    if (now == "eigen") stop.request_stop();
+  const auto at_score = [&](std::string_view now, std::size_t, std::size_t) {
+    if (now == "score") stop.request_stop();
   };
-  ASSERT_FALSE(runner.Run(Input(), at_eigen, stop.get_token()).ok());
+  ASSERT_FALSE(runner.Run(Input(), at_score, stop.get_token()).ok());
   const auto after = runner.Run(Input());
   const auto expected = undisturbed.Run(Input());
   ASSERT_TRUE(after.ok() && expected.ok());

@@ -1,6 +1,7 @@
 #include "pipeline/round/round.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -8,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "stages/classify/svm_predictor.h"
+#include "stages/core/block_stream.h"
 #include "stages/core/random.h"
 #include "stages/linalg/dense_eigensolver.h"
 #include "tbb/global_control.h"
@@ -265,6 +267,97 @@ TEST_F(RoundTest, GivesWhatIsLeftWhereTheBatchIsLarger) {
   ASSERT_TRUE(result.ok()) << result.status();
   const RowList rows = PickedRows(*result);
   EXPECT_EQ(std::set<RowIndex>(rows.begin(), rows.end()), (std::set<RowIndex>{497, 498, 499}));
+}
+
+TEST_F(RoundTest, AClassWithTheSameRowsKeepsItsScores) {
+  RoundRunner runner(Spec("lev-on-all", 5), features_);
+  const auto first = runner.Run(Input());
+  LabelRows(20, 10);
+  const auto second = runner.Run(Input());
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  EXPECT_EQ(second->leverage, first->leverage);
+  ASSERT_EQ(second->classes.size(), 1u);
+  EXPECT_EQ(second->classes[0].products, 0u);
+  EXPECT_EQ(second->classes[0].rank, first->classes[0].rank);
+  EXPECT_EQ(second->classes[0].labeled, 30u);
+  EXPECT_TRUE(second->classes[0].warm);
+}
+
+TEST_F(RoundTest, ARoundWithoutSelectionEndsWithPredictions) {
+  RoundRunner runner(Spec("dbalevs", 10), features_);
+  RoundInput input = Input();
+  input.always_classify = true;
+  const auto selected = runner.Run(input);
+  input.select = false;
+  const auto predicted = runner.Run(input);
+  ASSERT_TRUE(selected.ok() && predicted.ok()) << selected.status() << predicted.status();
+  EXPECT_EQ(predicted->predicted, selected->predicted);
+  EXPECT_TRUE(predicted->selection.picks.empty());
+  EXPECT_TRUE(predicted->classes.empty());
+  EXPECT_NE(predicted->model, nullptr);
+  LabelRows(0, kRows);
+  input = Input();
+  input.always_classify = true;
+  input.select = false;
+  EXPECT_TRUE(runner.Run(input).ok()) << "there is a model of all labels";
+}
+
+TEST_F(RoundTest, DecisionValuesOfATestSetBehindThePoolComeWithTheRound) {
+  constexpr std::size_t kPoolRows = 400;
+  const kernel::DenseFeatures pool(Matrix<double>::CopyOf(points_.view().Rows(0, kPoolRows)));
+  RoundRunner with_test_set(Spec("dbalevs", 10), pool, features_), alone(Spec("dbalevs", 10), pool);
+  RoundInput input = Input();
+  input.labels = input.labels.subspan(0, kPoolRows);
+  const auto result = with_test_set.Run(input), expected = alone.Run(input);
+  ASSERT_TRUE(result.ok() && expected.ok()) << result.status() << expected.status();
+  EXPECT_EQ(PickedRows(*result), PickedRows(*expected));
+  EXPECT_EQ(result->predicted, expected->predicted);
+  const Matrix<double> decisions = classify::DecisionValues(*result->model, features_, features_);
+  ASSERT_EQ(with_test_set.decisions().rows(), kRows);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    EXPECT_NEAR(with_test_set.decisions()(row, 0), decisions(row, 0), 1e-9) << row;
+  }
+}
+
+/// Features that are copied block by block, as those of a pool on the disk are, and that count the copies.
+class CountedRows final : public kernel::Features {
+ public:
+  explicit CountedRows(Matrix<double> values) : dense_(std::move(values)) {
+    squared_norms_.assign(dense_.squared_norms().begin(), dense_.squared_norms().end());
+  }
+  std::size_t dims() const override { return dense_.dims(); }
+  void DotBlock(std::span<const RowIndex> a, const Features&, std::span<const RowIndex> b,
+                MutableMatrixView out) const override {
+    dense_.DotBlock(a, dense_, b, out);
+  }
+  bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override {
+    copied += rows.size();
+    return dense_.CopyRows(rows, out);
+  }
+  bool prefers_float() const override { return true; }
+
+  mutable std::atomic<std::size_t> copied = 0;
+
+ private:
+  kernel::DenseFeatures dense_;
+};
+
+TEST_F(RoundTest, NoMoreBlocksAreReadThanTheLimiterAdmits) {
+  constexpr std::size_t kRowsPerBlock = 1024, kBlocks = 100, kBlocksPerReport = kBlocks / 10;
+  const CountedRows features(testing::RandomMatrix(kBlocks * kRowsPerBlock, kDims, 3));
+  std::vector<ClassIndex> labels(features.rows(), kUnlabeled);
+  for (std::size_t row = 0; row < 60; ++row) labels[row] = static_cast<ClassIndex>(row % 2);
+  RoundRunner runner(Spec("uncertainty", 20), features);
+  std::size_t before = 0, most_ahead = 0;
+  const auto progress = [&](std::string_view stage, std::size_t done, std::size_t) {
+    if (stage != "predict") return;
+    if (done == 0) before = features.copied;
+    most_ahead = std::max(most_ahead, (features.copied - before) / kRowsPerBlock - done);
+  };
+  const auto result = runner.Run({.class_count = 2, .labels = labels, .predictions = {}}, progress);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(features.copied - before, features.rows()) << "every row is read once";
+  EXPECT_LE(most_ahead, BlocksForAllThreads() + kBlocksPerReport);
 }
 
 TEST_F(RoundTest, NothingLeftIsOutOfRange) {

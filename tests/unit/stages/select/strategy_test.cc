@@ -30,7 +30,9 @@ TEST(TopByScoreTest, BestFirstAndTiesToTheSmallerRow) {
   const RowList rows = {9, 4, 7, 2, 5};
   const std::vector<double> scores = {0.5, 0.5, 0.9, 0.1, 0.5};
   std::vector<RowIndex> picked;
-  for (const Pick& pick : *TopByScore(rows, scores, 4)) picked.push_back(pick.row);
+  const auto picks = TopByScore(rows, scores, 4);
+  ASSERT_TRUE(picks.ok()) << picks.status();
+  for (const Pick& pick : *picks) picked.push_back(pick.row);
   EXPECT_THAT(picked, ElementsAre(7, 4, 5, 9));
   EXPECT_EQ(TopByScore(rows, scores, 1)->front().gain, 0.9);
 }

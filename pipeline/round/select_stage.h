@@ -1,0 +1,12 @@
+// Select: asks the strategy for the batch, from everything that the stages before it produced.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "pipeline/round/round_messages.h"
+
+namespace fulcrum::pipeline {
+
+/// The round's result, without its times. No picks if the round was asked for predictions only.
+absl::StatusOr<RoundResult> SelectBatch(const RoundRequest& request, const ScoredPool& scored);
+
+}  // namespace fulcrum::pipeline
