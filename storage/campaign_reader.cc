@@ -18,10 +18,10 @@ absl::StatusOr<std::unique_ptr<CampaignReader>> CampaignReader::Open(const std::
   FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database,
                            SqliteDatabase::Open(folder.database(), {.read_only = true, .check_integrity = false}));
   FULCRUM_ASSIGN_OR_RETURN(const std::int64_t version, CheckSchema(database));
-  if (version != LatestSchemaVersion()) {
+  if (version < OldestReadableSchemaVersion()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        folder.database(), " has schema version ", version, " and this program works with ", LatestSchemaVersion(),
-        "; an older campaign is brought up to date when it is opened for writing, such as by fulcrum fsck --rebuild"));
+        folder.database(), " has schema version ", version, " and this program reads versions from ",
+        OldestReadableSchemaVersion(), "; an older campaign is upgraded when it is opened for writing or rebuilt"));
   }
   std::unique_ptr<CampaignReader> reader(new CampaignReader(folder, std::move(database)));
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(reader->database_));

@@ -146,7 +146,8 @@ void CampaignWriter::RecordHighWater() {
 CampaignWriter::~CampaignWriter() {
   if (!ledger_.has_value() || !health().ok()) return;
   high_water_->Sync().IgnoreError();
-  // A reader that is busy for long keeps it from that; the next store does it then.
+  // A reader that is busy for long prevents it; whoever opens the campaign next does it then.
+  database_.Execute("PRAGMA busy_timeout=1000").IgnoreError();
   database_.Checkpoint().IgnoreError();
 }
 

@@ -107,6 +107,10 @@ std::int64_t LatestSchemaVersion() {
   return static_cast<std::int64_t>(kMigrations.size());
 }
 
+std::int64_t OldestReadableSchemaVersion() {
+  return kVersionWithChain - 1;
+}
+
 absl::StatusOr<std::int64_t> CheckSchema(SqliteDatabase& database) {
   FULCRUM_ASSIGN_OR_RETURN(const std::int64_t version, Pragma(database, "user_version"));
   FULCRUM_ASSIGN_OR_RETURN(const std::int64_t application, Pragma(database, "application_id"));

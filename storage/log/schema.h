@@ -14,6 +14,8 @@ namespace fulcrum::storage {
 
 /// The version this program writes.
 std::int64_t LatestSchemaVersion();
+/// The oldest version that can be read without being upgraded: the log has no checksums there.
+std::int64_t OldestReadableSchemaVersion();
 
 /// The version of a campaign's database; 0 for an empty one. FailedPrecondition for a database that is not a
 /// campaign's, or one that a newer program wrote.

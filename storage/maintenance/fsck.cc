@@ -278,9 +278,9 @@ absl::StatusOr<FsckReport> CheckCampaign(const std::string& path) {
     if (report.problems.empty()) report.problems.emplace_back("database: it has no tables; restore a backup");
     return report;
   }
-  if (version != LatestSchemaVersion()) {
-    report.problems.push_back(absl::StrCat("schema: version ", version, ", and this program works with ",
-                                           LatestSchemaVersion(),
+  if (version < OldestReadableSchemaVersion()) {
+    report.problems.push_back(absl::StrCat("schema: version ", version, ", and this program reads versions from ",
+                                           OldestReadableSchemaVersion(),
                                            "; opening the campaign for writing, or rebuilding it, upgrades it"));
     return report;
   }

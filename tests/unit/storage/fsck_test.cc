@@ -13,6 +13,7 @@
 #include "stages/core/random.h"
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
+#include "storage/log/schema.h"
 #include "storage/maintenance/label_export.h"
 #include "storage/pool/pool_writer.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"
@@ -233,6 +234,25 @@ TEST_F(FsckTest, FindsWhatKeepsThePoolFromOpening) {
   EXPECT_THAT(Problems(Folder()), IsEmpty());
   fs::remove(folder.imported_pool() + "/" + kPoolManifestName);
   EXPECT_THAT(Problems(Folder()), Contains(HasSubstr("has no manifest")));
+}
+
+TEST_F(FsckTest, ACampaignFromBeforeThereWereChecksumsIsReadAndUpgraded) {
+  const CampaignFolder old(directory_.File("old"));
+  ASSERT_TRUE(old.Create().ok());
+  {
+    auto database = SqliteDatabase::Open(old.database());
+    ASSERT_TRUE(Migrate(*database, 2).ok());
+    auto log = EventLog::Open(*database);
+    auto reader = CampaignReader::Open(Folder());
+    ASSERT_TRUE(
+        (*reader)->VisitEvents(1, kEndOfLog, [&](const Event& event) { return log->Append(EncodeEvent(event)); }).ok());
+  }
+  const std::string expected = Export(Folder());
+  EXPECT_EQ(Export(old.path()), expected);
+  EXPECT_THAT(Problems(old.path()), IsEmpty());
+  ASSERT_TRUE(CampaignStore::Open(old.path(), Options()).ok());
+  EXPECT_EQ(Export(old.path()), expected);
+  EXPECT_THAT(Problems(old.path()), IsEmpty());
 }
 
 }  // namespace
