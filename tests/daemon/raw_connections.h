@@ -20,6 +20,11 @@ class RawConnections {
   /// Connects and says this; what the other side does about it is its own business.
   void Open(const std::string& greeting);
   void CloseAll();
+  /// Sends more on one of the connections. False if the other side has closed it.
+  bool Send(std::size_t index, const std::string& bytes) const;
+  /// Everything that the other side sends on it until it closes it.
+  std::string ReadAll(std::size_t index) const;
+  int descriptor(std::size_t index) const { return descriptors_[index]; }
   /// Connected so far, whether the other side has closed them since or not.
   std::size_t size() const { return descriptors_.size(); }
 
