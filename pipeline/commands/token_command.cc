@@ -47,7 +47,8 @@ absl::Status CreateToken(const TokenFlags& flags) {
 
 absl::Status ListTokens(const TokenFlags& flags) {
   FULCRUM_ASSIGN_OR_RETURN(const auto book, OpenBook(flags));
-  for (const TokenEntry& entry : book->List()) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<TokenEntry> entries, book->List());
+  for (const TokenEntry& entry : entries) {
     std::printf("%-24s %-10s %s\n", entry.name.c_str(), RoleName(entry.role).c_str(), entry.made_at.c_str());
   }
   return absl::OkStatus();

@@ -4,14 +4,17 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,6 +28,7 @@
 #include "pipeline/server/campaign_service.h"
 #include "pipeline/server/executor.h"
 #include "pipeline/server/grpc_server.h"
+#include "pipeline/server/label_requests.h"
 #include "pipeline/server/labeling_service.h"
 #include "pipeline/server/task_waiters.h"
 #include "pipeline/server/token_store.h"
@@ -56,6 +60,22 @@ absl::Status CheckListenOptions(const DaemonOptions& options) {
         absl::StrCat("refusing to listen on ", options.server.address,
                      " without tokens: anybody could label and delete. Leave --no-tokens out, or "
                      "listen on 127.0.0.1"));
+  }
+  return absl::OkStatus();
+}
+
+/// Labels and tokens are nobody else's business. Existing folders of older versions are made private as well.
+absl::Status MakePrivate(const std::string& data_folder) {
+  umask(0077);
+  std::error_code error;
+  for (const char* const name : {"/campaigns", "/trash"}) {
+    const std::filesystem::path folder = data_folder + name;
+    std::filesystem::create_directories(folder, error);
+    if (!error) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+    if (error) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot make the folder '", folder.string(), "' private: ", error.message()));
+    }
   }
   return absl::OkStatus();
 }
@@ -123,6 +143,7 @@ struct Daemon::Parts {
     if (campaigns) campaigns->RequestStop();
     server.reset();
     executor.reset();
+    gatekeeper.reset();
     campaigns.reset();
     waiters.reset();
     if (fatal_event >= 0) close(fatal_event);
@@ -149,7 +170,8 @@ struct Daemon::Parts {
         .campaigns = *campaigns,
         .server = *server,
         .metrics = metrics,
-        .queues = {.calls = [this] { return executor->queued(); }, .workers = [this] { return waiters->waiting(); }}};
+        .queues = {.calls = [this] { return executor->queued(); }, .workers = [this] { return waiters->waiting(); }},
+        .tls = !options.server.tls_certificate.empty()};
     FULCRUM_ASSIGN_OR_RETURN(watch, DaemonWatch::Start(options.watch, std::move(subject)));
     return absl::OkStatus();
   }
@@ -168,6 +190,7 @@ Daemon::~Daemon() = default;
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   FULCRUM_RETURN_IF_ERROR(CheckListenOptions(options));
+  FULCRUM_RETURN_IF_ERROR(MakePrivate(options.data_folder));
   RaiseFileLimit();
   GiveMemoryBack();
   auto parts = std::make_unique<Parts>();
@@ -194,7 +217,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   if (it.options.ask_for_tokens) {
     FULCRUM_ASSIGN_OR_RETURN(it.tokens, TokenStore::Open(it.options.data_folder));
   }
-  it.gatekeeper = std::make_unique<AccessControl>(it.tokens.get(), it.options.rate);
+  it.gatekeeper = std::make_unique<AccessControl>(it.tokens.get(), it.options.rate, [&it](const std::string& name) {
+    for (const auto& campaign : it.campaigns->List("", SIZE_MAX)) ReleaseAllLeases(*campaign, name);
+  });
   it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
   std::vector<RegisteredService> services;
   services.push_back(

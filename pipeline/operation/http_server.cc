@@ -1,73 +1,280 @@
 #include "pipeline/operation/http_server.h"
 
-#include <civetweb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "pipeline/server/connection_listener.h"
+#include "pipeline/server/executor.h"
+#include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
-// A scraper and two probes at once, and one to spare.
-constexpr char kThreads[] = "4";
-// A connection that says nothing for so long is closed, so that it does not hold a thread.
-constexpr char kRequestMilliseconds[] = "5000";
+using Clock = std::chrono::steady_clock;
 
-void Send(mg_connection* connection, const HttpAnswer& answer, const char* more_headers = "") {
-  mg_printf(connection,
-            "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
-            "%sConnection: close\r\n\r\n",
-            answer.code, mg_get_response_code_text(connection, answer.code), answer.type.c_str(), answer.body.size(),
-            more_headers);
-  mg_write(connection, answer.body.data(), answer.body.size());
-}
+constexpr std::size_t kThreads = 2;
+constexpr std::size_t kMostQueued = 64;
+constexpr std::size_t kMostConnections = 256;
+constexpr std::size_t kLongestRequest = 8192;
+constexpr std::chrono::milliseconds kRequestTime{5'000};
+constexpr std::chrono::milliseconds kAnswerTime{30'000};
+constexpr char kEndOfHeaders[] = "\r\n\r\n";
 
-int Handle(mg_connection* connection, void* data) {
-  const auto& handlers = *static_cast<const HttpServer::Handlers*>(data);
-  const mg_request_info* request = mg_get_request_info(connection);
-  const auto found = handlers.find(request->local_uri);
-  if (found == handlers.end()) {
-    std::string paths;
-    for (const auto& [path, handler] : handlers) absl::StrAppend(&paths, path, "\n");
-    Send(connection, {.code = 404, .body = absl::StrCat("there is nothing here; there is:\n", paths)});
-  } else if (std::string(request->request_method) != "GET") {
-    Send(connection, {.code = 405, .body = "only GET is answered\n"}, "Allow: GET\r\n");
-  } else {
-    Send(connection, found->second());
+const char* PhraseOf(int code) {
+  switch (code) {
+    case 200:
+      return "OK";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 431:
+      return "Request Header Fields Too Large";
+    default:
+      return "Service Unavailable";
   }
-  return 1;
 }
 
-/// civetweb would write to a file of its own in the working directory.
-int KeepQuiet(const mg_connection* /*connection*/, const char* /*message*/) {
-  return 1;
+std::string Serialize(const HttpAnswer& answer, const char* more_headers = "") {
+  return absl::StrCat("HTTP/1.1 ", answer.code, " ", PhraseOf(answer.code), "\r\nContent-Type: ", answer.type,
+                      "\r\nContent-Length: ", answer.body.size(), "\r\nCache-Control: no-store\r\n", more_headers,
+                      "Connection: close\r\n\r\n", answer.body);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, Handlers handlers) {
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(handlers)));
-  const char* options[] = {"listening_ports",    address.c_str(),      "num_threads", kThreads,
-                           "request_timeout_ms", kRequestMilliseconds, nullptr};
-  mg_callbacks callbacks{};
-  callbacks.log_message = KeepQuiet;
-  server->context_ = mg_start(&callbacks, nullptr, options);
-  if (server->context_ == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address,
-                     " for metrics: check that it is HOST:PORT, that the address is this machine's, and that no other "
-                     "process has the port (ss -ltnp shows which)"));
+class HttpServer::Loop {
+ public:
+  Loop(std::unique_ptr<ConnectionListener> listener, Handlers handlers)
+      : listener_(std::move(listener)),
+        handlers_(std::move(handlers)),
+        wake_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        executor_(std::make_unique<Executor>(kThreads, kMostQueued)),
+        thread_([this] { Run(); }) {
+    listener_->Start([this](int /*listening*/, int descriptor) {
+      {
+        const std::scoped_lock lock(mutex_);
+        accepted_.push_back(descriptor);
+      }
+      Wake();
+    });
   }
-  mg_set_request_handler(server->context_, "/", Handle,
-                         const_cast<Handlers*>(&server->handlers_));  // NOLINT: civetweb hands it back as it is
-  mg_server_port port{};
-  if (mg_get_server_ports(server->context_, 1, &port) == 1) server->port_ = port.port;
-  return server;
+  ~Loop() {
+    listener_->Stop();
+    {
+      const std::scoped_lock lock(mutex_);
+      stopping_ = true;
+    }
+    Wake();
+    thread_.join();
+    // Not earlier: the thread hands requests to it.
+    executor_.reset();
+    for (const int descriptor : accepted_) close(descriptor);
+    for (const Connection& connection : connections_) close(connection.descriptor);
+    close(wake_event_);
+  }
+
+  int port() const { return listener_->port(); }
+
+ private:
+  struct Connection {
+    int descriptor = -1;
+    std::uint64_t id = 0;
+    Clock::time_point deadline = {};
+    std::string request = {};
+    std::string answer = {};
+    std::size_t sent = 0;
+    enum class State { kReading, kWaiting, kWriting, kOver } state = State::kReading;
+  };
+  using State = Connection::State;
+
+  void Wake() const {
+    const std::uint64_t one = 1;
+    // It fails only if it is about to wake already.
+    static_cast<void>(write(wake_event_, &one, sizeof(one)) == sizeof(one));
+  }
+
+  void Run() {
+    std::vector<pollfd> events;
+    while (TakePosted()) {
+      events.assign(1, {.fd = wake_event_, .events = POLLIN, .revents = 0});
+      for (const Connection& connection : connections_) {
+        const short wanted = connection.state == State::kReading ? POLLIN : POLLOUT;
+        // One that waits for its handler is not looked at, not even for being closed: the handler ends anyway.
+        const int descriptor = connection.state == State::kWaiting ? -1 : connection.descriptor;
+        events.push_back({.fd = descriptor, .events = wanted, .revents = 0});
+      }
+      if (poll(events.data(), events.size(), MillisecondsToDeadline()) < 0 && errno != EINTR) return;
+      std::uint64_t count = 0;
+      static_cast<void>(read(wake_event_, &count, sizeof(count)) == sizeof(count));
+      for (std::size_t i = 0; i < connections_.size(); ++i) {
+        if (events[i + 1].revents != 0) Serve(connections_[i]);
+      }
+      RemoveOver();
+    }
+  }
+
+  int MillisecondsToDeadline() const {
+    auto first = Clock::now() + std::chrono::hours(1);
+    for (const Connection& connection : connections_) first = std::min(first, connection.deadline);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(first - Clock::now()).count();
+    return static_cast<int>(std::clamp<std::int64_t>(left + 1, 0, 3'600'000));
+  }
+
+  /// New connections, and answers of handlers. False if the server is to end.
+  bool TakePosted() {
+    std::vector<int> accepted;
+    std::vector<std::pair<std::uint64_t, std::string>> answers;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (stopping_) return false;
+      accepted.swap(accepted_);
+      answers.swap(answers_);
+    }
+    for (auto& [id, text] : answers) {
+      const auto found = std::find_if(connections_.begin(), connections_.end(),
+                                      [id = id](const Connection& connection) { return connection.id == id; });
+      if (found != connections_.end()) Answer(*found, std::move(text));
+    }
+    for (const int descriptor : accepted) {
+      if (connections_.size() >= kMostConnections) EvictOldest();
+      connections_.push_back({.descriptor = descriptor, .id = ++last_id_, .deadline = Clock::now() + kRequestTime});
+      Serve(connections_.back());
+    }
+    RemoveOver();
+    return true;
+  }
+
+  void EvictOldest() {
+    // They are in the order in which they came. Those that wait for a handler are few, and about to be answered.
+    const auto oldest = std::find_if(connections_.begin(), connections_.end(),
+                                     [](const Connection& connection) { return connection.state != State::kWaiting; });
+    if (oldest == connections_.end()) return;
+    close(oldest->descriptor);
+    connections_.erase(oldest);
+  }
+
+  void RemoveOver() {
+    const Clock::time_point now = Clock::now();
+    std::erase_if(connections_, [&](const Connection& connection) {
+      const bool late = connection.deadline <= now && connection.state != State::kWaiting;
+      if (connection.state != State::kOver && !late) return false;
+      close(connection.descriptor);
+      return true;
+    });
+  }
+
+  void Serve(Connection& connection) {
+    if (connection.state == State::kReading) Read(connection);
+    if (connection.state == State::kWriting) Write(connection);
+  }
+
+  void Read(Connection& connection) {
+    std::array<char, 4096> buffer{};
+    while (connection.state == State::kReading) {
+      const ssize_t count = recv(connection.descriptor, buffer.data(), buffer.size(), 0);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      if (count <= 0) {
+        connection.state = State::kOver;
+        return;
+      }
+      connection.request.append(buffer.data(), static_cast<std::size_t>(count));
+      if (connection.request.find(kEndOfHeaders) != std::string::npos) {
+        Dispatch(connection);
+      } else if (connection.request.size() > kLongestRequest) {
+        Answer(connection, Serialize({.code = 431, .body = "the request is too long\n"}));
+      }
+    }
+  }
+
+  void Dispatch(Connection& connection) {
+    const std::vector<std::string> words =
+        absl::StrSplit(connection.request.substr(0, connection.request.find("\r\n")), ' ');
+    const std::string path = words.size() < 2 ? "" : words[1].substr(0, words[1].find('?'));
+    const auto found = handlers_.find(path);
+    if (found == handlers_.end()) {
+      std::string paths;
+      for (const auto& [known, handler] : handlers_) absl::StrAppend(&paths, known, "\n");
+      return Answer(connection, Serialize({.code = 404, .body = absl::StrCat("not found; there is:\n", paths)}));
+    }
+    if (words[0] != "GET") {
+      return Answer(connection, Serialize({.code = 405, .body = "only GET is answered\n"}, "Allow: GET\r\n"));
+    }
+    if (found->second.urgent) return Answer(connection, Serialize(found->second.answer()));
+    connection.state = State::kWaiting;
+    const bool queued = executor_->Submit([this, id = connection.id, &answer = found->second.answer] {
+      std::string text = Serialize(answer());
+      {
+        const std::scoped_lock lock(mutex_);
+        answers_.emplace_back(id, std::move(text));
+      }
+      Wake();
+    });
+    if (!queued) Answer(connection, Serialize({.code = 503, .body = "too many requests wait; try again\n"}));
+  }
+
+  static void Answer(Connection& connection, std::string text) {
+    connection.answer = std::move(text);
+    connection.state = State::kWriting;
+    connection.deadline = Clock::now() + kAnswerTime;
+    Write(connection);
+  }
+
+  static void Write(Connection& connection) {
+    while (connection.sent < connection.answer.size()) {
+      const ssize_t count = send(connection.descriptor, connection.answer.data() + connection.sent,
+                                 connection.answer.size() - connection.sent, MSG_NOSIGNAL);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      if (count < 0) break;
+      connection.sent += static_cast<std::size_t>(count);
+    }
+    connection.state = State::kOver;
+  }
+
+  const std::unique_ptr<ConnectionListener> listener_;
+  const Handlers handlers_;
+  const int wake_event_;
+  std::vector<Connection> connections_;  // used by the thread only
+  std::uint64_t last_id_ = 0;            // used by the thread only
+
+  std::mutex mutex_;
+  std::vector<int> accepted_;
+  std::vector<std::pair<std::uint64_t, std::string>> answers_;
+  bool stopping_ = false;
+
+  std::unique_ptr<Executor> executor_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+HttpServer::HttpServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+
+HttpServer::~HttpServer() = default;
+
+int HttpServer::port() const {
+  return loop_->port();
 }
 
-HttpServer::~HttpServer() {
-  if (context_ != nullptr) mg_stop(context_);
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, Handlers handlers) {
+  // Too many connections are this server's own business: it must accept a probe when it has enough of the others.
+  FULCRUM_ASSIGN_OR_RETURN(auto listener, ConnectionListener::Open(address, SIZE_MAX));
+  return std::unique_ptr<HttpServer>(new HttpServer(std::make_unique<Loop>(std::move(listener), std::move(handlers))));
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,7 +1,9 @@
-// A small HTTP server for those who watch the daemon: a scraper, an orchestrator's probes, a person with curl.
+// A small HTTP server for monitoring: a scraper, an orchestrator's probes, a person with curl.
 //
-// GET only, a fixed set of paths, answers that are made when they are asked for. Handlers run on the server's own
-// threads and must be thread-safe; the destructor waits for those that are running. Owns its sockets and threads.
+// GET only, a fixed set of paths. One thread waits for all connections at once, so that clients that send half a
+// request or do not read the answer delay nobody; when there are too many connections, the oldest incomplete request is
+// closed. Handlers run on a few threads of their own, except urgent ones, which are answered even if all of these are
+// blocked. Handlers must be thread-safe; the destructor waits for those that are running. Owns its sockets and threads.
 #pragma once
 
 #include <functional>
@@ -11,8 +13,6 @@
 
 #include "absl/status/statusor.h"
 
-struct mg_context;
-
 namespace fulcrum::pipeline {
 
 struct HttpAnswer {
@@ -21,24 +21,28 @@ struct HttpAnswer {
   std::string body = {};
 };
 
+struct HttpHandler {
+  std::function<HttpAnswer()> answer = {};
+  bool urgent = false;  ///< runs on the thread that waits for connections, and must not block
+};
+
 class HttpServer {
  public:
-  using Handlers = std::map<std::string, std::function<HttpAnswer()>>;  ///< by path
+  using Handlers = std::map<std::string, HttpHandler>;  ///< by path
 
-  /// Listens on HOST:PORT; port 0 lets the system choose. Unavailable where it cannot.
+  /// Listens on HOST:PORT; port 0 lets the system choose. Unavailable if it cannot.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, Handlers handlers);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  int port() const { return port_; }
+  int port() const;
 
  private:
-  explicit HttpServer(Handlers handlers) : handlers_(std::move(handlers)) {}
+  class Loop;
+  explicit HttpServer(std::unique_ptr<Loop> loop);
 
-  const Handlers handlers_;
-  mg_context* context_ = nullptr;
-  int port_ = 0;
+  const std::unique_ptr<Loop> loop_;
 };
 
 }  // namespace fulcrum::pipeline

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/server/frame_guard.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -92,6 +93,9 @@ std::vector<MetricFamily> DaemonFigures::Collect() const {
   AddValue(families.emplace_back(MakeFamily(MetricType::Gauge, "fulcrum_waiting_workers",
                                             "Workers that asked for tasks when there were none, and wait.")),
            static_cast<double>(queues_.workers()));
+  AddValue(families.emplace_back(MakeFamily(MetricType::Counter, "fulcrum_flooding_connections_closed_total",
+                                            "Connections that were closed because they sent too many frames.")),
+           static_cast<double>(ConnectionsClosedForFloods()));
   return families;
 }
 

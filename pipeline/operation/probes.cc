@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <netdb.h>
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -48,9 +50,9 @@ std::future<absl::Status> AskWriter(Campaign& campaign) {
 
 }  // namespace
 
-Probe ListenerProbe(std::string address, int port) {
-  return {"listener", [address = std::move(address), port](std::chrono::milliseconds patience) {
-            return ProbeListener(address, port, patience);
+Probe ListenerProbe(std::string address, int port, bool tls) {
+  return {"listener", [address = std::move(address), port, tls](std::chrono::milliseconds patience) {
+            return ProbeListener(address, port, patience, tls);
           }};
 }
 
@@ -141,7 +143,19 @@ namespace {
 
 // The preface of HTTP/2 and an empty SETTINGS frame.
 constexpr char kGreeting[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0";
-constexpr std::size_t kGreetingBytes = sizeof(kGreeting);
+
+/// What a client that speaks TLS sends first. Anything else would be an error in the server's log at every probe.
+std::string ClientHello() {
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  const std::unique_ptr<SSL, void (*)(SSL*)> connection(context ? SSL_new(context.get()) : nullptr, SSL_free);
+  if (connection == nullptr) return "";
+  // The connection owns both.
+  SSL_set_bio(connection.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+  SSL_connect(connection.get());
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(SSL_get_wbio(connection.get()), &bytes);
+  return size > 0 ? std::string(bytes, static_cast<std::size_t>(size)) : "";
+}
 
 struct Destination {
   sockaddr_storage address = {};
@@ -186,7 +200,7 @@ absl::Status NoAnswer(const std::string& address, const std::string& why) {
 
 }  // namespace
 
-absl::Status ProbeListener(const std::string& address, int port, std::chrono::milliseconds patience) {
+absl::Status ProbeListener(const std::string& address, int port, std::chrono::milliseconds patience, bool tls) {
   FULCRUM_ASSIGN_OR_RETURN(const Destination destination, Resolve(address, port));
   const int descriptor = socket(destination.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return NoAnswer(address, std::strerror(errno));
@@ -197,8 +211,9 @@ absl::Status ProbeListener(const std::string& address, int port, std::chrono::mi
   if (connect(descriptor, reinterpret_cast<const sockaddr*>(&destination.address), destination.size) != 0) {
     return NoAnswer(address, std::strerror(errno));
   }
-  if (send(descriptor, kGreeting, kGreetingBytes, MSG_NOSIGNAL) < 0) {
-    // A listener that is full hangs up at once: that is an answer too.
+  const std::string greeting = tls ? ClientHello() : std::string(kGreeting, sizeof(kGreeting));
+  if (send(descriptor, greeting.data(), greeting.size(), MSG_NOSIGNAL) < 0) {
+    // A listener that is full closes the connection at once: that is an answer too.
     return errno == EPIPE || errno == ECONNRESET ? absl::OkStatus() : NoAnswer(address, std::strerror(errno));
   }
   char first = 0;

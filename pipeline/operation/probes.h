@@ -11,8 +11,8 @@
 
 namespace fulcrum::pipeline {
 
-/// The listener takes connections. `address` and `port` as in ProbeListener.
-Probe ListenerProbe(std::string address, int port);
+/// The listener accepts connections. The arguments are those of ProbeListener.
+Probe ListenerProbe(std::string address, int port, bool tls);
 /// Calls are answered: one to the server itself, past the network.
 Probe CallProbe(const GrpcServer& server);
 /// Every campaign's writing thread answers a question that changes nothing.
@@ -29,14 +29,14 @@ absl::Status CheckDiskIsWritable(const std::string& folder);
 /// "3 campaigns, 2 of them running; 5 leases, 120 labels", for the service manager's status.
 std::string DescribeInOneLine(const CampaignRegistry& campaigns);
 
-// Asks a listener from outside whether it still takes connections, as the next worker would find out.
+// Asks a listener from outside whether it still accepts connections, as the next worker would find out.
 //
 // gRPC's listener can stop accepting for good without telling anybody (it does when the process has run out of file
 // descriptors). The kernel goes on completing handshakes, so only an answer counts: a server of HTTP/2 speaks first,
-// and one that expects TLS hangs up on the greeting. A pure function, thread-safe.
+// and one that expects TLS answers a ClientHello. A pure function, thread-safe.
 
 /// `address` is what the server was told to listen on (host:port, [ipv6]:port or unix:path), `port` what it got.
-/// Unavailable where nobody answers in time.
-absl::Status ProbeListener(const std::string& address, int port, std::chrono::milliseconds patience);
+/// Unavailable if nobody answers in time.
+absl::Status ProbeListener(const std::string& address, int port, std::chrono::milliseconds patience, bool tls = false);
 
 }  // namespace fulcrum::pipeline

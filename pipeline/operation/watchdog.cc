@@ -102,9 +102,10 @@ absl::StatusOr<std::unique_ptr<DaemonWatch>> DaemonWatch::Start(const WatchOptio
   if (options.address.empty()) return watch;
   DaemonWatch& it = *watch;
   auto http = HttpServer::Start(
-      options.address, {{"/metrics", [&it] { return HttpAnswer{.type = kMetricsType, .body = it.MetricsText()}; }},
-                        {"/healthz", [&it] { return AnswerOf(it.Alive()); }},
-                        {"/readyz", [&it] { return it.Readiness(); }}});
+      options.address,
+      {{"/metrics", {.answer = [&it] { return HttpAnswer{.type = kMetricsType, .body = it.MetricsText()}; }}},
+       {"/healthz", {.answer = [&it] { return AnswerOf(it.Alive()); }, .urgent = true}},
+       {"/readyz", {.answer = [&it] { return it.Readiness(); }}}});
   if (http.ok()) {
     it.http_ = *std::move(http);
   } else if (!options.may_fail) {
@@ -117,8 +118,8 @@ absl::StatusOr<std::unique_ptr<DaemonWatch>> DaemonWatch::Start(const WatchOptio
 }
 
 void DaemonWatch::StartPulse(std::chrono::milliseconds period) {
-  std::vector<Probe> probes = {ListenerProbe(subject_.grpc_address, subject_.server.port()), CallProbe(subject_.server),
-                               StoreProbe(subject_.campaigns)};
+  std::vector<Probe> probes = {ListenerProbe(subject_.grpc_address, subject_.server.port(), subject_.tls),
+                               CallProbe(subject_.server), StoreProbe(subject_.campaigns)};
   pulse_ =
       std::make_unique<Heartbeat>(std::move(probes), period, [this](const absl::Status& status) { OnBeat(status); });
 }

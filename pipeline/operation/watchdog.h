@@ -93,6 +93,7 @@ class DaemonWatch {
     const GrpcServer& server;
     const DaemonMetrics& metrics;
     DaemonFigures::Queues queues;
+    bool tls = false;  ///< the gRPC listener expects TLS
   };
 
   static absl::StatusOr<std::unique_ptr<DaemonWatch>> Start(const WatchOptions& options, Subject subject);

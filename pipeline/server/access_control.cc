@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "pipeline/text/status.h"
+#include "pipeline/text/structured_log.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -52,12 +54,79 @@ namespace {
 
 constexpr char kPrefix[] = "Bearer ";
 constexpr std::size_t kLongestToken = 256;
+constexpr std::chrono::milliseconds kTokenCheckTime{250};
+
+absl::Status UnknownToken() {
+  return WithReason(absl::UnauthenticatedError("unknown or revoked token"), "TOKEN_UNKNOWN");
+}
 
 absl::Status RoleTooLow(const std::string& message) {
   return WithReason(absl::PermissionDeniedError(message), "ROLE_TOO_LOW");
 }
 
 }  // namespace
+
+AccessControl::AccessControl(TokenStore* tokens, RateLimit limit,
+                             std::function<void(const std::string& name)> on_revoked)
+    : tokens_(tokens), on_revoked_(std::move(on_revoked)), rates_(limit) {
+  if (tokens_ != nullptr) watcher_ = std::jthread([this](const std::stop_token& stop) { WatchTokens(stop); });
+}
+
+AccessControl::~AccessControl() = default;
+
+void AccessControl::WatchTokens(const std::stop_token& stop) {
+  std::map<std::string, std::string> before;  // names by hash
+  while (!stop.stop_requested()) {
+    // Tokens that cannot be read now are not revoked ones.
+    if (const auto entries = tokens_->List(); entries.ok()) {
+      std::map<std::string, std::string> now;
+      for (const TokenEntry& entry : *entries) now.emplace(entry.hash, entry.name);
+      for (const auto& [hash, name] : before) {
+        if (now.contains(hash)) continue;
+        Log(LogLevel::kInfo, "token revoked", {{"name", name}});
+        EndStreamsOf(hash);
+        if (on_revoked_) on_revoked_(name);
+      }
+      before = std::move(now);
+    }
+    std::unique_lock lock(mutex_);
+    stopping_.wait_for(lock, stop, kTokenCheckTime, [] { return false; });
+  }
+}
+
+void AccessControl::EndStreamsOf(const std::string& token_hash) {
+  std::vector<std::function<void(const absl::Status&)>> ends;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [id, stream] : streams_) {
+      if (stream.token_hash == token_hash) ends.push_back(stream.end);
+    }
+  }
+  for (const auto& end : ends) end(UnknownToken());
+}
+
+AccessControl::OpenStream AccessControl::NoteStream(const Caller& caller,
+                                                    std::function<void(const absl::Status&)> end) const {
+  OpenStream stream;
+  if (tokens_ == nullptr) return stream;
+  const std::scoped_lock lock(mutex_);
+  stream.access_ = this;
+  stream.id_ = ++last_stream_;
+  streams_.emplace(stream.id_, Stream{caller.token_hash, std::move(end)});
+  return stream;
+}
+
+AccessControl::OpenStream& AccessControl::OpenStream::operator=(OpenStream&& other) noexcept {
+  std::swap(access_, other.access_);
+  std::swap(id_, other.id_);
+  return *this;
+}
+
+AccessControl::OpenStream::~OpenStream() {
+  if (access_ == nullptr) return;
+  const std::scoped_lock lock(access_->mutex_);
+  access_->streams_.erase(id_);
+}
 
 absl::StatusOr<Caller> AccessControl::Admit(const grpc::ServerContextBase& context) const {
   if (tokens_ == nullptr) return Caller{};
@@ -75,14 +144,16 @@ absl::StatusOr<Caller> AccessControl::Admit(const grpc::ServerContextBase& conte
   }
   const auto entry = tokens_->Find(value.substr(sizeof(kPrefix) - 1));
   if (!entry) {
-    return WithReason(absl::UnauthenticatedError("the token is nobody's; it may have been revoked"), "TOKEN_UNKNOWN");
+    return UnknownToken();
   }
   FULCRUM_RETURN_IF_ERROR(rates_.Count(entry->name));
-  return Caller{.name = entry->name, .role = entry->role};
+  return Caller{.name = entry->name, .role = entry->role, .token_hash = entry->hash};
 }
 
-absl::Status AccessControl::CountMessage(const std::string& caller) const {
-  return tokens_ == nullptr ? absl::OkStatus() : rates_.Count(caller);
+absl::Status AccessControl::AdmitMessage(const Caller& caller) const {
+  if (tokens_ == nullptr) return absl::OkStatus();
+  if (!tokens_->FindByHash(caller.token_hash)) return UnknownToken();
+  return rates_.Count(caller.name);
 }
 
 absl::Status AccessControl::RequireReading(const Caller& caller) {

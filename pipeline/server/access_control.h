@@ -1,15 +1,21 @@
 // Who calls, and whether they may.
 //
-// With a token book every call must bring "authorization: Bearer TOKEN". Without one (a daemon on loopback that was
-// told so) everybody may do everything and says themselves who they are. Thread-safe.
+// With a token store every call must have the metadata "authorization: Bearer TOKEN". Without one (on loopback, if
+// asked for) everybody may do everything and says themselves who they are. Thread-safe.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -63,29 +69,62 @@ class ServerContextBase;
 namespace fulcrum::pipeline {
 
 struct Caller {
-  std::string name = {};  ///< empty where nobody asked
+  std::string name = {};  ///< empty if the server asks for no tokens
   Role role = Role::kAdmin;
+  std::string token_hash = {};
 };
 
 class AccessControl {
  public:
   /// `tokens` may be null, and must outlive it. The limit is on the calls of one token; without tokens there is none.
-  explicit AccessControl(TokenStore* tokens, RateLimit limit = {}) : tokens_(tokens), rates_(limit) {}
+  /// `on_revoked` is called with the name of every token that is revoked, on a thread of its own.
+  explicit AccessControl(TokenStore* tokens, RateLimit limit = {},
+                         std::function<void(const std::string& name)> on_revoked = {});
+  ~AccessControl();
 
-  /// Unauthenticated without a token that is somebody's, ResourceExhausted for somebody who calls too often.
+  /// Unauthenticated for an unknown or revoked token, ResourceExhausted for somebody who calls too often.
   absl::StatusOr<Caller> Admit(const grpc::ServerContextBase& context) const;
-  /// Counts a message of a stream that was admitted before, as a call of its own.
-  absl::Status CountMessage(const std::string& caller) const;
+  /// The same for a message of a stream that was admitted before.
+  absl::Status AdmitMessage(const Caller& caller) const;
   /// PermissionDenied for a caller who may not read, label or administer.
   static absl::Status RequireReading(const Caller& caller);
   static absl::Status RequireLabeling(const Caller& caller);
   static absl::Status RequireAdmin(const Caller& caller);
-  /// The annotator that a call is for: the one it names, where that is the caller or nobody asked for tokens.
+  /// The annotator that a call is for: the one it names, if that is the caller or the server asks for no tokens.
   static absl::StatusOr<std::string> AnnotatorOf(const Caller& caller, const std::string& named);
 
+  /// As long as it lives, `end` is called once if the token is revoked. `end` must be safe to call at any time.
+  class OpenStream {
+   public:
+    OpenStream() = default;
+    OpenStream(OpenStream&& other) noexcept { *this = std::move(other); }
+    OpenStream& operator=(OpenStream&& other) noexcept;
+    ~OpenStream();
+
+   private:
+    friend class AccessControl;
+    const AccessControl* access_ = nullptr;
+    std::int64_t id_ = 0;
+  };
+  OpenStream NoteStream(const Caller& caller, std::function<void(const absl::Status&)> end) const;
+
  private:
+  struct Stream {
+    std::string token_hash = {};
+    std::function<void(const absl::Status&)> end = {};
+  };
+  /// Looks for revoked tokens again and again.
+  void WatchTokens(const std::stop_token& stop);
+  void EndStreamsOf(const std::string& token_hash);
+
   TokenStore* const tokens_;
+  const std::function<void(const std::string& name)> on_revoked_;
   mutable RateLimits rates_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any stopping_;
+  mutable std::map<std::int64_t, Stream> streams_;
+  mutable std::int64_t last_stream_ = 0;
+  std::jthread watcher_;  // last: it uses all of the above
 };
 
 }  // namespace fulcrum::pipeline

@@ -152,9 +152,11 @@ grpc::ServerUnaryReactor* CampaignService::ImportLabels(grpc::CallbackServerCont
 }
 
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const grpc::ServerContextBase& context,
-                                                                          const std::string& name) const {
-  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
-  FULCRUM_RETURN_IF_ERROR(AccessControl::RequireReading(caller));
+                                                                          const std::string& name,
+                                                                          Caller* caller) const {
+  FULCRUM_ASSIGN_OR_RETURN(const Caller admitted, gatekeeper_.Admit(context));
+  FULCRUM_RETURN_IF_ERROR(AccessControl::RequireReading(admitted));
+  if (caller != nullptr) *caller = admitted;
   return campaigns_.Find(name);
 }
 
@@ -202,7 +204,8 @@ grpc::ServerWriteReactor<v1::CampaignEvent>* CampaignService::WatchCampaign(grpc
                                                                             const v1::CampaignRequest* request) {
   auto* stream = new MessageStream<v1::CampaignEvent>();
   const auto feed = stream->feed();
-  const auto found = FindForReading(*context, request->name());
+  Caller caller;
+  const auto found = FindForReading(*context, request->name(), &caller);
   if (!found.ok()) {
     feed->End(found.status());
     return stream;
@@ -216,7 +219,9 @@ grpc::ServerWriteReactor<v1::CampaignEvent>* CampaignService::WatchCampaign(grpc
   };
   const std::int64_t id = campaign->events().Watch(
       tell, [feed] { feed->End(absl::UnavailableError("the daemon is stopping; watch again when it is back")); });
-  stream->set_on_end([campaign, id] { campaign->events().Unwatch(id); });
+  const auto open = std::make_shared<AccessControl::OpenStream>(
+      gatekeeper_.NoteStream(caller, [feed](const absl::Status& status) { feed->End(status); }));
+  stream->set_on_end([campaign, id, open] { campaign->events().Unwatch(id); });
   v1::CampaignEvent now;
   *now.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
   *now.mutable_campaign() = campaign->Describe();

@@ -1,6 +1,6 @@
-// fulcrum.v1.CampaignService: what those who run campaigns ask.
+// fulcrum.v1.CampaignService: the calls of those who run campaigns.
 //
-// Thin: it says who calls, and hands over to the campaign book on threads of an executor, because reading a pool or a
+// Thin: it finds out who calls, and calls the campaign registry on threads of an executor, because reading a pool or a
 // log takes its time. Thread-safe.
 #pragma once
 
@@ -59,8 +59,9 @@ class CampaignService final : public v1::CampaignService::CallbackService {
                                    std::function<absl::Status()> act);
   grpc::ServerUnaryReactor* Steer(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
                                   v1::Campaign* response, absl::Status (Campaign::*step)());
+  /// `caller` may be null, and is set to who reads.
   absl::StatusOr<std::shared_ptr<Campaign>> FindForReading(const grpc::ServerContextBase& context,
-                                                           const std::string& name) const;
+                                                           const std::string& name, Caller* caller = nullptr) const;
 
   CampaignRegistry& campaigns_;
   const AccessControl& gatekeeper_;

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "pipeline/server/connection_listener.h"
+#include "pipeline/server/frame_guard.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -88,9 +89,10 @@ std::size_t MostConnections(const GrpcServerOptions& options) {
   return std::min(options.max_connections, files > 2 * kOtherFiles ? files - kOtherFiles : files / 2);
 }
 
-/// gRPC serves the connections that our listener hands it.
+/// gRPC serves the connections that our listener accepts.
 void HandOn(grpc::experimental::ExternalConnectionAcceptor& acceptor, int listening, int connection) {
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+  GuardConnection(connection);
   parameters.listener_fd = listening;
   parameters.fd = connection;
   acceptor.HandleNewConnection(&parameters);

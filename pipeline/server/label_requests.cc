@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/text/structured_log.h"
+#include "stages/core/status_macros.h"
 #include "storage/state/label_rules.h"
 #include "storage/state/lease_rules.h"
 
@@ -217,6 +219,34 @@ void RenewLeases(const LabelRequester& requester, const v1::RenewLeasesRequest& 
              *result.mutable_expires_at() =
                  google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(answer.expires_at));
            });
+}
+
+namespace {
+
+absl::StatusOr<std::int64_t> ReleaseLeasesOf(storage::Ledger& ledger, const std::string& annotator) {
+  std::vector<storage::LeaseRequest> requests;
+  for (const auto& [id, lease] : ledger.state().leases()) {
+    if (lease.annotator == annotator) requests.push_back({.annotator = annotator, .lease = id, .epoch = lease.epoch});
+  }
+  // The same order whenever the log is replayed.
+  std::sort(requests.begin(), requests.end(), [](const auto& a, const auto& b) { return a.lease < b.lease; });
+  for (const storage::LeaseRequest& request : requests) {
+    FULCRUM_RETURN_IF_ERROR(storage::ReleaseLease(ledger, request).status());
+  }
+  return static_cast<std::int64_t>(requests.size());
+}
+
+}  // namespace
+
+void ReleaseAllLeases(Campaign& campaign, const std::string& annotator) {
+  campaign.store().Start(ReleaseLeasesOf, annotator, [name = campaign.plan().name, annotator](const auto& released) {
+    if (!released.ok()) {
+      Log(LogLevel::kWarning, "leases not released",
+          {{"campaign", name}, {"annotator", annotator}, {"reason", std::string(released.status().message())}});
+    } else if (*released > 0) {
+      Log(LogLevel::kInfo, "leases released", {{"campaign", name}, {"annotator", annotator}, {"leases", *released}});
+    }
+  });
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,4 +1,4 @@
-// The requests of workers about tasks they hold, carried out against the store, a status an item.
+// The requests of workers about tasks they hold, carried out against the store, with a status per item.
 //
 // Never blocks: `done` is called on the thread that sends replies when all parts of a request are on disk and the
 // response, which must live until then, is complete. The request is needed during the call only. Stateless and
@@ -21,7 +21,7 @@ struct LabelRequester {
   ReplySender& replies;
 };
 
-/// OK where a request has an id and a bearable number of parts.
+/// OK if a request has an id and not too many parts.
 absl::Status CheckRequest(const std::string& request_id, int parts);
 
 void SubmitLabels(const LabelRequester& requester, const v1::SubmitLabelsRequest& request,
@@ -34,5 +34,8 @@ void ReleaseTasks(const LabelRequester& requester, const v1::ReleaseTasksRequest
                   v1::ReleaseTasksResponse& response, std::function<void()> done);
 void RenewLeases(const LabelRequester& requester, const v1::RenewLeasesRequest& request,
                  v1::RenewLeasesResponse& response, std::function<void()> done);
+
+/// Releases all leases of an annotator, for one who may no longer work. Does not wait.
+void ReleaseAllLeases(Campaign& campaign, const std::string& annotator);
 
 }  // namespace fulcrum::pipeline

@@ -113,12 +113,15 @@ absl::StatusOr<LabelingCall> LabelingService::Admit(const grpc::ServerContextBas
   LabelingCall call;
   FULCRUM_ASSIGN_OR_RETURN(call.annotator, AccessControl::AnnotatorOf(caller, annotator));
   FULCRUM_ASSIGN_OR_RETURN(call.campaign, campaigns_.Find(campaign));
+  call.caller = caller;
   return call;
 }
 
-absl::Status LabelingService::AdmitStream(const grpc::ServerContextBase& context) const {
+absl::StatusOr<AccessControl::OpenStream> LabelingService::AdmitStream(
+    const grpc::ServerContextBase& context, std::function<void(const absl::Status&)> end) const {
   FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
-  return AccessControl::RequireLabeling(caller);
+  FULCRUM_RETURN_IF_ERROR(AccessControl::RequireLabeling(caller));
+  return gatekeeper_.NoteStream(caller, std::move(end));
 }
 
 grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerContext* context,

@@ -79,6 +79,7 @@ class TaskAcquirer {
 struct LabelingCall {
   std::shared_ptr<Campaign> campaign = {};
   std::string annotator = {};
+  Caller caller = {};
 };
 
 class LabelingService final : public v1::LabelingService::CallbackService {
@@ -101,18 +102,19 @@ class LabelingService final : public v1::LabelingService::CallbackService {
                                          v1::ReleaseTasksResponse* response) override;
   grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* Work(grpc::CallbackServerContext* context) override;
 
-  /// Unauthenticated, PermissionDenied or NotFound where the call is not to be carried out.
+  /// Unauthenticated, PermissionDenied or NotFound if the call must not be carried out.
   absl::StatusOr<LabelingCall> Admit(const grpc::ServerContextBase& context, const std::string& campaign,
                                      const std::string& annotator) const;
 
-  /// The same for a stream that has not said yet what it is for.
-  absl::Status AdmitStream(const grpc::ServerContextBase& context) const;
+  /// The same for a stream that has not said yet what it is for. `end` is called if its token is revoked.
+  absl::StatusOr<AccessControl::OpenStream> AdmitStream(const grpc::ServerContextBase& context,
+                                                        std::function<void(const absl::Status&)> end) const;
   /// Sends what the store's writing thread has found out.
   ReplySender& replies() const { return replies_; }
   /// Where the messages of streams are made.
   ArenaPool& arenas() const { return arenas_; }
-  /// Counts a message of a stream as a call.
-  absl::Status CountMessage(const LabelingCall& call) const { return gatekeeper_.CountMessage(call.annotator); }
+  /// Whether a message of a stream may be carried out; it counts as a call.
+  absl::Status AdmitMessage(const LabelingCall& call) const { return gatekeeper_.AdmitMessage(call.caller); }
 
  private:
   CampaignRegistry& campaigns_;

@@ -1,9 +1,14 @@
 #include "pipeline/server/token_store.h"
 
+#include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -40,6 +45,19 @@ absl::StatusOr<std::string> NewToken() {
   return absl::StrCat("fulcrum_", text);
 }
 
+/// Before SQLite makes the file; what it puts next to it gets the same permissions.
+absl::Status MakePrivate(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (descriptor < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot open '", path, "': ", std::strerror(errno)));
+  }
+  // A file of an older version; that of another user stays as it is.
+  static_cast<void>(fchmod(descriptor, 0600) == 0);
+  close(descriptor);
+  for (const char* const suffix : {"-wal", "-shm"}) static_cast<void>(chmod((path + suffix).c_str(), 0600) == 0);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string RoleName(Role role) {
@@ -62,9 +80,39 @@ absl::StatusOr<Role> ParseRole(const std::string& name) {
 }
 
 absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& data_folder) {
-  FULCRUM_ASSIGN_OR_RETURN(auto database, storage::SqliteDatabase::Open(data_folder + "/tokens.db"));
+  const std::string path = data_folder + "/tokens.db";
+  FULCRUM_RETURN_IF_ERROR(MakePrivate(path));
+  FULCRUM_ASSIGN_OR_RETURN(auto database, storage::SqliteDatabase::Open(path));
   FULCRUM_RETURN_IF_ERROR(database.Execute(kSchema));
-  return std::unique_ptr<TokenStore>(new TokenStore(std::move(database)));
+  FULCRUM_ASSIGN_OR_RETURN(auto version, database.Prepare("PRAGMA data_version"));
+  return std::unique_ptr<TokenStore>(new TokenStore(std::move(database), std::move(version)));
+}
+
+absl::StatusOr<std::vector<TokenEntry>> TokenStore::ReadAll() {
+  std::vector<TokenEntry> entries;
+  FULCRUM_ASSIGN_OR_RETURN(auto query, database_.Prepare("SELECT name, role, made_at, hash FROM token ORDER BY name"));
+  while (true) {
+    FULCRUM_ASSIGN_OR_RETURN(const bool row, query.Step());
+    if (!row) return entries;
+    const auto role = ParseRole(std::string(query.ColumnText(1)));
+    entries.push_back({.name = std::string(query.ColumnText(0)),
+                       .role = role.ok() ? *role : Role::kReader,
+                       .made_at = std::string(query.ColumnText(2)),
+                       .hash = std::string(query.ColumnText(3))});
+  }
+}
+
+void TokenStore::Refresh() {
+  version_.Reset();
+  const auto row = version_.Step();
+  const std::optional<std::int64_t> version = row.ok() && *row ? std::optional(version_.ColumnInt64(0)) : std::nullopt;
+  version_.Reset();
+  if (version && version == known_version_) return;
+  absl::StatusOr<std::vector<TokenEntry>> entries = ReadAll();
+  if (!entries.ok()) return;
+  known_.clear();
+  for (TokenEntry& entry : *entries) known_.emplace(entry.hash, std::move(entry));
+  known_version_ = version;
 }
 
 absl::StatusOr<std::string> TokenStore::Create(const std::string& name, Role role) {
@@ -78,22 +126,14 @@ absl::StatusOr<std::string> TokenStore::Create(const std::string& name, Role rol
     if (status.code() != absl::StatusCode::kAlreadyExists) return status;
     return absl::AlreadyExistsError(absl::StrCat("'", name, "' has a token; revoke it first to make a new one"));
   }
+  // The version tells of other connections only.
+  known_version_.reset();
   return token;
 }
 
-std::vector<TokenEntry> TokenStore::List() {
+absl::StatusOr<std::vector<TokenEntry>> TokenStore::List() {
   const std::scoped_lock lock(mutex_);
-  std::vector<TokenEntry> entries;
-  auto query = database_.Prepare("SELECT name, role, made_at FROM token ORDER BY name");
-  while (query.ok()) {
-    const auto row = query->Step();
-    if (!row.ok() || !*row) break;
-    const auto role = ParseRole(std::string(query->ColumnText(1)));
-    entries.push_back({.name = std::string(query->ColumnText(0)),
-                       .role = role.ok() ? *role : Role::kReader,
-                       .made_at = std::string(query->ColumnText(2))});
-  }
-  return entries;
+  return ReadAll();
 }
 
 absl::Status TokenStore::Revoke(const std::string& name) {
@@ -101,20 +141,20 @@ absl::Status TokenStore::Revoke(const std::string& name) {
   FULCRUM_ASSIGN_OR_RETURN(auto erase, database_.Prepare("DELETE FROM token WHERE name = ?1"));
   FULCRUM_RETURN_IF_ERROR(erase.Bind(1, name));
   FULCRUM_RETURN_IF_ERROR(erase.Run());
+  known_version_.reset();
   if (database_.changes() > 0) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("'", name, "' has no token; `fulcrum token list` shows who has one"));
 }
 
 std::optional<TokenEntry> TokenStore::Find(const std::string& token) {
+  return FindByHash(HashOf(token));
+}
+
+std::optional<TokenEntry> TokenStore::FindByHash(const std::string& hash) {
   const std::scoped_lock lock(mutex_);
-  auto query = database_.Prepare("SELECT name, role, made_at FROM token WHERE hash = ?1");
-  if (!query.ok() || !query->Bind(1, HashOf(token)).ok()) return std::nullopt;
-  const auto row = query->Step();
-  if (!row.ok() || !*row) return std::nullopt;
-  const auto role = ParseRole(std::string(query->ColumnText(1)));
-  if (!role.ok()) return std::nullopt;
-  return TokenEntry{
-      .name = std::string(query->ColumnText(0)), .role = *role, .made_at = std::string(query->ColumnText(2))};
+  Refresh();
+  const auto found = known_.find(hash);
+  return found == known_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace fulcrum::pipeline

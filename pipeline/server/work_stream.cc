@@ -52,11 +52,15 @@ WorkStream* WorkStream::Begin(const LabelingService& service, TaskAcquirer& acqu
   std::shared_ptr<WorkStream> stream(new WorkStream(service, acquirer, context));
   stream->self_ = stream;
   stream->id_ = NewStreamId();
-  // Before anything is read: a stranger must not hold a stream by saying nothing.
-  if (const absl::Status status = service.AdmitStream(context); status.ok()) {
+  // Before anything is read: somebody without a token must not hold a stream by saying nothing.
+  auto open = service.AdmitStream(context, [revoked = std::weak_ptr(stream)](const absl::Status& status) {
+    if (const auto it = revoked.lock()) it->End(status);
+  });
+  if (open.ok()) {
+    stream->open_ = *std::move(open);
     stream->ReadMore();
   } else {
-    stream->End(status);
+    stream->End(open.status());
   }
   return stream.get();
 }
@@ -111,7 +115,7 @@ void WorkStream::Carry(const Request& request, int parts, const std::vector<std:
 }
 
 void WorkStream::Serve(const v1::WorkRequest& request) {
-  if (const absl::Status status = service_.CountMessage(call_); !status.ok()) return End(status);
+  if (const absl::Status status = service_.AdmitMessage(call_); !status.ok()) return End(status);
   if (const absl::Status status = CheckNumbers(request); !status.ok()) return End(status);
   using Answer = v1::WorkResponse;
   switch (request.message_case()) {
@@ -234,6 +238,7 @@ void WorkStream::End(const absl::Status& status) {
 }
 
 void WorkStream::OnDone() {
+  open_ = {};
   // What the store still answers holds the stream; gRPC no longer does.
   const std::shared_ptr<WorkStream> last = std::move(self_);
 }

@@ -65,6 +65,7 @@ class WorkStream final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::Wor
   std::shared_ptr<WorkStream> self_;  // until OnDone
   MessageArena arena_;                // of what is being read
   v1::WorkRequest* incoming_ = arena_.New<v1::WorkRequest>();
+  AccessControl::OpenStream open_;  // until OnDone
   LabelingCall call_;
   std::string id_;  // begins the ids of this stream's own requests
 

@@ -90,6 +90,53 @@ TEST_F(AccessTest, ARevokedTokenOpensNothingAnyMore) {
   EXPECT_EQ(AcquireAs(ada_, "ada"), grpc::StatusCode::UNAUTHENTICATED);
 }
 
+TEST_F(AccessTest, ARevocationEndsOpenStreamsAndReleasesTheLeases) {
+  DaemonClient ada = Client(ada_), rita = Client(reader_), admin = Client(admin_);
+  grpc::ClientContext work_context, watch_context;
+  ada.Prepare(work_context);
+  rita.Prepare(watch_context);
+  const auto work = ada.labeling().Work(&work_context);
+  v1::WorkRequest hello;
+  hello.mutable_hello()->set_campaign("clouds");
+  hello.mutable_hello()->set_credit(2);
+  ASSERT_TRUE(work->Write(hello));
+  v1::WorkResponse tasks;
+  ASSERT_TRUE(work->Read(&tasks));
+  ASSERT_GT(tasks.tasks().tasks_size(), 0);
+  EXPECT_GT(admin.Get("clouds").live_leases(), 0);
+  v1::CampaignRequest request;
+  request.set_name("clouds");
+  const auto watch = rita.campaigns().WatchCampaign(&watch_context, request);
+  v1::CampaignEvent event;
+  ASSERT_TRUE(watch->Read(&event));
+
+  ASSERT_TRUE(book_->Revoke("ada").ok());
+  // A label that is sent at once is not taken.
+  v1::WorkRequest submit;
+  *submit.mutable_submit() = AnswerOf("clouds", "ada", tasks.tasks().tasks(0), "pos");
+  work->Write(submit);
+  v1::WorkResponse response;
+  while (work->Read(&response)) EXPECT_FALSE(response.has_submitted());
+  EXPECT_EQ(work->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  while (admin.Get("clouds").live_leases() > 0) {
+  }
+  EXPECT_EQ(admin.Get("clouds").labels(), 0);
+
+  ASSERT_TRUE(book_->Revoke("rita").ok());
+  while (watch->Read(&event)) {
+  }
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(AccessTest, OnlyTheOwnerMayReadTokensAndLabels) {
+  namespace fs = std::filesystem;
+  const fs::perms others = fs::perms::group_all | fs::perms::others_all;
+  for (const char* name : {"data/tokens.db", "data/tokens.db-wal", "data/campaigns", "data/trash",
+                           "data/campaigns/clouds", "data/campaigns/clouds/campaign.db"}) {
+    EXPECT_EQ(fs::status(folder_.File(name)).permissions() & others, fs::perms::none) << name;
+  }
+}
+
 TEST_F(AccessTest, WhoCallsTooOftenIsToldWhenToComeBackAndOthersAreNot) {
   StopDaemon();
   pipeline::DaemonOptions options = Options();

@@ -38,6 +38,24 @@ void RawConnections::Open(const std::string& greeting) {
   if (!greeting.empty()) static_cast<void>(send(descriptor, greeting.data(), greeting.size(), MSG_NOSIGNAL));
 }
 
+bool RawConnections::Send(std::size_t index, const std::string& bytes) const {
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t count = send(descriptors_[index], bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (count < 0) return false;
+    sent += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+std::string RawConnections::ReadAll(std::size_t index) const {
+  std::string all;
+  char buffer[4096];
+  for (ssize_t count; (count = recv(descriptors_[index], buffer, sizeof(buffer), 0)) > 0;) {
+    all.append(buffer, static_cast<std::size_t>(count));
+  }
+  return all;
+}
+
 void RawConnections::CloseAll() {
   for (const int descriptor : descriptors_) close(descriptor);
   descriptors_.clear();

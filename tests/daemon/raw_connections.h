@@ -20,6 +20,11 @@ class RawConnections {
   /// Connects and sends the text; ignores what the other side does.
   void Open(const std::string& greeting);
   void CloseAll();
+  /// Sends more on one of the connections. False if the other side has closed it.
+  bool Send(std::size_t index, const std::string& bytes) const;
+  /// Everything that the other side sends on it until it closes it.
+  std::string ReadAll(std::size_t index) const;
+  int descriptor(std::size_t index) const { return descriptors_[index]; }
   /// The number of connections opened so far, including those closed by the other side.
   std::size_t size() const { return descriptors_.size(); }
 

@@ -23,7 +23,9 @@
 #include "pipeline/server/grpc_server.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
+#include "tests/daemon/raw_connections.h"
 #include "tests/support/http_get.h"
+#include "tests/support/process.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -133,6 +135,48 @@ TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE) << "a watcher is let go at once";
   EXPECT_EQ(daemon.NextLogLine("round stopped").value("reason", ""), "eigen: stopped on request");
   EXPECT_EQ(daemon.Wait(), 0);
+}
+
+TEST_F(ServiceManagerTest, ProbesAreAnsweredWhateverOthersDoOnTheirPort) {
+  DaemonProcess daemon({"--config", Config()});
+  daemon.Spawn();
+  RawConnections half(daemon.metrics_port());
+  for (int i = 0; i < 100; ++i) half.Open("GET /healthz HT");
+  ASSERT_EQ(half.size(), 100u);
+  for (const char* path : {"/healthz", "/readyz", "/metrics"}) {
+    EXPECT_THAT(HttpGet(daemon.metrics_port(), path), StartsWith("HTTP/1.1 200")) << path;
+  }
+  // These were answered while the others were still being waited for: they are answered too, once they are complete.
+  ASSERT_TRUE(half.Send(0, "TP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(half.ReadAll(0), StartsWith("HTTP/1.1 200"));
+  // Nor can anybody keep a probe out by opening more connections than the server holds.
+  RawConnections more(daemon.metrics_port());
+  for (std::size_t i = 0; i < RawConnections::MostPossible(800); ++i) more.Open("GET");
+  EXPECT_THAT(HttpGet(daemon.metrics_port(), "/healthz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(HttpGet(daemon.metrics_port(), "/"), AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("/readyz")));
+  EXPECT_THAT(HttpGet(daemon.metrics_port(), "/healthz", "POST"),
+              AllOf(StartsWith("HTTP/1.1 405"), HasSubstr("Allow: GET")));
+}
+
+TEST_F(ServiceManagerTest, ProbingItselfOverTlsLeavesNoTraceInTheLog) {
+  const std::string key = folder_.File("server.key"), certificate = folder_.File("server.pem");
+  const ProcessResult made =
+      RunProcess({"/usr/bin/openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                  "-nodes", "-days", "2", "-subj", "/CN=x", "-keyout", key, "-out", certificate});
+  ASSERT_EQ(made.exit_code, 0) << made.standard_error;
+  NotifySocket manager(folder_.File("notify"));
+  // Also if it asks clients for a certificate, which a probe does not have.
+  for (const std::string more : {"", ", client_ca: "}) {
+    DaemonProcess daemon({"--config", Config(absl::StrCat("tls: {cert: ", certificate, ", key: ", key, more,
+                                                          more.empty() ? "" : certificate, "}\n"))},
+                         {{"NOTIFY_SOCKET", manager.path()}, {"WATCHDOG_USEC", "300000"}});
+    daemon.Spawn();
+    for (int beat = 0; beat < 5; ++beat) manager.ReceiveUntil("WATCHDOG=1");
+    daemon.Signal(SIGTERM);
+    // Fails on every line that is not the daemon's own, and finds no error.
+    EXPECT_TRUE(daemon.NextLogLine("stopped").is_object());
+    EXPECT_EQ(daemon.Wait(), 0);
+  }
 }
 
 /// The components of a daemon without the daemon, so that one of them can be blocked.

@@ -2,14 +2,19 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/server_service.grpc.pb.h"
+#include "pipeline/server/frame_guard.h"
 #include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/raw_connections.h"
+#include "tests/support/http2_frames.h"
 #include "tests/support/process.h"
 
 namespace fulcrum::testing {
@@ -108,6 +113,33 @@ TEST_F(TlsTest, ANewCertificateIsTakenUpWithoutARestart) {
   while (!status.ok() && std::chrono::steady_clock::now() < deadline);
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_FALSE(Call("ours").ok());
+}
+
+TEST_F(TlsTest, AFloodOfResetsEndsTheConnection) {
+  // OpenSSL writes without MSG_NOSIGNAL.
+  std::signal(SIGPIPE, SIG_IGN);
+  StartDaemon(TlsOptions());
+  const std::int64_t before = pipeline::ConnectionsClosedForFloods();
+  RawConnections connections(daemon_->port());
+  connections.Open("");
+  ASSERT_EQ(connections.size(), 1u);
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  const std::unique_ptr<SSL, void (*)(SSL*)> client(SSL_new(context.get()), SSL_free);
+  const std::string protocols = "\x02h2";
+  SSL_set_alpn_protos(client.get(), reinterpret_cast<const unsigned char*>(protocols.data()), 3);
+  SSL_set_fd(client.get(), connections.descriptor(0));
+  ASSERT_EQ(SSL_connect(client.get()), 1);
+  const auto send = [&](const std::string& bytes) {
+    return SSL_write(client.get(), bytes.data(), static_cast<int>(bytes.size())) > 0;
+  };
+  ASSERT_TRUE(send(kHttp2Preface + Frame(4, 0, 0, "")));
+  std::uint32_t stream = 1;
+  while (send(RequestFrame(stream, "/fulcrum.v1.ServerService/GetVersion") + ResetFrame(stream)) && stream < 40'000) {
+    stream += 2;
+  }
+  EXPECT_LT(stream, 40'000u) << "the connection is still open";
+  EXPECT_EQ(pipeline::ConnectionsClosedForFloods(), before + 1);
+  EXPECT_TRUE(Call("ours").ok());
 }
 
 TEST_F(TlsTest, WithTlsAndTokensItListensBeyondTheLoopback) {

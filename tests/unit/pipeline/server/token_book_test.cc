@@ -24,7 +24,7 @@ TEST(TokenStore, KnowsATokenFromTheMomentItIsMadeUntilItIsRevoked) {
   EXPECT_TRUE((*book)->Revoke("ada").ok());
   EXPECT_FALSE((*other)->Find(*token));
   EXPECT_EQ((*book)->Revoke("ada").code(), absl::StatusCode::kNotFound);
-  EXPECT_TRUE((*book)->List().empty());
+  EXPECT_TRUE((*book)->List()->empty());
 }
 
 TEST(TokenStore, TwoTokensAreNeverTheSame) {
