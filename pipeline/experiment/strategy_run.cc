@@ -38,30 +38,22 @@ class GroupScores {
   absl::Status Score(const RoundWork& work, GroupWork& group) {
     Solved& last = solved_[group.report.class_index];
     if (!last.asked_for.empty() && last.asked_for == group.rows) {
-      group.rows = last.rows;
-      group.scores = last.scores;
-      group.slack = last.slack;
-      group.rank = last.rank;
+      group.scored = last.scored;
+      group.rows = last.scored.rows;
       return absl::OkStatus();
     }
     last.asked_for = group.rows;
     FULCRUM_RETURN_IF_ERROR(BuildKernel(work, group));
     FULCRUM_RETURN_IF_ERROR(SolveEigenproblem(work, group));
     FULCRUM_RETURN_IF_ERROR(ScoreLeverage(work, group));
-    last.rows = group.rows;
-    last.scores = group.scores;
-    last.slack = group.slack;
-    last.rank = group.rank;
+    last.scored = group.scored;
     return absl::OkStatus();
   }
 
  private:
   struct Solved {
     RowList asked_for;
-    RowList rows;                // as the stages left them: a kernel has an order of its own
-    std::vector<double> scores;  // in the order of the kernel's rows, which stay as they are between two solutions
-    double slack = 0;
-    std::size_t rank = 0;
+    leverage::ClassScores scored;  // its kernel stays as it is between two solutions
   };
   std::map<ClassIndex, Solved> solved_;
 };

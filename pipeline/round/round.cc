@@ -65,8 +65,8 @@ void RoundRunner::MoveTo(const kernel::Features& grown) {
 std::map<ClassIndex, RowList> RoundRunner::Landmarks() const {
   std::map<ClassIndex, RowList> landmarks;
   for (const auto& [class_index, group] : memory_->groups) {
-    const std::span<const RowIndex> used =
-        group.landmarks != nullptr ? group.landmarks->landmarks() : std::span<const RowIndex>(group.recalled_landmarks);
+    std::span<const RowIndex> used = group.recalled_landmarks;
+    if (group.engine != nullptr && !group.engine->landmarks().empty()) used = group.engine->landmarks();
     if (!used.empty()) landmarks[class_index].assign(used.begin(), used.end());
   }
   return landmarks;

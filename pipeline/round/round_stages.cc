@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "pipeline/round/memory_budget.h"
 #include "stages/core/status_macros.h"
-#include "stages/leverage/engine_choice.h"
 #include "tbb/info.h"
 
 namespace fulcrum::pipeline {
@@ -29,23 +28,13 @@ std::unique_ptr<GroupWork> MakeGroup(RoundWork& work, ClassIndex class_index, Ro
 }
 
 /// Groups are scored at the same time, so each has its part of the memory and of the cores.
-absl::Status ChooseEngines(RoundWork& work) {
-  // A sparse row is about as much work as a dense one of this length.
-  constexpr std::size_t kDimsOfSparseRows = 256;
-  const bool dense = work.features.CopyRows({}, {});
+void ShareResources(RoundWork& work) {
   const std::size_t memory = work.spec.memory_bytes > 0 ? work.spec.memory_bytes : UsableMemoryBytes();
   for (const auto& group : work.groups) {
-    const leverage::ClassSize size{
-        .rows = group->rows.size(),
-        .dims = dense ? work.features.dims() : std::min(work.features.dims(), kDimsOfSparseRows),
-        .memory_bytes = memory / work.groups.size(),
-        .threads =
-            std::max<std::size_t>(1, static_cast<std::size_t>(tbb::info::default_concurrency()) / work.groups.size()),
-        .may_refine = work.spec.refine_landmarks};
-    FULCRUM_ASSIGN_OR_RETURN(group->choice, leverage::ChooseEngine(work.spec.engine, size));
-    if (work.spec.landmarks > 0) group->choice.landmarks = work.spec.landmarks;
+    group->memory_bytes = memory / work.groups.size();
+    group->threads =
+        std::max<std::size_t>(1, static_cast<std::size_t>(tbb::info::default_concurrency()) / work.groups.size());
   }
-  return absl::OkStatus();
 }
 
 /// The scores that rows of the group have now, where they were left as they were.
@@ -53,8 +42,8 @@ std::vector<double> RefineScores(GroupWork& group, std::span<const std::size_t> 
   RowList rows;
   rows.reserve(positions.size());
   for (const std::size_t position : positions) rows.push_back(group.rows[position]);
-  std::vector<double> scores = group.memory->landmarks->Rescore(rows);
-  for (std::size_t i = 0; i < positions.size(); ++i) group.scores[positions[i]] = scores[i];
+  std::vector<double> scores = group.scored.rescore(rows);
+  for (std::size_t i = 0; i < positions.size(); ++i) group.scored.scores[positions[i]] = scores[i];
   group.refined += positions.size();
   return scores;
 }
@@ -65,15 +54,15 @@ std::vector<select::Group> GroupsForStrategy(const RoundWork& work) {
     if (group->report.class_index == kWholePool) continue;
     select::Group view;
     view.class_index = group->report.class_index;
-    view.rank = group->rank;
+    view.rank = group->scored.rank;
     view.rows = group->rows;
-    view.leverage = group->scores;
-    view.leverage_slack = group->slack;
+    view.leverage = group->scored.scores;
+    view.leverage_slack = group->scored.slack;
     view.similarities = &group->memory->similarities;
     view.refine_leverage = [scored = group.get()](std::span<const std::size_t> positions) {
       return RefineScores(*scored, positions);
     };
-    if (!group->rows.empty() && group->memory->kernel) view.kernel = group->memory->kernel->matrix();
+    view.kernel = group->scored.kernel;
     groups.push_back(view);
   }
   return groups;
@@ -104,15 +93,15 @@ void CollectLeverage(RoundWork& work) {
   if (work.groups.empty()) return;
   work.result.leverage.assign(work.features.rows(), 0.0);
   for (const auto& group : work.groups) {
-    for (std::size_t i = 0; i < group->scores.size(); ++i) {
-      work.result.leverage[group->rows[i]] = group->scores[i];
+    for (std::size_t i = 0; i < group->scored.scores.size(); ++i) {
+      work.result.leverage[group->rows[i]] = group->scored.scores[i];
     }
   }
 }
 
 void CollectReports(RoundWork& work) {
   for (const auto& group : work.groups) {
-    if (group->slack > 0) {
+    if (group->scored.slack > 0) {
       absl::StrAppendFormat(&group->report.reason, "; %d that could matter scored again", group->refined);
     }
     if (const std::size_t carried = group->memory->similarities.TakeCarried(); carried > 0) {
@@ -146,7 +135,8 @@ absl::Status PartitionPool(RoundWork& work) {
     for (std::size_t row = 0; row < all.size(); ++row) all[row] = static_cast<RowIndex>(row);
     work.groups.push_back(MakeGroup(work, kWholePool, std::move(all)));
   }
-  return ChooseEngines(work);
+  ShareResources(work);
+  return absl::OkStatus();
 }
 
 absl::Status SelectBatch(RoundWork& work) {

@@ -15,11 +15,7 @@
 #include "stages/classify/pool_decisions.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/rows.h"
-#include "stages/kernel/row_set_kernel.h"
-#include "stages/leverage/engine_choice.h"
-#include "stages/leverage/landmark_engine.h"
-#include "stages/leverage/warm_start.h"
-#include "stages/linalg/top_eigen.h"
+#include "stages/leverage/leverage_engine.h"
 #include "stages/select/greedy/similarity_sums.h"
 #include "stages/select/strategy.h"
 
@@ -28,11 +24,9 @@ namespace fulcrum::pipeline {
 /// The group of all rows, for strategies that score the pool without classes.
 inline constexpr ClassIndex kWholePool = -1;
 
-/// What a group keeps between rounds: by its engine a kernel matrix and a subspace, a subspace alone, or landmarks.
+/// What a group keeps between rounds.
 struct GroupMemory {
-  std::optional<kernel::RowSetKernel> kernel;
-  leverage::WarmStart subspace;
-  std::unique_ptr<leverage::LandmarkEngine> landmarks;
+  std::unique_ptr<leverage::LeverageEngine> engine;
   RowList recalled_landmarks;  // that an engine of this group had before, to begin with
   select::SimilarityMemory similarities;
 };
@@ -48,8 +42,7 @@ struct RoundMemory {
     trainer.MoveTo(grown);
     decisions = classify::PoolDecisions(grown);
     for (auto& [index, group] : groups) {
-      if (group.kernel) group.kernel->MoveTo(grown);
-      group.landmarks.reset();
+      if (group.engine) group.engine->MoveTo(grown);
     }
   }
 
@@ -60,13 +53,11 @@ struct RoundMemory {
 
 struct GroupWork {
   GroupMemory* memory = nullptr;
-  leverage::EngineChoice choice;
-  RowList rows;  // in pool order until the kernel is built, then in the kernel's own
-  linalg::TopEigen eigen;
-  std::size_t rank = 0;
-  std::vector<double> scores;  // in the order of rows
-  double slack = 0;            // above 0: scores may be off by so much, but for the rows that were scored again
-  std::size_t refined = 0;     // how many those are
+  std::size_t memory_bytes = 0;  // that scoring the group may use
+  std::size_t threads = 1;       // that the group has for itself
+  RowList rows;                  // in pool order until they are scored, then in the engine's own
+  leverage::ClassScores scored;
+  std::size_t refined = 0;  // rows that were scored again because the slack was too large for them
   ClassReport report;
 };
 

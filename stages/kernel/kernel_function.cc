@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -22,7 +23,8 @@ T IntegerPower(T base, int exponent) {
 
 template <typename T>
 void ApplyRbf(double sigma, std::span<const T> a_norms, std::span<const T> b_norms, MatrixView<T> dots) {
-  const T inverse = static_cast<T>(1 / (sigma * sigma));
+  // A very small width has no finite inverse, and 0 times infinity is NaN: equal rows keep the value 1 this way.
+  const T inverse = static_cast<T>(std::min(1 / (sigma * sigma), static_cast<double>(std::numeric_limits<T>::max())));
   for (std::size_t i = 0; i < dots.rows(); ++i) linalg::ExpOfDistances(a_norms[i], b_norms, inverse, dots.row(i));
 }
 
@@ -153,6 +155,22 @@ double KernelDiagonal(const KernelFunction& kernel, double squared_norm) {
     }
   }
   return 0;
+}
+
+absl::Status CheckKernelValues(const KernelFunction& kernel, std::span<const double> squared_norms,
+                               std::span<const RowIndex> rows, double largest) {
+  const bool is_poly = kernel.type == KernelType::kPoly;
+  for (const RowIndex row : rows) {
+    const double norm = squared_norms[row];
+    const double value = is_poly ? IntegerPower(norm + kernel.offset, kernel.degree) : norm;
+    if (value <= largest) continue;  // false for NaN
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the kernel %s cannot be computed: row %d of the pool (counted from 0), whose features have a squared length "
+        "of %g, gives %g, and the largest value that can be used is %g. Normalize the features, or choose %s",
+        DescribeKernel(kernel), row, norm, value, largest,
+        is_poly ? "a smaller degree or offset c." : "smaller features."));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace fulcrum::kernel

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stages/core/matrix.h"
+#include "stages/core/rows.h"
 
 namespace fulcrum::kernel {
 
@@ -46,5 +47,13 @@ void ApplyKernelToDots(const KernelFunction& kernel, std::span<const float> a_no
 
 /// K(x, x) for a row with this squared norm.
 double KernelDiagonal(const KernelFunction& kernel, double squared_norm);
+
+/// Values above it overflow when they are squared and summed in double precision.
+inline constexpr double kLargestValue = 1e150;
+
+/// InvalidArgument that names the first of the rows whose K(x, x), before it is normalized, is above `largest` or not
+/// finite. |K(x, z)| is at most the larger of K(x, x) and K(z, z), so no other value needs a check.
+absl::Status CheckKernelValues(const KernelFunction& kernel, std::span<const double> squared_norms,
+                               std::span<const RowIndex> rows, double largest = kLargestValue);
 
 }  // namespace fulcrum::kernel

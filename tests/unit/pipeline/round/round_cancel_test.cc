@@ -76,7 +76,7 @@ class RoundCancelTest : public ::testing::Test {
 TEST_F(RoundCancelTest, EveryStageThatTakesTimeEndsInTheMiddle) {
   // One class at a time: the other's earlier stage must not be the one that ends first.
   const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
-  for (const std::string stage : {"train", "predict", "kernel", "eigen", "select"}) {
+  for (const std::string stage : {"train", "predict", "eigen", "select"}) {
     EXPECT_EQ(StoppedAt(stage, "dbalevs"), stage + ": stopped on request");
   }
 }
@@ -90,7 +90,7 @@ TEST_F(RoundCancelTest, EveryStrategyThatTakesTimeEndsInTheMiddle) {
 TEST_F(RoundCancelTest, AStageThatIsAtWorkBeginsNoFurtherBlock) {
   // So few blocks are at work at once that there is always one that must not begin.
   const tbb::global_control two(tbb::global_control::max_allowed_parallelism, 2);
-  for (const std::string stage : {"train", "predict", "kernel"}) {
+  for (const std::string stage : {"train", "predict", "eigen"}) {
     std::stop_source stop;
     const GatedFeatures features(stop);
     RoundRunner runner(Spec("dbalevs"), features);
