@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "stages/core/status_macros.h"
-#include "stages/leverage/landmark_choice.h"
+#include "stages/leverage/landmark_sample.h"
 #include "stages/leverage/refinement.h"
 
 namespace fulcrum::leverage {
