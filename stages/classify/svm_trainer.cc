@@ -141,6 +141,8 @@ bool SvmTrainer::SolvePair(PairProblem& pair) const {
 absl::StatusOr<SvmModel> SvmTrainer::Train(std::span<const ClassIndex> labels, std::size_t class_count) {
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<ClassIndex> classes, CheckLabels(labels, class_count));
   const RowList rows = LabeledRows(labels);
+  // The solver would walk through multipliers that are not finite.
+  FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(parameters_.kernel, features_->squared_norms(), rows));
   report_ = {};
   report_.labels = rows.size();
   report_.kernel_update = gram_.Update(rows);

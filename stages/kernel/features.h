@@ -14,9 +14,17 @@
 
 namespace fulcrum::kernel {
 
+/// What is known of a row.
+enum class FeatureKind {
+  kDense,          ///< its numbers
+  kSparse,         ///< its non-zero numbers
+  kInnerProducts,  ///< inner products with other rows alone
+};
+
 class Features {
  public:
   virtual ~Features() = default;
+  virtual FeatureKind kind() const { return FeatureKind::kInnerProducts; }
   std::size_t rows() const { return squared_norms_.size(); }
   virtual std::size_t dims() const = 0;
   /// |x_i|^2 of every row.
@@ -44,6 +52,7 @@ class Features {
 class DenseFeatures final : public Features {
  public:
   explicit DenseFeatures(Matrix<double> values);
+  FeatureKind kind() const override { return FeatureKind::kDense; }
   std::size_t dims() const override { return values_.cols(); }
   void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
                 MutableMatrixView out) const override;
@@ -62,6 +71,7 @@ class DenseFeatures final : public Features {
 class SparseFeatures final : public Features {
  public:
   explicit SparseFeatures(SparseMatrix values);
+  FeatureKind kind() const override { return FeatureKind::kSparse; }
   std::size_t dims() const override { return values_.cols; }
   /// `other` must be sparse too.
   void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "stages/leverage/landmark_choice.h"
+#include "stages/core/status_macros.h"
+#include "stages/leverage/landmark_sample.h"
 #include "stages/leverage/refinement.h"
 
 namespace fulcrum::leverage {
@@ -93,6 +95,61 @@ absl::StatusOr<EngineChoice> ChooseEngine(const std::string& asked, const ClassS
   }
   if (choice.form == KernelForm::kTiles && size.memory_bytes > 0) choice.basis_bytes = memory / 2;
   return choice;
+}
+
+ClassSize SizeOfClass(const kernel::Features& features, std::size_t rows, const ClassRequest& request) {
+  // A sparse row is about as much work as a dense one of this length.
+  constexpr std::size_t kDimsOfSparseRows = 256;
+  const bool dense = features.kind() == kernel::FeatureKind::kDense;
+  return {.rows = rows,
+          .dims = dense ? features.dims() : std::min(features.dims(), kDimsOfSparseRows),
+          .memory_bytes = request.memory_bytes,
+          .threads = request.threads,
+          .may_refine = request.may_refine};
+}
+
+namespace {
+
+/// Chooses in every round; a class may outgrow its engine, and what that one kept is freed before another begins.
+class AutoEngine final : public LeverageEngine {
+ public:
+  explicit AutoEngine(const EngineParts& parts)
+      : kernel_(parts.kernel), features_(&parts.features), stream_(parts.stream) {}
+
+  absl::StatusOr<ClassScores> Score(std::span<const RowIndex> rows, const ClassRequest& request) override {
+    FULCRUM_ASSIGN_OR_RETURN(const EngineChoice choice,
+                             ChooseEngine("auto", SizeOfClass(*features_, rows.size(), request)));
+    if (choice.engine != name_) {
+      engine_.reset();
+      name_ = choice.engine;
+      FULCRUM_ASSIGN_OR_RETURN(engine_, MakeLeverageEngine(name_, {kernel_, *features_, stream_}));
+    }
+    FULCRUM_ASSIGN_OR_RETURN(ClassScores result, engine_->Score(rows, request));
+    if (!choice.reason.empty()) result.reason = absl::StrCat(choice.reason, ": ", result.reason);
+    return result;
+  }
+
+  void MoveTo(const kernel::Features& grown) override {
+    features_ = &grown;
+    if (engine_ != nullptr) engine_->MoveTo(grown);
+  }
+
+  std::span<const RowIndex> landmarks() const override {
+    return engine_ != nullptr ? engine_->landmarks() : std::span<const RowIndex>();
+  }
+
+ private:
+  const kernel::KernelFunction kernel_;
+  const kernel::Features* features_;
+  const BlockStream& stream_;
+  std::string name_;
+  std::unique_ptr<LeverageEngine> engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<LeverageEngine> MakeAutoEngine(const EngineParts& parts) {
+  return std::make_unique<AutoEngine>(parts);
 }
 
 }  // namespace fulcrum::leverage

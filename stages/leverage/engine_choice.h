@@ -8,7 +8,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "stages/kernel/features.h"
 #include "stages/leverage/engine_registry.h"
+#include "stages/leverage/leverage_engine.h"
 
 namespace fulcrum::leverage {
 
@@ -28,6 +30,9 @@ struct EngineChoice {
   bool refine = false;          ///< landmark: by a product with the whole kernel, which is affordable
   std::size_t basis_bytes = 0;  ///< tiled: what its vectors may take
 };
+
+/// What a request says of a class of so many rows.
+ClassSize SizeOfClass(const kernel::Features& features, std::size_t rows, const ClassRequest& request);
 
 /// `asked` is a name from the registry; "auto" is decided here. ResourceExhausted where the engine that was asked for
 /// does not fit into memory.

@@ -1,17 +1,19 @@
-// The leverage engines by name. A new engine is one file and one line in engine_registry.cc.
+// The leverage engines by name. A new engine is one file that implements LeverageEngine and one line in
+// engine_registry.cc.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "stages/linalg/top_eigen.h"
+#include "stages/leverage/leverage_engine.h"
 
 namespace fulcrum::leverage {
 
-/// What an engine wants of a class's kernel.
+/// What an engine holds of a class's kernel.
 enum class KernelForm {
   kMatrix,     ///< all of it, in memory
   kTiles,      ///< its products, recomputed
@@ -22,10 +24,15 @@ struct Engine {
   std::string name;
   std::string summary;  ///< one line for help texts
   KernelForm form = KernelForm::kMatrix;
-  /// Of the whole kernel, by its products; landmark has no such thing.
-  std::function<absl::StatusOr<linalg::TopEigen>(const linalg::SymmetricOperator&, const linalg::TopEigenRequest&)>
-      solve;
+  std::function<std::unique_ptr<LeverageEngine>(const EngineParts&)> make;
 };
+
+// Implemented next to each engine.
+std::unique_ptr<LeverageEngine> MakeAutoEngine(const EngineParts& parts);
+std::unique_ptr<LeverageEngine> MakeDenseEngine(const EngineParts& parts);
+std::unique_ptr<LeverageEngine> MakeKrylovEngine(const EngineParts& parts);
+std::unique_ptr<LeverageEngine> MakeTiledEngine(const EngineParts& parts);
+std::unique_ptr<LeverageEngine> MakeLandmarkEngine(const EngineParts& parts);
 
 const std::vector<Engine>& Engines();
 /// Of an engine that there is; auto counts as one that wants a matrix until ChooseEngine has decided.

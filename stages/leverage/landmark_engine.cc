@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -9,14 +10,13 @@
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/float_columns.h"
-#include "stages/leverage/kernel_extension.h"
-#include "stages/leverage/landmark_change.h"
-#include "stages/leverage/landmark_choice.h"
-#include "stages/leverage/landmark_gram.h"
+#include "stages/leverage/engine_choice.h"
+#include "stages/leverage/engine_registry.h"
+#include "stages/leverage/kernel_subspace.h"
 #include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/landmark_sample.h"
-#include "stages/leverage/landmark_view.h"
 #include "stages/leverage/leverage_scores.h"
+#include "stages/leverage/low_rank.h"
 #include "stages/leverage/refinement.h"
 
 namespace fulcrum::leverage {
@@ -273,6 +273,74 @@ absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> r
   if (first) FULCRUM_RETURN_IF_ERROR(CompareWithExact(rows, request, result.quality));
   result.reason = Describe(result, model_->columns.size());
   return result;
+}
+
+namespace {
+
+// Squares of it are finite in single precision, in which the landmarks' columns are.
+constexpr double kLargestFloatValue = 1e18;
+
+/// The landmark engine of the registry.
+class LandmarkLeverage final : public LeverageEngine {
+ public:
+  explicit LandmarkLeverage(const EngineParts& parts)
+      : kernel_(parts.kernel), features_(&parts.features), stream_(parts.stream) {}
+
+  absl::StatusOr<ClassScores> Score(std::span<const RowIndex> rows, const ClassRequest& request) override {
+    FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(kernel_, features_->squared_norms(), rows, kLargestFloatValue));
+    FULCRUM_ASSIGN_OR_RETURN(std::optional<ClassScores> low_rank, ScoreLowRank(kernel_, *features_, rows, request.tau));
+    if (low_rank) {
+      low_rank->engine = "landmark";
+      return *std::move(low_rank);
+    }
+    FULCRUM_ASSIGN_OR_RETURN(const EngineChoice choice,
+                             ChooseEngine("landmark", SizeOfClass(*features_, rows.size(), request)));
+    if (engine_ == nullptr) engine_ = std::make_unique<LandmarkEngine>(kernel_, *features_, stream_);
+    FULCRUM_ASSIGN_OR_RETURN(
+        LandmarkScores scored,
+        engine_->Score(rows, {.tau = request.tau,
+                              .seed = request.seed,
+                              .landmarks = request.landmarks > 0 ? request.landmarks : choice.landmarks,
+                              .chosen = request.recalled,
+                              .refine = choice.refine,
+                              .bounds_suffice = request.bounds_suffice}));
+    ClassScores result;
+    result.rows.assign(rows.begin(), rows.end());
+    result.scores = std::move(scored.scores);
+    result.rank = scored.rank;
+    result.trace_share = scored.trace_share;
+    result.residual = scored.quality.residual;
+    result.warm = scored.warm;
+    result.engine = "landmark";
+    result.reason = std::move(scored.reason);
+    if (request.bounds_suffice && scored.slack > 0) {
+      result.slack = scored.slack;
+      result.rescore = [this](std::span<const RowIndex> some) { return engine_->Rescore(some); };
+    }
+    return result;
+  }
+
+  /// What is seen from landmarks is forgotten.
+  void MoveTo(const kernel::Features& grown) override {
+    features_ = &grown;
+    engine_.reset();
+  }
+
+  std::span<const RowIndex> landmarks() const override {
+    return engine_ != nullptr ? engine_->landmarks() : std::span<const RowIndex>();
+  }
+
+ private:
+  const kernel::KernelFunction kernel_;
+  const kernel::Features* features_;
+  const BlockStream& stream_;
+  std::unique_ptr<LandmarkEngine> engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<LeverageEngine> MakeLandmarkEngine(const EngineParts& parts) {
+  return std::make_unique<LandmarkLeverage>(parts);
 }
 
 }  // namespace fulcrum::leverage

@@ -1,7 +1,7 @@
 // Leverage scores of a class of any number of rows, seen from some of them: the landmarks.
 //
 //   landmarks S, uniform over the class, by a seed         once; they stay from round to round
-//   L L' = K_SS                                            once (function_span.h)
+//   L L' = K_SS                                            once (kernel_subspace.h)
 //   G = sum of c(x) c(x)', c(x) = K(S, x)                  a first pass; later only the rows that entered or left
 //   (theta, w) = top of L^-1 G L^-T, k from tau            n_s x n_s, warm from last round's
 //   l(x) = |projection c(x)|^2                             a second pass; later only the rows that can matter
@@ -30,7 +30,7 @@ namespace fulcrum::leverage {
 struct LandmarkRequest {
   double tau = 0.5;
   std::uint64_t seed = 1;
-  std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks (landmark_choice.h)
+  std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks (landmark_sample.h)
   /// The landmarks to begin with, ascending, as another engine had them; empty, or where the class has grown to twice
   /// what they were drawn from: they are drawn.
   std::span<const RowIndex> chosen = {};

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stages/core/matrix.h"
+#include "stages/leverage/leverage_engine.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {
@@ -41,5 +42,8 @@ absl::StatusOr<LeverageScores> ComputeLeverage(const linalg::SymmetricOperator& 
 
 /// l_i = sum of squares of element i of the first `rank` vectors (vectors are rows).
 std::vector<double> ScoresFromVectors(ConstMatrixView vectors, std::size_t rank);
+
+/// The scores and the statement of quality of an exact engine, for the rows behind its kernel.
+ClassScores ScoresOf(const linalg::TopEigen& eigen, std::span<const RowIndex> rows);
 
 }  // namespace fulcrum::leverage

@@ -5,8 +5,8 @@
 
 #include "stages/core/status_macros.h"
 #include "stages/kernel/float_columns.h"
-#include "stages/leverage/kernel_extension.h"
 #include "stages/leverage/kernel_subspace.h"
+#include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
 

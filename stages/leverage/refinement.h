@@ -2,7 +2,7 @@
 //
 // Vectors u_j that were seen from landmarks are off in two ways: they lack what lies outside the landmarks' span, and
 // they flatter the landmarks, which alone lie wholly inside it. f_j = K u_j has both only as far as the far end of the
-// spectrum is large beside theta_j. Rayleigh-Ritz on the f_j (function_span.h) needs no second product: their inner
+// spectrum is large beside theta_j. Rayleigh-Ritz on the f_j (kernel_subspace.h) needs no second product: their inner
 // products are U'F, the class's sum of f f' is F'F, and their leading vectors are those that the class's kernel has
 // after a step and a half of subspace iteration. It costs m^2 kernel values, so it is for classes of some ten thousand
 // rows. Pure functions, thread-safe; loops run in parallel inside.

@@ -33,6 +33,7 @@ class MappedFeatures final : public kernel::Features {
   /// another number of features.
   absl::StatusOr<std::unique_ptr<MappedFeatures>> With(const MappedPool& more) const;
 
+  kernel::FeatureKind kind() const override { return kernel::FeatureKind::kDense; }
   std::size_t dims() const override { return dims_; }
   void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
                 MutableMatrixView out) const override;

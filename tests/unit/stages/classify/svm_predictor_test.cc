@@ -54,6 +54,7 @@ class FloatRows final : public kernel::Features {
   bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override {
     return dense_.CopyRows(rows, out);
   }
+  kernel::FeatureKind kind() const override { return kernel::FeatureKind::kDense; }
   bool prefers_float() const override { return true; }
 
  private:

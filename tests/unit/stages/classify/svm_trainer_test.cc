@@ -148,5 +148,16 @@ TEST(SvmTrainerTest, AnyNumberOfThreadsGivesTheSameModel) {
   }
 }
 
+TEST(SvmTrainer, RefusesAKernelThatIsNotFiniteAndNamesTheRow) {
+  Matrix<double> points(4, 1);
+  for (std::size_t i = 0; i < 4; ++i) points(i, 0) = i == 2 ? 3.0 : 0.1;
+  const kernel::DenseFeatures features(std::move(points));
+  const std::vector<ClassIndex> labels = {0, 1, 0, 1};
+  SvmTrainer trainer({.kernel = {.type = kernel::KernelType::kPoly, .offset = 0.5, .degree = 1000}}, features);
+  const auto model = trainer.Train(labels, 2);
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(model.status().message()), HasSubstr("row 2"));
+}
+
 }  // namespace
 }  // namespace fulcrum::classify

@@ -1,6 +1,5 @@
-#include "stages/leverage/kernel_extension.h"
-
 #include "gtest/gtest.h"
+#include "stages/leverage/landmark_pass.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::leverage {

@@ -1,9 +1,8 @@
-#include "stages/leverage/landmark_change.h"
-
 #include <cmath>
 
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
+#include "stages/leverage/kernel_subspace.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/dense_eigensolver.h"
 #include "tests/support/matrices.h"

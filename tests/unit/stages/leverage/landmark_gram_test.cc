@@ -1,8 +1,7 @@
-#include "stages/leverage/landmark_gram.h"
-
 #include <numeric>
 
 #include "gtest/gtest.h"
+#include "stages/leverage/landmark_pass.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::leverage {

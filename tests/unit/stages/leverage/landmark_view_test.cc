@@ -1,10 +1,9 @@
-#include "stages/leverage/landmark_view.h"
-
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "stages/core/rows.h"
 #include "stages/leverage/kernel_subspace.h"
+#include "stages/leverage/landmark_pass.h"
 #include "stages/linalg/lapack.h"
 #include "tests/support/matrices.h"
 
