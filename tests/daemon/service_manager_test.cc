@@ -133,7 +133,7 @@ TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
   while (stream->Read(&event)) {
   }
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE) << "a watcher is let go at once";
-  EXPECT_EQ(daemon.NextLogLine("round stopped").value("reason", ""), "eigen: stopped on request");
+  EXPECT_EQ(daemon.NextLogLine("round stopped").value("reason", ""), "score: stopped on request");
   EXPECT_EQ(daemon.Wait(), 0);
 }
 

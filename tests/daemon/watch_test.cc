@@ -57,7 +57,7 @@ TEST_F(WatchTest, MetricsTellWhatHappened) {
                           HasSubstr("fulcrum_commit_queue_depth{campaign=\"waiting\"} "),
                           HasSubstr("fulcrum_waiting_workers 0\n")));
   // Three batches: the first without labels to train on, the second without a previous round.
-  EXPECT_THAT(text, AllOf(HasSubstr("fulcrum_stage_seconds_count{campaign=\"ended\",stage=\"eigen\"} 3\n"),
+  EXPECT_THAT(text, AllOf(HasSubstr("fulcrum_stage_seconds_count{campaign=\"ended\",stage=\"score\"} 3\n"),
                           HasSubstr("fulcrum_round_seconds_count{campaign=\"ended\",start=\"cold\"} 2\n"),
                           HasSubstr("fulcrum_round_seconds_count{campaign=\"ended\",start=\"warm\"} 1\n")));
   EXPECT_THAT(text, ContainsRegex("fulcrum_commit_seconds_count\\{campaign=\"ended\"\\} [1-9]"));

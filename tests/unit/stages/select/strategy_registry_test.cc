@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "tbb/task_arena.h"
@@ -42,6 +43,39 @@ TEST(StrategyRegistryTest, AnUnknownNameListsThoseThereAre) {
 
 /// What holds for all of them, whatever their rule.
 class EveryStrategyTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryStrategyTest, NaNInWhatItIsGivenIsAnErrorThatNamesTheRowOrDoesNotMatter) {
+  constexpr RowIndex kRow = 40;
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  const SmallPool pool({.rows = 50, .seed = 4});
+  Candidates candidates = pool.candidates(7);
+  std::vector<double> confidence(candidates.confidence.begin(), candidates.confidence.end());
+  std::vector<double> pool_leverage(candidates.pool_leverage.begin(), candidates.pool_leverage.end());
+  confidence[kRow] = pool_leverage[kRow] = kNaN;
+  std::vector<Group> groups(candidates.groups.begin(), candidates.groups.end());
+  std::vector<std::vector<double>> leverages;
+  leverages.reserve(groups.size());
+  for (Group& group : groups) {
+    std::vector<double>& leverage = leverages.emplace_back(group.leverage.begin(), group.leverage.end());
+    for (std::size_t i = 0; i < leverage.size(); ++i) {
+      if (group.rows[i] == kRow) leverage[i] = kNaN;
+    }
+    group.leverage = leverage;
+  }
+  candidates.confidence = confidence;
+  candidates.pool_leverage = pool_leverage;
+  candidates.groups = groups;
+  const auto strategy = MakeStrategy(GetParam());
+  const auto selection = (*strategy)->Select(candidates);
+  const Requirements needs = (*strategy)->requirements();
+  if (needs.confidence || needs.class_groups || needs.pool_leverage) {
+    EXPECT_EQ(selection.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(selection.status().message()), HasSubstr("row 40 of the pool"));
+  } else {
+    ASSERT_TRUE(selection.ok()) << selection.status();
+    EXPECT_EQ(selection->picks.size(), 7u);
+  }
+}
 
 TEST_P(EveryStrategyTest, PicksDifferentUnlabeledRowsAndTheSameOnesAgain) {
   for (const std::size_t classes : {2, 3}) {
