@@ -9,10 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/campaign_registry.h"
-#include "pipeline/campaign/prediction.h"
 #include "pipeline/campaign/round_budget.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/round/memory_budget.h"
@@ -113,8 +110,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& fo
   FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pool_root));
   auto campaign = Open(folder, std::move(surroundings));
   // A pool that there is no memory for leaves no campaign behind.
-  std::error_code ignored;
-  if (!campaign.ok()) std::filesystem::remove_all(folder, ignored);
+  if (std::error_code ignored; !campaign.ok()) std::filesystem::remove_all(folder, ignored);
   return campaign;
 }
 
@@ -338,11 +334,9 @@ void Campaign::Wake() {
 }
 
 void Campaign::OnRoomWanted() {
-  {
-    const std::scoped_lock lock(mutex_);
-    room_wanted_ = true;
-  }
-  Wake();
+  const std::scoped_lock lock(mutex_);
+  room_wanted_ = wake_ = true;
+  woken_.notify_all();
 }
 
 void Campaign::MakeRoom() {
@@ -428,10 +422,8 @@ absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, 
   if (life() != "running") cancel.request_stop();
   absl::StatusOr<CampaignRound::Outcome> outcome = round_->Run(number, cancel.get_token());
   const bool cancelled = !outcome.ok() && cancel.stop_requested();
-  const absl::Status unmarked = cancelled ? marker_->CancelRound() : marker_->EndRound();
-  if (!unmarked.ok()) {
-    Log(LogLevel::kWarning, "round marker not removed",
-        {{"campaign", plan_.name}, {"reason", std::string(unmarked.message())}});
+  if (const absl::Status unmarked = cancelled ? marker_->CancelRound() : marker_->EndRound(); !unmarked.ok()) {
+    Log(LogLevel::kWarning, std::string(unmarked.message()), {{"campaign", plan_.name}});
   }
   const std::scoped_lock lock(mutex_);
   selecting_ = false;

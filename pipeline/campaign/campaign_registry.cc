@@ -201,11 +201,16 @@ std::vector<std::string> CampaignRegistry::Close(std::chrono::steady_clock::time
   std::vector<std::string> stuck;
   for (auto& [name, entry] : campaigns) {
     if (!entry.ok()) continue;
-    if ((*entry)->WaitForRound(until)) {
+    const bool ended = (*entry)->WaitForRound(until);
+    // Requests in its queue hold it as well. Its last owner must not be the thread of its own store.
+    while (ended && (*entry).use_count() > 1 && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (ended && (*entry).use_count() == 1) {
       entry = absl::CancelledError("closed");
       continue;
     }
-    stuck.push_back(name);
+    if (!ended) stuck.push_back(name);
     // It must outlive this call: its thread uses it, and the destructor would wait for the thread.
     new std::shared_ptr<Campaign>(*std::move(entry));
   }

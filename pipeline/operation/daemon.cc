@@ -141,6 +141,9 @@ struct Daemon::Parts {
     watch.reset();
     if (waiters) waiters->Stop();
     if (campaigns) campaigns->RequestStop();
+    // Before the services go: requests in the queues of the stores are answered through them.
+    if (server) server->Stop(std::chrono::milliseconds(0)).IgnoreError();
+    if (campaigns) campaigns->Close(std::chrono::steady_clock::now() + options.stop_time);
     server.reset();
     executor.reset();
     gatekeeper.reset();

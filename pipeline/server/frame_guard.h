@@ -29,8 +29,9 @@ struct FrameLimits {
   FrameRate resets = {.burst = 200, .per_second = 100};
   /// Of all connections together; then those are closed that have sent more than a few.
   FrameRate all_resets = {.burst = 2000, .per_second = 1000};
-  /// PING, SETTINGS, PRIORITY, empty DATA and unknown frames. Clients measure the bandwidth with a PING per round trip.
-  FrameRate control = {.burst = 2000, .per_second = 1000};
+  /// PING, SETTINGS, PRIORITY, empty DATA and unknown frames. Clients measure the bandwidth with a PING per round trip,
+  /// one at a time: many per second on a fast network, but never many at once.
+  FrameRate control = {.burst = 100, .per_second = 5000};
   /// CONTINUATION frames of one header block; gRPC accepts 8 KiB of headers, which fit into one frame.
   int continuations = 8;
 };

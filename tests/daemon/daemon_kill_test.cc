@@ -155,7 +155,7 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
     ++kills;
     process_.Spawn();
     // Two kills in a row may have hit the same round, which is then run only on request.
-    client.Start("stormy");
+    DaemonClient(process_.port(), "").Start("stormy");
   }
   while (WaitForLabels("stormy")) {
   }
