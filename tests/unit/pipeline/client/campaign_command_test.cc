@@ -91,7 +91,7 @@ TEST_F(CampaignCommandTest, TextFromTheServerCannotSteerTheTerminal) {
   FakeDaemon daemon;
   daemon.AddCampaign("name: 'c' state: CAMPAIGN_STATE_FAILED state_reason: 'bad\\033]0;owned\\007 pool'");
   EXPECT_THAT(Campaign(daemon, {"get", "c"}).output,
-              AllOf(HasSubstr("failed: bad?]0;owned? pool"), Not(HasSubstr("\033"))));
+              AllOf(HasSubstr("failed: bad\\x1b]0;owned\\x07 pool"), Not(HasSubstr("\033"))));
 }
 
 TEST_F(CampaignCommandTest, WatchGoesOnAcrossABrokenStreamUntilItIsDone) {
