@@ -7,10 +7,6 @@
 
 namespace fulcrum::storage {
 
-std::string Checksum::ToText() const {
-  return absl::StrCat("fnv1a:", absl::Hex(value_, absl::kZeroPad16));
-}
-
 absl::StatusOr<std::string> ChecksumOfFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("'", path, "' is missing or cannot be read"));

@@ -53,7 +53,7 @@ absl::Status RowUpload::Add(absl::string_view bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("more than ", kMostBytes >> 20, " MiB were sent at once; append the rows in several requests"));
   }
-  checksum_.Add(bytes);
+  checksum_.Add({bytes.data(), bytes.size()});
   stream_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return CheckDisk();
 }

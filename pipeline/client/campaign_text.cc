@@ -114,11 +114,11 @@ std::string Describe(const v1::CampaignEvent& event) {
     case v1::CampaignEvent::kModel:
       return absl::StrCat("round ", event.model().round(), ": ", ModelText(event.model()));
     case v1::CampaignEvent::kItems:
-      return absl::StrCat(event.items().added(), " examples joined the pool, which has ", event.items().pool_rows());
+      return absl::StrCat(event.items().added(), " examples added to the pool, which has ", event.items().pool_rows());
     case v1::CampaignEvent::EVENT_NOT_SET:
       break;
   }
-  return "something that this version does not know";
+  return "an event that this version does not know";
 }
 
 }  // namespace
@@ -136,7 +136,7 @@ std::string ModelText(const v1::ModelTrained& model) {
 }
 
 std::string CampaignTable(const v1::ListCampaignsResponse& campaigns) {
-  if (campaigns.campaigns().empty()) return "There are no campaigns; 'fulcrum campaign create FILE' makes one.\n";
+  if (campaigns.campaigns().empty()) return "There are no campaigns; create one with 'fulcrum campaign create FILE'.\n";
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "STATE", "ROUND", "LABELS", "LEASED", "OPEN", "POOL", "ACCURACY"}};
   for (const v1::Campaign& campaign : campaigns.campaigns()) {
@@ -177,7 +177,8 @@ absl::StatusOr<std::string> JsonText(const google::protobuf::Message& message, b
   options.preserve_proto_field_names = true;
   std::string text;
   const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
-  if (!status.ok()) return absl::InternalError(absl::StrCat("the answer cannot be shown as JSON: ", status.ToString()));
+  if (!status.ok())
+    return absl::InternalError(absl::StrCat("the response cannot be shown as JSON: ", status.ToString()));
   absl::StripTrailingAsciiWhitespace(&text);
   return text + "\n";
 }

@@ -28,7 +28,7 @@ std::optional<absl::Status> EndOf(const v1::CampaignEvent& event) {
   if (campaign.state() != v1::CAMPAIGN_STATE_FAILED) return std::nullopt;
   return absl::FailedPreconditionError(
       absl::StrCat("the campaign '", campaign.name(), "' failed: ", PrintableLine(campaign.state_reason()),
-                   "; mend that, and 'fulcrum campaign start ", campaign.name(), "' goes on"));
+                   "; fix the cause, then continue with 'fulcrum campaign start ", campaign.name(), "'"));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ absl::Status WatchToTheEnd(CampaignCalls& calls, const std::string& name, const 
         end = EndOf(event);
         return !end;
       });
-      // A stream that told something was no failed attempt: patience starts anew.
+      // A stream that delivered events was not a failed attempt: the retry period starts again.
       return told && MayPass(status) ? absl::OkStatus() : status;
     }));
     if (!end && !timing.sleep(kPauseBetweenStreams)) return absl::CancelledError("asked to end");
@@ -176,7 +176,7 @@ void WatchScreen::Follow(const v1::CampaignEvent& event) {
       round_ = event.batch().round();
       round_items_ = event.batch().items();
       round_settled_ = 0;
-      doing_ = absl::StrFormat("selected in %.2f s; with the workers", event.batch().seconds());
+      doing_ = absl::StrFormat("selected in %.2f s; waiting for labels", event.batch().seconds());
       return;
     case v1::CampaignEvent::kLabels:
       labels_ = event.labels().labels();
@@ -186,7 +186,7 @@ void WatchScreen::Follow(const v1::CampaignEvent& event) {
     case v1::CampaignEvent::kModel:
       return Follow(event.model());
     case v1::CampaignEvent::kItems:
-      doing_ = absl::StrCat(event.items().added(), " examples joined the pool");
+      doing_ = absl::StrCat(event.items().added(), " examples added to the pool");
       return;
     case v1::CampaignEvent::EVENT_NOT_SET:
       return;

@@ -20,7 +20,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-// The bearer token that a client shows to the server.
+// The bearer token that a client sends to the server.
 //
 // It comes from a file or the environment, never from the command line, where every user of the machine could read it.
 
@@ -29,7 +29,7 @@ constexpr std::size_t kMostBytes = 4096;
 // Anything else cannot travel in a header, and would make gRPC fail without saying why.
 absl::StatusOr<std::string> CheckToken(const std::string& text, const std::string& origin) {
   const std::string token(absl::StripAsciiWhitespace(text));
-  if (token.empty()) return absl::InvalidArgumentError(absl::StrCat(origin, " holds no token; put one in"));
+  if (token.empty()) return absl::InvalidArgumentError(absl::StrCat(origin, " holds no token"));
   const bool sound = token.size() <= kMostBytes && std::all_of(token.begin(), token.end(), absl::ascii_isgraph);
   if (sound) return token;
   return absl::InvalidArgumentError(
@@ -59,7 +59,7 @@ absl::StatusOr<std::string> ReadPem(const std::string& option, const std::string
   std::string text(std::istreambuf_iterator<char>(stream), {});
   if (stream && absl::StrContains(text, "-----BEGIN ")) return text;
   return absl::InvalidArgumentError(absl::StrCat(option, ": '", path, "' ",
-                                                 stream ? "is no PEM file" : "cannot be read",
+                                                 stream ? "is not a PEM file" : "cannot be read",
                                                  "; name a file in PEM format, which begins with '-----BEGIN'"));
 }
 
@@ -74,14 +74,14 @@ absl::Status CheckOptions(const ConnectionOptions& options, bool has_token) {
         absl::StrCat("--server is '", options.server, "'; it must be HOST:PORT, such as 127.0.0.1:7410"));
   }
   if (options.tls_cert.empty() != options.tls_key.empty()) {
-    return absl::InvalidArgumentError("--tls-cert and --tls-key belong together; give both or none");
+    return absl::InvalidArgumentError("--tls-cert and --tls-key must be given together");
   }
   if (options.tls_ca.empty() && !options.tls_cert.empty()) {
-    return absl::InvalidArgumentError("--tls-cert needs --tls-ca, to know the server by");
+    return absl::InvalidArgumentError("--tls-cert needs --tls-ca, to verify the server");
   }
   if (has_token && options.tls_ca.empty() && !IsLocal(options.server)) {
-    return absl::InvalidArgumentError(absl::StrCat("the token would travel to ", options.server,
-                                                   " unencrypted, for everybody on the way to read; give --tls-ca"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the token would be sent to ", options.server, " unencrypted; give --tls-ca to use TLS"));
   }
   return absl::OkStatus();
 }

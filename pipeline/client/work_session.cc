@@ -20,9 +20,9 @@ std::string DescribeWork(const WorkSummary& summary) {
   std::string text = absl::StrCat(summary.accepted, " labels accepted (", summary.late, " late), ", summary.refused,
                                   " refused, ", summary.skipped, " skipped");
   AppendUnlessZero(summary.undone, "undone", text);
-  AppendUnlessZero(summary.released, "handed back", text);
-  AppendUnlessZero(summary.lost, "lost to an ended lease", text);
-  AppendUnlessZero(summary.repeated, "calls repeated", text);
+  AppendUnlessZero(summary.released, "released", text);
+  AppendUnlessZero(summary.lost, "lost to an expired lease", text);
+  AppendUnlessZero(summary.repeated, "calls retried", text);
   if (!summary.last_refusal.empty()) absl::StrAppend(&text, "; the last refusal: ", summary.last_refusal);
   return text;
 }
@@ -140,7 +140,7 @@ absl::Status WorkSession::Run() {
   while (next.ok() && *next == Next::kGoOn) next = AcquireAndAnswer();
   const absl::Status left = Leave();
   summary_.repeated += retrier_.repeats();
-  // Being asked to end is no error, whatever it broke off.
+  // A requested stop is not an error, whatever it interrupted.
   if (next.ok() || absl::IsCancelled(next.status())) return left;
   return next.status();
 }
@@ -202,7 +202,7 @@ absl::StatusOr<WorkSession::Next> WorkSession::Apply(const Decision& decision) {
       return Next::kEnd;
     case Decision::Kind::kCrash:
       options_.crash();
-      return absl::InternalError("the imitated crash did not end the worker");
+      return absl::InternalError("the simulated crash did not end the worker");
   }
   return absl::InternalError("unknown decision");
 }
@@ -252,7 +252,7 @@ void WorkSession::Renew() {
     return absl::OkStatus();
   });
   summary_.repeated += retrier.repeats();
-  // An annotator who thinks is not to be disturbed: what is left of the lease is time for more attempts.
+  // Do not interrupt the annotator: what is left of the lease leaves time for more attempts.
   if (!status.ok()) return lease_watch_.TryAgainSoon(timing_.now());
   DropEnded(leases, results);
 }
@@ -283,7 +283,7 @@ absl::Status WorkSession::Leave() {
   if (!leases.empty() && sent.ok()) {
     const std::string request_id = ids_.Next();
     const absl::Status released = retrier.Call([&] { return calls_.Release(request_id, leases).status(); });
-    // A lease that is not handed back runs out by itself.
+    // A lease that is not released expires by itself.
     if (released.ok()) summary_.released += leases.size();
   }
   summary_.repeated += retrier.repeats();

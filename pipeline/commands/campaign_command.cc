@@ -17,13 +17,13 @@
 
 namespace fulcrum::pipeline {
 
-// `fulcrum campaign ...`: everything that steers a campaign on a server.
+// `fulcrum campaign ...`: manages campaigns on a server.
 
 namespace {
 
 constexpr char kCampaignFooter[] =
-    R"(A campaign is a pool, a question with its classes, and rules for spending labels, kept and run by
-'fulcrum serve'. Workers ('fulcrum work', or any client of fulcrum.v1) give the labels.
+    R"(A campaign is a pool, a question with its classes, and rules for spending labels. 'fulcrum serve' stores and
+runs it. Workers ('fulcrum work', or any client of fulcrum.v1) provide the labels.
 
 Example:
   fulcrum campaign create digits.yaml
@@ -31,7 +31,7 @@ Example:
   fulcrum campaign watch digits
   fulcrum campaign export digits --out labels.csv
 
-'fulcrum campaign WORD --help' tells all about a word.
+'fulcrum campaign COMMAND --help' describes a command.
 )";
 
 std::vector<Command> Words() {
@@ -54,7 +54,7 @@ CommandRun AddCampaign(CLI::App& app) {
     for (const auto& [sub, run] : *added) {
       if (sub->parsed()) return run();
     }
-    return absl::InvalidArgumentError("say what to do, such as 'fulcrum campaign list'");
+    return absl::InvalidArgumentError("name a command, such as 'fulcrum campaign list'");
   };
 }
 
@@ -86,7 +86,7 @@ absl::Status PrintCampaign(const CampaignOptions& options, const v1::Campaign& c
 }
 
 Command CampaignCommand() {
-  return {"campaign", "Campaigns", "Create, steer and watch campaigns on a server", AddCampaign};
+  return {"campaign", "Campaigns", "Create, control and watch campaigns on a server", AddCampaign};
 }
 
 // `fulcrum campaign list|get|start|pause|resume|stop|retrain|delete`: one call each.
@@ -109,7 +109,7 @@ Command SteerCommand(std::string name, std::string summary, CampaignMethod metho
     AddCampaignOptions(app, *options);
     return [options, method] { return Steer(*options, method); };
   };
-  return {std::move(name), "Steer", std::move(summary), add};
+  return {std::move(name), "Control", std::move(summary), add};
 }
 
 absl::Status List(const CampaignOptions& options) {
@@ -142,38 +142,38 @@ CommandRun AddDelete(CLI::App& app) {
 }  // namespace
 
 Command CampaignListCommand() {
-  return {"list", "Look", "List all campaigns", AddList};
+  return {"list", "Read", "List all campaigns", AddList};
 }
 
 Command CampaignGetCommand() {
   Command command = SteerCommand("get", "Show one campaign", &CampaignCalls::Get);
-  command.group = "Look";
+  command.group = "Read";
   return command;
 }
 
 Command CampaignStartCommand() {
-  return SteerCommand("start", "Select the first batch, or go on after a failure", &CampaignCalls::Start);
+  return SteerCommand("start", "Select the first batch, or continue after a failure", &CampaignCalls::Start);
 }
 
 Command CampaignPauseCommand() {
-  return SteerCommand("pause", "Offer no more tasks; labels are still taken", &CampaignCalls::Pause);
+  return SteerCommand("pause", "Stop offering tasks; labels are still accepted", &CampaignCalls::Pause);
 }
 
 Command CampaignResumeCommand() {
-  return SteerCommand("resume", "Go on after a pause", &CampaignCalls::Resume);
+  return SteerCommand("resume", "Continue after a pause", &CampaignCalls::Resume);
 }
 
 Command CampaignStopCommand() {
-  return SteerCommand("stop", "End a campaign for good; its results stay", &CampaignCalls::Stop);
+  return SteerCommand("stop", "End a campaign permanently; its results remain", &CampaignCalls::Stop);
 }
 
 Command CampaignRetrainCommand() {
-  return SteerCommand("retrain", "Let the next round train from nothing instead of from the last model",
+  return SteerCommand("retrain", "Train the next round's model from scratch instead of from the last one",
                       &CampaignCalls::Retrain);
 }
 
 Command CampaignDeleteCommand() {
-  return {"delete", "Steer", "Move a campaign that does not run to the server's trash folder", AddDelete};
+  return {"delete", "Control", "Move a campaign that is not running to the server's trash folder", AddDelete};
 }
 
 // `fulcrum campaign create FILE`: a campaign from its YAML file.
@@ -215,7 +215,7 @@ CommandRun AddCreate(CLI::App& app) {
 }  // namespace
 
 Command CampaignCreateCommand() {
-  return {"create", "Steer", "Make a campaign from a YAML file; 'start' runs it", AddCreate};
+  return {"create", "Control", "Create a campaign from a YAML file; 'start' runs it", AddCreate};
 }
 
 }  // namespace fulcrum::pipeline

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,8 @@
 #include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/options.h"
 #include "pipeline/text/text_sink.h"
+#include "stages/classify/libsvm_export.h"
+#include "stages/classify/model_file.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/csv.h"
@@ -60,24 +63,39 @@ Command CampaignExportCommand() {
 
 namespace {
 
+constexpr char kOwnFormat[] = "fulcrum";
+constexpr char kLibsvmFormat[] = "libsvm";
+
 struct ModelOptions {
   CampaignOptions campaign = {};
   std::int64_t round = 0;
   std::string out = {};
+  std::string format = kOwnFormat;
 };
+
+/// The model as the file has it.
+absl::StatusOr<std::string> InFormat(const std::string& format, std::string bytes) {
+  if (format != kLibsvmFormat) return bytes;
+  FULCRUM_ASSIGN_OR_RETURN(const classify::SavedSvm saved, classify::ParseSvm(bytes));
+  return classify::FormatLibsvmModel(saved.model, *saved.features);
+}
 
 absl::Status FetchModel(const ModelOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(options.out));
+  std::string bytes;
   FULCRUM_ASSIGN_OR_RETURN(
       const v1::ModelDescription model,
-      CampaignCalls(connection).GetModel(options.campaign.name, options.round, [&](const std::string& bytes) {
-        return file.Write(bytes);
+      CampaignCalls(connection).GetModel(options.campaign.name, options.round, [&](const std::string& chunk) {
+        bytes += chunk;
+        return absl::OkStatus();
       }));
+  FULCRUM_ASSIGN_OR_RETURN(const std::string content, InFormat(options.format, std::move(bytes)));
+  FULCRUM_RETURN_IF_ERROR(file.Write(content));
   FULCRUM_RETURN_IF_ERROR(file.Commit());
   return PrintAnswer(options.campaign,
                      absl::StrCat(options.out, ": the model of round ", model.round(), ", trained on the log up to ",
-                                  model.trained_on(), ", ", model.bytes(), " bytes\n"),
+                                  model.trained_on(), ", ", content.size(), " bytes\n"),
                      model);
 }
 
@@ -88,10 +106,18 @@ CommandRun AddModel(CLI::App& app) {
   app.add_option("--round", options->round, "The round that it was trained for; the latest unless given")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
+  app.add_option("--format", options->format, "fulcrum, or libsvm for svm-predict and other programs")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({kOwnFormat, kLibsvmFormat}))
+      ->capture_default_str();
   AddCampaignOptions(app, options->campaign);
   app.footer(
-      "The file holds the support vectors with their features and predicts without the pool; its format is in\n"
-      "stages/classify/svm_io.h. It appears when it is whole.");
+      "The file holds the support vectors with their features and predicts without the pool; Fulcrum's own format is\n"
+      "described in stages/classify/model_file.h. The file appears when it is complete.\n\n"
+      "In LIBSVM's format class 0 is the first class of the campaign, class 1 the second, and so on. Features are\n"
+      "normalised as in the campaign: normalise what is to be predicted in the same way.\n\n"
+      "Example:\n"
+      "  fulcrum campaign model digits --format libsvm --out digits.model");
   return [options] { return FetchModel(*options); };
 }
 
@@ -108,7 +134,7 @@ namespace {
 constexpr std::size_t kMostValues = 200'000;  // of a request: some 2 MB
 constexpr std::size_t kMostRows = 1000;
 constexpr char kFooter[] =
-    R"(Writes CSV: id, class, a decision value for each pair of classes, and a probability for each class where
+    R"(Writes CSV: id, class, a decision value for each pair of classes, and a probability for each class if
 the model has them. The file of --rows has the pool's feature columns, as they are in the pool's files.
 
 Example:
@@ -215,7 +241,7 @@ absl::Status Predict(const PredictOptions& options) {
   std::size_t answered = 0;
   std::int64_t round = options.round;
   for (v1::PredictRequest& request : questions.requests) {
-    // A newer model may come while we ask; all answers are of one.
+    // A newer model may be trained between two requests; all answers must be of the same one.
     request.set_round(round);
     FULCRUM_ASSIGN_OR_RETURN(const v1::PredictResponse response, calls.Predict(request));
     round = response.round();

@@ -25,10 +25,10 @@ namespace {
 
 constexpr RetryPolicy kRetry{.give_up_after = std::chrono::seconds(30)};
 constexpr char kFooter[] =
-    R"(The file may be of any format that 'fulcrum convert' reads; it travels as Arrow IPC. Its columns have the
-names of the pool's. All rows that can be taken join the pool together and take part from the next round on;
-those that cannot are counted, and some of them shown with the reason. Rows whose ids the pool has are no error;
-where the pool has no ids, all rows are new and get the next row numbers.)";
+    R"(The file may be of any format that 'fulcrum convert' reads; it is sent as Arrow IPC. Its columns have the
+names of the pool's. All valid rows are added to the pool together and can be selected from the next round on;
+the others are counted, and some of them are shown with the reason. Rows whose ids exist in the pool are not an
+error; if the pool has no ids, all rows are new and get the next row numbers.)";
 
 struct AppendOptions {
   CampaignOptions campaign = {};
@@ -36,9 +36,9 @@ struct AppendOptions {
 };
 
 std::string ToText(const v1::AppendItemsResponse& response) {
-  std::string text = absl::StrCat(response.added(), " of ", response.read(), " rows added, ", response.existing(),
-                                  " were there already, ", response.rejected(), " rejected; the pool has ",
-                                  response.pool_rows(), " rows\n");
+  std::string text =
+      absl::StrCat(response.added(), " of ", response.read(), " rows added, ", response.existing(), " existing, ",
+                   response.rejected(), " rejected; the pool has ", response.pool_rows(), " rows\n");
   for (const std::string& example : response.rejected_examples()) {
     absl::StrAppend(&text, "  ", PrintableLine(example), "\n");
   }
@@ -81,11 +81,11 @@ Command CampaignAppendCommand() {
   return {"append", "Pool and models", "Add examples to a campaign's pool while it runs", AddAppend};
 }
 
-// `fulcrum campaign import-labels NAME FILE`: labels from elsewhere.
+// `fulcrum campaign import-labels NAME FILE`: labels from another source.
 
 namespace {
 
-constexpr std::size_t kMostBytes = 3 * 1024 * 1024;  // below the server's 4 MiB a message
+constexpr std::size_t kMostBytes = 3 * 1024 * 1024;  // below the server's limit of 4 MiB per message
 
 struct ImportOptions {
   CampaignOptions campaign = {};
@@ -93,7 +93,7 @@ struct ImportOptions {
   std::string source = {};
 };
 
-/// As few requests as there can be; each is taken whole or not at all.
+/// As few requests as possible; each is imported completely or not at all.
 std::vector<v1::ImportLabelsRequest> MakeRequests(const ImportOptions& options,
                                                   const std::vector<ingest::KnownLabel>& labels) {
   RequestIds ids;
@@ -141,19 +141,20 @@ CommandRun AddImport(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
   AddCampaignName(app, options->campaign);
   app.add_option("file", options->file, "Table with the columns id and label")->type_name("")->required();
-  app.add_option("--source", options->source, "Where they come from, kept with them; the file's name unless given")
+  app.add_option("--source", options->source,
+                 "Where the labels come from, stored with them; default: the name of the file")
       ->type_name("TEXT");
   AddCampaignOptions(app, options->campaign);
   app.footer(
-      "Imported labels decide their examples, whatever workers said. A large file is sent in parts of some ten\n"
-      "thousand labels, each taken whole or not at all.");
+      "Imported labels decide their examples regardless of votes. A large file is sent in parts of some ten thousand\n"
+      "labels, each imported completely or not at all.");
   return [options] { return Import(*options); };
 }
 
 }  // namespace
 
 Command CampaignImportLabelsCommand() {
-  return {"import-labels", "Labels", "Give a campaign labels from elsewhere", AddImport};
+  return {"import-labels", "Labels", "Import labels from another source", AddImport};
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,4 +1,4 @@
-// `fulcrum campaign watch NAME`: a picture that is redrawn on a terminal, lines elsewhere.
+// `fulcrum campaign watch NAME`: a screen that is redrawn on a terminal, lines otherwise.
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRedrawPause{100};
 constexpr std::size_t kUsualColumns = 80;
-// Somebody looks on: a server that is back should be seen at once.
+// A person is watching: a server that is available again should be noticed quickly.
 constexpr RetryPolicy kRetry{.longest_pause = std::chrono::milliseconds(1'000)};
 
 std::size_t TerminalColumns() {
@@ -39,7 +39,7 @@ void Print(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// Redraws its picture over the last one, not more often than an eye can follow.
+/// Redraws the screen over the last one, at a limited rate.
 class LivePicture {
  public:
   void Follow(const v1::CampaignEvent& event) {
@@ -47,7 +47,7 @@ class LivePicture {
     if (event.has_campaign() || Clock::now() - drawn_at_ > kRedrawPause) Redraw();
   }
 
-  /// Shows what came too quickly to be drawn.
+  /// Draws what the limited rate has held back.
   void Finish() {
     if (lines_ > 0) Redraw();
   }
@@ -55,7 +55,7 @@ class LivePicture {
  private:
   void Redraw() {
     const std::string picture = screen_.Draw(TerminalColumns());
-    // Up to the first line of the last picture, and away with it.
+    // Move up to the first line of the last screen and erase it.
     Print(absl::StrCat(lines_ > 0 ? absl::StrCat("\x1b[", lines_, "A\r\x1b[J") : "", picture));
     lines_ = std::count(picture.begin(), picture.end(), '\n');
     drawn_at_ = Clock::now();
@@ -70,7 +70,7 @@ struct WatchOptions : CampaignOptions {
   bool verbose = false;
 };
 
-/// What becomes of an event, by where the output goes and what was asked for.
+/// How events are shown, by the kind of output and the options.
 std::function<void(const v1::CampaignEvent&)> Teller(const WatchOptions& options, LivePicture& picture) {
   if (options.json) {
     return [](const v1::CampaignEvent& event) {
@@ -86,7 +86,7 @@ std::function<void(const v1::CampaignEvent&)> Teller(const WatchOptions& options
 absl::Status Watch(const WatchOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.connection));
   CampaignCalls calls(connection);
-  // Asked once without patience: a wrong name or address is told at once.
+  // The first call is not retried, so that a wrong name or address is reported immediately.
   FULCRUM_RETURN_IF_ERROR(calls.Get(options.name).status());
   const StopFlag stop;
   LivePicture picture;
@@ -98,22 +98,22 @@ absl::Status Watch(const WatchOptions& options) {
 CommandRun AddWatch(CLI::App& app) {
   auto options = std::make_shared<WatchOptions>();
   AddCampaignName(app, *options);
-  app.add_flag("-v,--verbose", options->verbose, "Print a line an event: stages, labels and all");
+  app.add_flag("-v,--verbose", options->verbose, "Print one line per event, including stages and labels");
   AddCampaignOptions(app, *options);
   app.footer(
-      "On a terminal it draws the round and the learning curve (accuracy where the campaign measures it, else the\n"
-      "share of predictions that each round changed); elsewhere it prints a line a round. With --json every event is "
-      "a\n"
-      "line of JSON.\n"
-      "Ends with exit code 0 when the campaign is done, and with 65 and the reason when it failed. A server that goes\n"
-      "away is waited for, up to five minutes.");
+      "On a terminal it draws the round and the learning curve (accuracy if the campaign measures it, otherwise the\n"
+      "share of predictions that each round changed); otherwise it prints one line per round. With --json every event\n"
+      "is one line of JSON.\n"
+      "Ends with exit code 0 when the campaign is done, and with 65 and the reason if it failed. If the server "
+      "becomes\n"
+      "unavailable, it retries for up to five minutes.");
   return [options] { return Watch(*options); };
 }
 
 }  // namespace
 
 Command CampaignWatchCommand() {
-  return {"watch", "Look", "Follow a campaign live, until it is done", AddWatch};
+  return {"watch", "Read", "Follow a campaign live, until it is done", AddWatch};
 }
 
 }  // namespace fulcrum::pipeline

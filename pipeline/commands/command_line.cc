@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/exit_codes.h"
 #include "pipeline/text/spec_reader.h"
+#include "pipeline/text/text_sink.h"
 #include "pipeline/text/version.h"
 
 namespace fulcrum::pipeline {
@@ -38,7 +39,7 @@ std::vector<AddedCommand> AddCommands(CLI::App& program) {
 }
 
 void PrintError(const std::string& who, absl::string_view message) {
-  std::fprintf(stderr, "%s: %.*s\n", who.c_str(), static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "%s: %s\n", who.c_str(), PrintableText({message.data(), message.size()}).c_str());
 }
 
 const CLI::App& DeepestParsed(const CLI::App& program) {
@@ -65,7 +66,7 @@ std::vector<std::string> KnownNames(const CLI::App& app) {
   return names;
 }
 
-// CLI11 says which words it did not expect; a person wants to know which ones it would have.
+// CLI11 reports the unexpected words only; this adds the nearest known one.
 std::string UnexpectedWords(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
   if (words.empty()) return "";
@@ -83,7 +84,7 @@ int ReportUsageError(const CLI::App& program, const CLI::ParseError& error) {
   std::string message = UnexpectedWords(program);
   if (!message.empty()) message = UnexpectedWords(app).empty() ? message : UnexpectedWords(app);
   PrintError(name, message.empty() ? error.what() : message);
-  std::fprintf(stderr, "Run '%s --help' to see what there is.\n", name.c_str());
+  std::fprintf(stderr, "Run '%s --help' for usage.\n", name.c_str());
   return kExitUsage;
 }
 
@@ -92,7 +93,7 @@ absl::Status RunGuarded(const CommandRun& run) {
     return run();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
-        "out of memory; free some, or give it a smaller pool, and run again. No output was written");
+        "out of memory; free some, or use a smaller pool, and run again. No output was written");
   } catch (const std::exception& exception) {
     return absl::InternalError(absl::StrCat("unexpected error: ", exception.what()));
   }
@@ -105,7 +106,7 @@ int RunChosen(const CLI::App& program, const std::vector<AddedCommand>& commands
     const std::string name = FullName(DeepestParsed(*command.app));
     if (!status.ok()) PrintError(name, status.message());
     if (absl::IsInvalidArgument(status)) {
-      std::fprintf(stderr, "Run '%s --help' to see what there is.\n", name.c_str());
+      std::fprintf(stderr, "Run '%s --help' for usage.\n", name.c_str());
     }
     return ExitCodeFor(status);
   }
@@ -116,7 +117,7 @@ int RunChosen(const CLI::App& program, const std::vector<AddedCommand>& commands
 int ParseAndRun(int argc, char** argv) {
   CLI::App program("Finds the examples worth labeling, by statistical leverage scores.", "fulcrum");
   program.set_version_flag("--version", &VersionText, "Print the versions of fulcrum and of its libraries");
-  program.footer(absl::StrCat("'fulcrum COMMAND --help' tells all about a command.\n\n", ExitCodeHelp()));
+  program.footer(absl::StrCat("'fulcrum COMMAND --help' describes a command.\n\n", ExitCodeHelp()));
   program.get_formatter()->column_width(34);
   const std::vector<AddedCommand> commands = AddCommands(program);
   try {
@@ -133,7 +134,7 @@ int ParseAndRun(int argc, char** argv) {
 }  // namespace
 
 int RunCommandLine(int argc, char** argv) {
-  // A reader that goes away is an error like another, so that outputs in the making are removed.
+  // A closed pipe is an error like any other, so that unfinished outputs are removed.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return ParseAndRun(argc, argv);

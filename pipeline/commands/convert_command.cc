@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_line.h"
+#include "pipeline/commands/options.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/table_conversion.h"
 #include "storage/pool/pool_manifest.h"
@@ -30,14 +31,25 @@ Example:
 struct ConvertOptions {
   std::string in;
   std::string out;
+  std::string memory = "2GiB";
   bool quiet = false;
 };
 
 absl::Status Convert(const ConvertOptions& options) {
   // A pool's folder holds other files than its rows.
   const std::string in = storage::IsPoolFolder(options.in) ? options.in + "/part-*.arrow" : options.in;
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t rows, ingest::ConvertTable({in}, options.out));
-  if (!options.quiet) std::printf("%s: %lld rows\n", options.out.c_str(), static_cast<long long>(rows));
+  const auto memory = ParseByteSize(options.memory);
+  if (!memory.ok()) return absl::InvalidArgumentError(absl::StrCat("--memory: ", memory.status().message()));
+  ingest::InputLimits limits;
+  // The other half is for rows on their way from one form to the other.
+  limits.max_memory_bytes = *memory / 2;
+  const absl::StatusOr<std::int64_t> rows = ingest::ConvertTable({in}, options.out, limits);
+  if (absl::IsResourceExhausted(rows.status())) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(rows.status().message(), "\n  what to do: --memory is ", options.memory, "; allow more"));
+  }
+  FULCRUM_RETURN_IF_ERROR(rows.status());
+  if (!options.quiet) std::printf("%s: %lld rows\n", options.out.c_str(), static_cast<long long>(*rows));
   return absl::OkStatus();
 }
 
@@ -45,7 +57,10 @@ CommandRun AddConvert(CLI::App& app) {
   auto options = std::make_shared<ConvertOptions>();
   app.add_option("in", options->in, "What to read")->type_name("IN")->required();
   app.add_option("out", options->out, "The file to write")->type_name("OUT")->required();
-  app.add_flag("--quiet", options->quiet, "Say nothing unless something is wrong");
+  app.add_option("--memory", options->memory, "How much memory the conversion may use")
+      ->capture_default_str()
+      ->type_name("SIZE");
+  app.add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
   app.footer(kFooter);
   return [options] { return Convert(*options); };
 }

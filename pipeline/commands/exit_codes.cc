@@ -31,10 +31,10 @@ const char* ExitCodeHelp() {
   return "Exit codes:\n"
          "   0  done\n"
          "   2  usage: an option is unknown, missing or out of its range\n"
-         "  65  bad data: a file is missing, damaged or does not fit the others\n"
+         "  65  bad data: a file is missing, damaged, cannot be read or does not match the others\n"
          "  70  internal error: please report it\n"
-         "  75  try again: out of memory or disk space, or the server is away\n"
-         "  77  not allowed: the token is missing, wrong, or may not do this\n"
+         "  75  try again: out of memory or disk space, or the server is unavailable\n"
+         "  77  not allowed: the token is missing, unknown, or has the wrong role\n"
          "  99  nothing left to select";
 }
 

@@ -1,4 +1,4 @@
-// What the program's exit says to a script or a scheduler.
+// The exit codes of the program.
 #pragma once
 
 #include "absl/status/status.h"
@@ -15,10 +15,10 @@ inline constexpr int kExitNothingLeft = 99;
 
 /// InvalidArgument is a wrong option; DataLoss, NotFound, FailedPrecondition and AlreadyExists are wrong
 /// data; OutOfRange is nothing left to select; ResourceExhausted, Unavailable and DeadlineExceeded may pass;
-/// Unauthenticated and PermissionDenied want another token; all else is ours.
+/// Unauthenticated and PermissionDenied need another token; all others are internal errors.
 int ExitCodeFor(const absl::Status& status);
 
-/// The codes for people, a line each, as the help texts show them.
+/// The codes for people, one line each, as the help texts show them.
 const char* ExitCodeHelp();
 
 }  // namespace fulcrum::pipeline

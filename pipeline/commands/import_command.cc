@@ -1,4 +1,4 @@
-// `fulcrum import`: files of any format into a pool folder that opens at once.
+// `fulcrum import`: files of any format into a pool folder that opens immediately.
 
 #include <malloc.h>
 
@@ -22,17 +22,17 @@ namespace {
 
 constexpr char kFooter[] =
     R"(Sources: files, folders, globs in quotes ('data/*.parquet'), hive-partitioned folders (lang=en/..., whose names
-are columns: an id, label, cost or payload like others, and features where --features names them), by path or
-URI; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also with .gz or
+are columns: an id, label, cost or payload like others, and features if --features names them), by path or
+URI, or /dev/stdin; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also with .gz or
 .zst. Several are read as one table. Features are numbers in columns of their own, a column of lists of one
 length, or a sparse pair of lists named 'indices' and 'values'.
 
 The folder holds Arrow IPC files, to be mapped into memory; their statistics; and 'rejected.parquet': rows with a
 missing, infinite or NaN feature, a list of the wrong length, no id, or an id that another row has, each
-with its reason. It appears when it is whole and on the disk, safe from a loss of power; an import that fails or
-is killed leaves the pool as it was, and can be run again.
+with its reason. It appears when it is complete and durable; an import that fails or is killed leaves the pool as
+it was and can be run again.
 
-Importing again adds what is new, by id: the same row twice is left out, an id with other content rejected.
+Importing again adds new rows, by id: an existing row is left out, an existing id with other content is rejected.
 
 Example:
   fulcrum import 'embeddings/*.parquet' --id doc --payload text --out pool
@@ -71,7 +71,7 @@ absl::Status Complete(ImportCommandOptions& options) {
 
 void PrintResult(const ImportResult& result, const std::string& folder) {
   const auto& counts = result.counts;
-  std::printf("%s: %lld rows x %lld features; %lld added, %lld there already, %lld rejected\n", folder.c_str(),
+  std::printf("%s: %lld rows x %lld features; %lld added, %lld existing, %lld rejected\n", folder.c_str(),
               static_cast<long long>(result.manifest.rows()), static_cast<long long>(result.manifest.features),
               static_cast<long long>(counts.added), static_cast<long long>(counts.existing),
               static_cast<long long>(counts.rejected));
@@ -80,10 +80,10 @@ void PrintResult(const ImportResult& result, const std::string& folder) {
   }
 }
 
-// Unpacking takes and frees memory for every page of a file. Fresh from the system each 4 KiB of it would cost a page
-// fault, so what is freed stays with the process. Huge pages would save most of the faults that are left, but zeroing
-// whole ones costs more than that where the memory of a virtual machine comes from its host when it is first touched.
-// This process does nothing but the import and ends.
+// Unpacking allocates and frees memory for every page of a file. Fresh memory from the system costs a page fault per
+// 4 KiB, so freed memory stays with the process. Huge pages would save most of the remaining faults, but zeroing them
+// costs more than that on a virtual machine whose memory comes from its host when it is first touched. This process
+// does nothing but the import and then ends.
 void KeepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 4 << 20);
@@ -105,7 +105,7 @@ absl::Status Import(ImportCommandOptions options) {
 
 void AddLimits(CLI::App& app, ImportCommandOptions& options) {
   const char* group = "Limits";
-  app.add_option("--memory", options.memory, "What the import may use")
+  app.add_option("--memory", options.memory, "Memory that the import may use")
       ->capture_default_str()
       ->type_name("SIZE")
       ->group(group);
@@ -131,13 +131,13 @@ void AddLimits(CLI::App& app, ImportCommandOptions& options) {
 CommandRun AddImport(CLI::App& app) {
   auto options = std::make_shared<ImportCommandOptions>();
   app.add_option("source", options->import.sources, "Files, folders, globs or URIs")->type_name("SOURCE")->required();
-  app.add_option("--out", options->import.folder, "The pool's folder; one that is a pool already grows")
+  app.add_option("--out", options->import.folder, "The folder of the pool; an existing pool is extended")
       ->type_name("FOLDER")
       ->required();
   AddColumnFlags(app, options->import.columns);
   AddLimits(app, *options);
-  app.add_option("--threads", options->threads, "Threads; all cores unless given")->type_name("N");
-  app.add_flag("--quiet", options->quiet, "Say nothing unless something is wrong");
+  app.add_option("--threads", options->threads, "Number of threads; default: all cores")->type_name("N");
+  app.add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
   app.footer(kFooter);
   return [options] { return Import(*options); };
 }
@@ -145,7 +145,7 @@ CommandRun AddImport(CLI::App& app) {
 }  // namespace
 
 Command ImportCommand() {
-  return {"import", "Data", "Turn files of any format into a pool that opens at once", AddImport};
+  return {"import", "Data", "Import files of any format into a pool that opens immediately", AddImport};
 }
 
 }  // namespace fulcrum::pipeline

@@ -44,17 +44,18 @@ absl::StatusOr<std::int64_t> ParseByteSize(absl::string_view text) {
 
 void AddColumnFlags(CLI::App& app, ingest::ColumnOptions& columns) {
   const char* group = "Columns";
-  app.add_option("--id", columns.id, "What rows are called; 'id' where there is one, else row numbers")
+  app.add_option("--id", columns.id, "Column with the ids; default: 'id' if it exists, otherwise row numbers")
       ->type_name("COLUMN")
       ->group(group);
-  app.add_option("--label", columns.label, "Their class; 'label' where there is one")
+  app.add_option("--label", columns.label, "Column with the labels; default: 'label' if it exists")
       ->type_name("COLUMN")
       ->group(group);
-  app.add_option("--cost", columns.cost, "What labeling one costs")->type_name("COLUMN")->group(group);
-  app.add_option("--payload", columns.payload, "What a person needs to see to label it; carried along untouched")
+  app.add_option("--cost", columns.cost, "Column with the cost of a label")->type_name("COLUMN")->group(group);
+  app.add_option("--payload", columns.payload,
+                 "Column with what a person needs to see to label the row; kept unchanged")
       ->type_name("COLUMN")
       ->group(group);
-  app.add_option("--features", columns.features, "The features, joined by commas; all other columns unless given")
+  app.add_option("--features", columns.features, "The features, separated by commas; default: all other columns")
       ->delimiter(',')
       ->type_name("COLUMNS")
       ->group(group);
@@ -67,16 +68,15 @@ void AddConnectionOptions(CLI::App& app, ConnectionOptions& options) {
       ->envname("FULCRUM_SERVER")
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--token-file", options.token_file,
-                 "File with the access token; without it the variable FULCRUM_TOKEN")
+  app.add_option("--token-file", options.token_file, "File with the access token; default: the variable FULCRUM_TOKEN")
       ->type_name("FILE")
       ->envname("FULCRUM_TOKEN_FILE")
       ->group(kGroup);
-  app.add_option("--tls-ca", options.tls_ca, "Certificates to know the server by, in PEM format; switches TLS on")
+  app.add_option("--tls-ca", options.tls_ca, "CA certificates of the server, in PEM format; enables TLS")
       ->type_name("FILE")
       ->envname("FULCRUM_TLS_CA")
       ->group(kGroup);
-  app.add_option("--tls-cert", options.tls_cert, "Own certificate, for a server that asks for one (mutual TLS)")
+  app.add_option("--tls-cert", options.tls_cert, "Client certificate, if the server requires one (mutual TLS)")
       ->type_name("FILE")
       ->envname("FULCRUM_TLS_CERT")
       ->group(kGroup);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/round/memory_budget.h"
 #include "pipeline/round/pool_source.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/labels.h"
@@ -30,9 +31,12 @@ struct LabelFiles {
 
 absl::StatusOr<LabelFiles> LoadLabelFiles(const SelectOptions& options, const ingest::RowIds& ids) {
   LabelFiles files;
-  FULCRUM_ASSIGN_OR_RETURN(files.labels, ingest::LoadLabelFile(options.labels, ids));
+  FULCRUM_ASSIGN_OR_RETURN(const std::size_t total, MemoryOf(options));
+  ingest::InputLimits limits;
+  limits.max_memory_bytes = static_cast<std::int64_t>(MemoryForPool(total).bytes);
+  FULCRUM_ASSIGN_OR_RETURN(files.labels, ingest::LoadLabelFile(options.labels, ids, limits));
   if (!options.predictions.empty()) {
-    FULCRUM_ASSIGN_OR_RETURN(files.predictions, ingest::LoadLabelFile(options.predictions, ids));
+    FULCRUM_ASSIGN_OR_RETURN(files.predictions, ingest::LoadLabelFile(options.predictions, ids, limits));
   }
   return files;
 }
@@ -168,9 +172,12 @@ absl::StatusOr<SelectInputs> LoadSelectInputs(const SelectOptions& options, Prog
     pool.ids = std::move(mapped->ids);
     pool.feature_names = std::move(mapped->feature_names);
   } else {
-    FULCRUM_ASSIGN_OR_RETURN(pool, clock.Measure("read", [&] {
-      return LoadAnyPool(options.pool, {.keep_labels = false, .on_progress = on_rows, .columns = options.columns});
-    }));
+    FULCRUM_ASSIGN_OR_RETURN(const std::size_t total, MemoryOf(options));
+    const PoolMemory memory = MemoryForPool(total);
+    ingest::PoolOptions reading = {.keep_labels = false, .on_progress = on_rows, .columns = options.columns};
+    reading.limits.max_memory_bytes = static_cast<std::int64_t>(memory.bytes);
+    reading.extra_bytes_per_row = memory.bytes_per_row;
+    FULCRUM_ASSIGN_OR_RETURN(pool, clock.Measure("read", [&] { return LoadAnyPool(options.pool, reading); }));
   }
   FULCRUM_ASSIGN_OR_RETURN(const LabelFiles files,
                            clock.Measure("read", [&] { return LoadLabelFiles(options, pool.ids); }));

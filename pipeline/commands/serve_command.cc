@@ -28,26 +28,26 @@ constexpr char kFooter[] = R"(The configuration is a YAML file with the long opt
   tls: {cert: server.pem, key: server.key, client_ca: clients.pem}
   reflection: false
   metrics: 127.0.0.1:7411    # /metrics for Prometheus, /healthz and /readyz for probes, over plain HTTP; or off
-  memory_budget: 4GB         # a pool that does not fit beside the others is refused
-  log: text                  # or json: a line an event, on standard error
+  memory_budget: 4GB         # a pool that does not fit next to the others is refused
+  log: text                  # or json: one line per event, on standard error
   stop_seconds: 20
   limits: {connections: 10000, streams: 100, calls_a_second: 1000, burst: 2000}
-What is given on the command line goes before it. Streams are calls at a time on one connection; calls a second are those
-of one token, 0 for any number.
+Options on the command line override the file. 'streams' limits the concurrent calls of one connection;
+'calls_a_second' limits the calls of one token, 0 for no limit.
 
-SIGTERM and SIGINT end it: it takes no more calls, finishes those that are running, cancels rounds, and exits with 0.
-If something does not stop, it exits with 75 after stop_seconds. A daemon that is killed loses nothing that it has
-answered; restart it and the campaigns continue. Under systemd it tells when it is ready (Type=notify) and feeds the watchdog, as long as
-its listener, its calls and its stores really answer.
+SIGTERM and SIGINT stop the daemon: it accepts no more calls, finishes those that are running, cancels rounds, and
+exits with 0. If something does not stop, it exits with 75 after stop_seconds. A daemon that is killed loses nothing
+that it has acknowledged; restart it and the campaigns continue. Under systemd it reports when it is ready
+(Type=notify) and sends watchdog heartbeats while its listener, its calls and its stores respond.
 
 Example:
   fulcrum token create --data ./data --name me --role admin > me.token
   fulcrum serve --data ./data --pools ./pools)";
 
-// For what follows the calls: rounds end, stores are closed.
+// For what comes after the last call: rounds are cancelled, stores are closed.
 constexpr std::chrono::seconds kStopMargin{10};
 
-/// Signals as a file descriptor. Blocked before any thread is made, so that none of them gets them.
+/// Signals as a file descriptor. They are blocked before any thread is created, so that no thread receives them.
 int BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -72,13 +72,13 @@ absl::Status Serve(const ServeOptions& serve) {
   StartLog(serve.log);
   const DaemonOptions& options = serve.daemon;
   const int signals = BlockSignals();
-  if (signals < 0) return absl::UnavailableError("signalfd: the system gives no file descriptor for signals");
+  if (signals < 0) return absl::UnavailableError("signalfd: cannot create a file descriptor for signals");
   FULCRUM_ASSIGN_OR_RETURN(const auto daemon, Daemon::Start(options));
   LogListening(options, *daemon);
   NotifyReady();
   const absl::Status ended = daemon->Wait(signals);
   if (!ended.ok()) {
-    Log(LogLevel::kError, "the store cannot go on", {{"reason", std::string(ended.message())}});
+    Log(LogLevel::kError, "the store cannot continue", {{"reason", std::string(ended.message())}});
   }
   Log(LogLevel::kInfo, "stopping");
   NotifyStopping(options.stop_time + kStopMargin);
@@ -94,7 +94,7 @@ absl::Status Serve(const ServeOptions& serve) {
 Command ServeCommand() {
   return {.name = "serve",
           .group = "Daemon",
-          .summary = "Run campaigns and answer labeling workers over gRPC",
+          .summary = "Run the daemon: campaigns and labeling workers over gRPC",
           .add = [](CLI::App& app) -> CommandRun {
             const auto flags = std::make_shared<ServeFlags>();
             AddServeOptions(app, *flags);

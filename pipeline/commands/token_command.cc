@@ -1,4 +1,4 @@
-// `fulcrum token`: who may call the daemon.
+// `fulcrum token`: the tokens that callers of the daemon need.
 
 #include <cstdio>
 #include <filesystem>
@@ -14,11 +14,11 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr char kFooter[] = R"(Roles:
-  annotator   takes tasks and labels them, as itself
-  reader      looks at campaigns, watches and exports them
-  admin       does everything
+  annotator   takes and labels tasks under its own name
+  reader      reads, watches and exports campaigns
+  admin       may do everything
 
-A token is shown once, on standard output; only its hash is kept. Revoking works at once, the daemon need not restart.
+A token is shown once, on standard output; only its hash is stored. Revoking takes effect immediately, without a restart of the daemon.
 
 Example:
   fulcrum token create --data ./data --name ada --role annotator > ada.token)";
@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<TokenStore>> OpenBook(const TokenFlags& flags) {
   std::error_code error;
   std::filesystem::create_directories(flags.data, error);
   if (error)
-    return absl::InvalidArgumentError(absl::StrCat("--data: cannot make '", flags.data, "': ", error.message()));
+    return absl::InvalidArgumentError(absl::StrCat("--data: cannot create '", flags.data, "': ", error.message()));
   return TokenStore::Open(flags.data);
 }
 
@@ -64,7 +64,7 @@ absl::Status RevokeToken(const TokenFlags& flags) {
 Command TokenCommand() {
   return {.name = "token",
           .group = "Daemon",
-          .summary = "Make, list and revoke the tokens that callers of the daemon need",
+          .summary = "Create, list and revoke the tokens that callers of the daemon need",
           .add = [](CLI::App& app) -> CommandRun {
             const auto flags = std::make_shared<TokenFlags>();
             const auto chosen = std::make_shared<absl::Status (*)(const TokenFlags&)>(nullptr);
@@ -75,12 +75,12 @@ Command TokenCommand() {
               sub->callback([chosen, run] { *chosen = run; });
               return sub;
             };
-            CLI::App* create = add("create", "Make a token and print it", CreateToken);
-            create->add_option("--name", flags->name, "Whose it is; annotators act under this name")->required();
+            CLI::App* create = add("create", "Create a token and print it", CreateToken);
+            create->add_option("--name", flags->name, "Owner of the token; annotators act under this name")->required();
             create->add_option("--role", flags->role, "annotator, reader or admin")->capture_default_str();
-            add("list", "Show who has a token", ListTokens);
-            add("revoke", "Take somebody's token back", RevokeToken)
-                ->add_option("--name", flags->name, "Whose")
+            add("list", "List the owners of tokens", ListTokens);
+            add("revoke", "Revoke a token", RevokeToken)
+                ->add_option("--name", flags->name, "Owner of the token")
                 ->required();
             app.require_subcommand(1);
             app.footer(kFooter);

@@ -1,4 +1,4 @@
-// `fulcrum work`: a labeling worker, either a person at the terminal or an imitation of one.
+// `fulcrum work`: a labeling worker, either a person at the terminal or a simulated one.
 
 #include <unistd.h>
 
@@ -25,18 +25,18 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] = R"(At a terminal, without --oracle: shows each example's payload and takes one key a class.
-  u  takes the last answer back; an answer is sent when the next one is given
-  s  skips, and asks why: unsure, bad item, not now
-  q  quits, and hands back what it holds
+constexpr char kFooter[] =
+    R"(At a terminal, without --oracle: shows the payload of each example and takes one key per class.
+  u  undoes the last answer; an answer is sent when the next one is given
+  s  skips, and asks for the reason: unsure, bad item, not now
+  q  quits, and releases the tasks that it holds
 
 With --oracle FILE it answers from a file (id,label, or a pool with a label column; without an id column
-rows are named by their numbers from 0) and imitates people. Two workers of one --seed err about different
-examples, and each errs about the same ones every time.
+the ids are row numbers from 0) and simulates a person. Two workers with the same --seed make mistakes on
+different examples, and each makes the same ones every time.
 
-A server that goes away is waited for: every call is repeated, with the same request id, so that no label
-is lost or counted twice. Ends with exit code 0 when the campaign is over, or when asked to by q, Ctrl-C or
-SIGTERM.
+If the server becomes unavailable, every call is retried with the same request id, so that no label is lost
+or counted twice. Ends with exit code 0 when the campaign is over, or by q, Ctrl-C or SIGTERM.
 
 Example:
   fulcrum work --campaign digits --annotator anna
@@ -79,13 +79,13 @@ absl::StatusOr<std::unique_ptr<Annotator>> MakeImitation(const WorkCommandOption
 absl::Status CheckTerminal() {
   if (isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "there is no terminal to ask somebody at; run it in one, or answer from a file with --oracle");
+      "standard input and output are not a terminal; run it in one, or answer from a file with --oracle");
 }
 
 Retrier::OnTrouble SayTrouble(const WorkCommandOptions& options) {
   if (options.quiet) return {};
   return [&options](const absl::Status& status) {
-    std::fprintf(stderr, "fulcrum work: %s\nfulcrum work: trying again, for up to %s\n",
+    std::fprintf(stderr, "fulcrum work: %s\nfulcrum work: retrying for up to %s\n",
                  std::string(status.message()).c_str(), options.retry_for.c_str());
   };
 }
@@ -128,22 +128,21 @@ absl::Status Work(const WorkCommandOptions& options) {
 
 void AddImitationOptions(CLI::App& app, WorkCommandOptions& options) {
   const auto share = CLI::Range(0.0, 1.0).description("");
-  constexpr char kGroup[] = "Imitation";
+  constexpr char kGroup[] = "Simulation";
   app.add_option("--oracle", options.oracle, "Answer from this file instead of asking a person")
       ->type_name("FILE")
       ->group(kGroup);
   const auto add_share = [&](const char* name, double& value, const char* what) {
     app.add_option(name, value, what)->type_name("SHARE")->capture_default_str()->check(share)->group(kGroup);
   };
-  add_share("--accuracy", options.accuracy, "Share of right answers; wrong ones are any other class");
+  add_share("--accuracy", options.accuracy, "Share of correct answers; wrong ones are any other class");
   add_share("--skip-rate", options.skip_rate, "Share of tasks skipped as unsure");
-  add_share("--crash-rate", options.crash_rate,
-            "Share of tasks over which the worker dies on the spot, with exit code 1");
-  app.add_option("--delay", options.delay, "Time an answer takes")
+  add_share("--crash-rate", options.crash_rate, "Share of tasks at which the worker crashes, with exit code 1");
+  app.add_option("--delay", options.delay, "Time that an answer takes")
       ->type_name("TIME")
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--seed", options.seed, "Which answers are wrong, skipped or crashed over")
+  app.add_option("--seed", options.seed, "Seed of the choice of answers that are wrong, skipped or crash")
       ->type_name("N")
       ->capture_default_str()
       ->check(WholeNumber())
@@ -153,13 +152,13 @@ void AddImitationOptions(CLI::App& app, WorkCommandOptions& options) {
 CommandRun AddWork(CLI::App& app) {
   auto options = std::make_shared<WorkCommandOptions>();
   app.add_option("--campaign", options->campaign, "Campaign to work for")->type_name("NAME")->required();
-  app.add_option("--annotator", options->annotator, "Who works; may be left out where the token says it")
+  app.add_option("--annotator", options->annotator, "Name of the annotator; not needed if the token names one")
       ->type_name("NAME");
   app.add_option("--batch", options->batch, "Tasks to hold at a time, 1 to 1000")
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(1, kMostBatch).description(""));
-  app.add_option("--retry-for", options->retry_for, "How long to wait for a server that is away")
+  app.add_option("--retry-for", options->retry_for, "How long to retry while the server is unavailable")
       ->type_name("TIME")
       ->capture_default_str();
   app.add_flag("--quiet", options->quiet, "Print errors only");

@@ -32,6 +32,11 @@ std::size_t UsableMemoryBytes() {
   return std::min(pages * page, ControlGroupBytes()) / 4 * 3;
 }
 
+PoolMemory MemoryForPool(std::size_t total) {
+  constexpr std::size_t kTaken = kProgramBytes + kLeastForEngines;
+  return {.bytes = std::max(total, 2 * kTaken) - kTaken, .bytes_per_row = kBytesPerRow};
+}
+
 std::size_t MappedBytesToKeep(std::size_t total) {
   return total / 8;
 }

@@ -11,6 +11,13 @@ namespace fulcrum::pipeline {
 /// Three quarters of the machine's memory, or of the control group's limit if that is less.
 std::size_t UsableMemoryBytes();
 
+/// How much of `total` a pool in memory may take together with what reads it, and what a round adds for each row.
+struct PoolMemory {
+  std::size_t bytes = 0;
+  std::size_t bytes_per_row = 0;
+};
+PoolMemory MemoryForPool(std::size_t total);
+
 /// So much of a pool that is mapped may stay in memory; of a larger one nothing does.
 std::size_t MappedBytesToKeep(std::size_t total);
 

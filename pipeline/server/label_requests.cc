@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pipeline/text/structured_log.h"
+#include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 #include "storage/state/label_rules.h"
 #include "storage/state/lease_rules.h"
@@ -23,7 +24,7 @@ void SetStatus(const absl::Status& status, v1::ItemStatus& item) {
   // The defaults say OK; an empty message would be one more string for every label.
   if (status.ok()) return;
   item.set_code(static_cast<int>(status.code()));
-  item.set_message(std::string(status.message()));
+  item.set_message(PrintableText({status.message().data(), status.message().size()}));
 }
 
 v1::ItemStatus& StatusOf(v1::ItemStatus& result) {

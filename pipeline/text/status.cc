@@ -92,7 +92,7 @@ constexpr std::size_t kLongestDetails = 3000;
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  std::string message(status.message());
+  std::string message = PrintableText({status.message().data(), status.message().size()});
   if (message.size() > kLongestMessage) message = message.substr(0, kLongestMessage) + "...";
   std::string details = SerializeDetails(status);
   if (details.size() > kLongestDetails) details.clear();
@@ -123,27 +123,26 @@ std::string Unavailable(const std::string& message, const std::string& server) {
   if (!NeverArrived(message)) return absl::StrCat("the server at ", server, " is not available now: ", message);
   return absl::StrCat("cannot reach a server at ", server, " (", message,
                       "); start one with 'fulcrum serve', or name another with --server or FULCRUM_SERVER; a server "
-                      "that uses TLS needs --tls-ca, one that asks for certificates --tls-cert too");
+                      "that uses TLS needs --tls-ca, and --tls-cert if it requires client certificates");
 }
 
 absl::Status Translated(const grpc::Status& status, const std::string& server) {
   const std::string message = PrintableText(status.error_message());
   if (WasBrokenOff(status)) {
-    return absl::UnavailableError(
-        absl::StrCat("the server at ", server, " broke off the call: ", message, "; try again"));
+    return absl::UnavailableError(absl::StrCat("the server at ", server, " ended the call: ", message, "; retry"));
   }
   const absl::StatusCode code = CodeOf(status.error_code());
   switch (code) {
     case absl::StatusCode::kUnavailable:
       return absl::Status(code, Unavailable(message, server));
     case absl::StatusCode::kDeadlineExceeded:
-      return absl::Status(code, absl::StrCat("the server at ", server, " did not answer in time: ", message,
-                                             "; look at its log, or try again"));
+      return absl::Status(code, absl::StrCat("the server at ", server, " did not respond in time: ", message,
+                                             "; check its log, or retry"));
     case absl::StatusCode::kUnauthenticated:
-      return absl::Status(code, absl::StrCat("the server at ", server, " does not know who asks: ", message,
+      return absl::Status(code, absl::StrCat("the server at ", server, " refused the caller: ", message,
                                              "; give a token with --token-file or FULCRUM_TOKEN"));
     case absl::StatusCode::kPermissionDenied:
-      return absl::Status(code, absl::StrCat(message, "; use a token that may do this"));
+      return absl::Status(code, absl::StrCat(message, "; use a token with the required role"));
     case absl::StatusCode::kUnimplemented:
       return absl::Status(code, absl::StrCat("the server at ", server, " does not know this call: ", message,
                                              "; compare its version with 'fulcrum --version'"));

@@ -1,5 +1,8 @@
 #include "pipeline/text/structured_log.h"
 
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
+
 #include <memory>
 #include <type_traits>
 
@@ -7,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
+#include "pipeline/text/text_sink.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -36,6 +40,7 @@ std::string Dump(const Json& value) {
 }
 
 Json ToJson(const LogField& field) {
+  if (const auto* text = std::get_if<std::string>(&field.value)) return Json(PrintableText(*text));
   return std::visit([](const auto& value) { return Json(value); }, field.value);
 }
 
@@ -51,7 +56,7 @@ std::string TextOf(const Json& value) {
 
 std::string FormatLogLine(LogFormat format, const std::string& time, LogLevel level, const std::string& message,
                           std::initializer_list<LogField> fields) {
-  Json line = {{"time", time}, {"level", NameOf(level)}, {"message", message}};
+  Json line = {{"time", time}, {"level", NameOf(level)}, {"message", PrintableText(message)}};
   for (const LogField& field : fields) line[field.name] = ToJson(field);
   if (format == LogFormat::kJson) return Dump(line);
   std::string text;
@@ -61,12 +66,34 @@ std::string FormatLogLine(LogFormat format, const std::string& time, LogLevel le
   return text;
 }
 
+namespace {
+
+void LogLibraryLine(LogLevel level, const char* library, const char* file, int line, const std::string& message) {
+  Log(level, message, {{"library", library}, {"source", absl::StrCat(file, ":", line)}});
+}
+
+void LogProtobufLine(google::protobuf::LogLevel severity, const char* file, int line, const std::string& message) {
+  const LogLevel level = severity == google::protobuf::LOGLEVEL_INFO      ? LogLevel::kInfo
+                         : severity == google::protobuf::LOGLEVEL_WARNING ? LogLevel::kWarning
+                                                                          : LogLevel::kError;
+  LogLibraryLine(level, "protobuf", file, line, message);
+}
+
+void LogGrpcLine(gpr_log_func_args* line) {
+  const LogLevel level = line->severity == GPR_LOG_SEVERITY_ERROR ? LogLevel::kError : LogLevel::kInfo;
+  LogLibraryLine(level, "gRPC", line->file, line->line, line->message);
+}
+
+}  // namespace
+
 void StartLog(LogFormat format) {
   g_format = format;
   // Never freed: threads may log until the process is gone.
   g_logger = new std::shared_ptr(
       std::make_shared<spdlog::logger>("fulcrum", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   (*g_logger)->set_pattern("%v");
+  google::protobuf::SetLogHandler(LogProtobufLine);
+  gpr_set_log_function(LogGrpcLine);
 }
 
 void Log(LogLevel level, const std::string& message, std::initializer_list<LogField> fields) {

@@ -1,8 +1,9 @@
-// The daemon's log: one line an event on standard error, a message and fields, as text or as JSON.
+// The daemon's log: one line per event on standard error, a message and fields, as text or as JSON.
 //
 //   time=2026-01-02T03:04:05.678+0000 level=info message="campaign done" campaign=rings rounds=20
 //   {"time":"2026-01-02T03:04:05.678+0000","level":"info","message":"campaign done","campaign":"rings","rounds":20}
 //
+// Control characters in messages and fields are escaped. What libprotobuf and gRPC have to say goes the same way.
 // Thread-safe after StartLog; before it nothing is written.
 #pragma once
 
@@ -21,7 +22,7 @@ struct LogField {
   std::variant<std::string, std::int64_t, double, bool> value;
 };
 
-/// Once, before there are threads.
+/// Call it once, before other threads start.
 void StartLog(LogFormat format);
 
 void Log(LogLevel level, const std::string& message, std::initializer_list<LogField> fields = {});

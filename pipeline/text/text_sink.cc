@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrow/util/compression.h"
+#include "arrow/util/utf8.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
@@ -122,23 +124,38 @@ bool IsControl(unsigned char byte) {
 }
 
 // U+0080 to U+009F, which some terminals obey like escape sequences, are C2 80 to C2 9F in UTF-8.
-bool StartsHighControl(std::string_view text) {
-  return text.size() >= 2 && text[0] == '\xC2' && static_cast<unsigned char>(text[1]) < 0xA0;
+bool IsHighControl(std::string_view letter) {
+  return letter.size() == 2 && letter[0] == '\xC2' && static_cast<unsigned char>(letter[1]) < 0xA0;
+}
+
+/// Bytes of the UTF-8 character that the text begins with; 0 if it does not begin with one.
+std::size_t LengthOfFirst(std::string_view text) {
+  for (std::size_t length = 1; length <= std::min<std::size_t>(text.size(), 4); ++length) {
+    if (arrow::util::ValidateUTF8(text.substr(0, length))) return length;
+  }
+  return 0;
+}
+
+void AppendEscaped(std::string_view bytes, std::string& text) {
+  for (const char byte : bytes)
+    absl::StrAppend(&text, "\\x", absl::Hex(static_cast<unsigned char>(byte), absl::kZeroPad2));
 }
 
 }  // namespace
 
 std::string PrintableText(std::string_view text) {
+  arrow::util::InitializeUTF8();
   std::string printable;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (StartsHighControl(text.substr(i))) {
-      printable.push_back('?');
-      ++i;
-    } else if (IsControl(static_cast<unsigned char>(text[i])) && text[i] != '\n' && text[i] != '\t') {
-      printable.push_back('?');
+  while (!text.empty()) {
+    const std::size_t length = LengthOfFirst(text);
+    const std::string_view letter = text.substr(0, std::max<std::size_t>(length, 1));
+    const bool control = IsControl(static_cast<unsigned char>(letter[0])) && letter != "\n" && letter != "\t";
+    if (length == 0 || control || IsHighControl(letter)) {
+      AppendEscaped(letter, printable);
     } else {
-      printable.push_back(text[i]);
+      printable.append(letter);
     }
+    text.remove_prefix(letter.size());
   }
   return printable;
 }

@@ -27,12 +27,14 @@ class TextSink {
 /// InvalidArgument where the path cannot be written to.
 absl::StatusOr<std::unique_ptr<TextSink>> OpenTextSink(const std::string& path);
 
-// Text from elsewhere (payloads, names, messages) made safe for a terminal.
+// Text from elsewhere (payloads, names, messages) made safe for a terminal, a log and a reply.
 //
-// What a pool holds may have been written by a stranger; control characters in it could move the cursor, retitle the
-// window or answer for the person who looks. Stateless and thread-safe.
+// What a file holds may have been written by a stranger: control characters in it could move the cursor, change the
+// window's title or answer for the person who looks, and a NUL ends a C string. Every message passes through here at
+// the edge of the process: when it is printed, logged or returned. Stateless and thread-safe.
 
-/// The text with every control character but line ends and tabs replaced by '?'.
+/// The text with every control character except line ends and tabs, and every byte that is not UTF-8, written as
+/// "\x1b".
 std::string PrintableText(std::string_view text);
 
 /// The same on one line: line ends and tabs become spaces.

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "stages/classify/model_file.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::classify {
@@ -23,7 +23,7 @@ absl::Status CheckExportable(const SvmModel& model, std::span<const int> class_l
   }
   if (!class_labels.empty() && class_labels.size() != model.class_count) {
     return absl::InvalidArgumentError(absl::StrCat("there are ", class_labels.size(), " labels for ", model.class_count,
-                                                   " classes; give one a class, or none"));
+                                                   " classes; give one per class, or none"));
   }
   return absl::OkStatus();
 }
@@ -118,7 +118,7 @@ absl::StatusOr<std::string> FormatLibsvmModel(const SvmModel& model, const kerne
 absl::Status ExportLibsvmModel(const SvmModel& model, const kernel::Features& support_features, const std::string& path,
                                std::span<const int> class_labels) {
   FULCRUM_ASSIGN_OR_RETURN(const std::string text, FormatLibsvmModel(model, support_features, class_labels));
-  return WriteModelFile(path, text);
+  return ReplaceFile(path, text);
 }
 
 }  // namespace fulcrum::classify

@@ -1,4 +1,7 @@
-// Reads and writes model files. Thread-safe for different paths.
+// Saving and loading a model together with the features of its support vectors, so that it predicts without its pool.
+//
+// The format is binary and little-endian: the text "FULCRUMSVM", a version, the model, a checksum over all of it. Pure
+// functions, thread-safe.
 #pragma once
 
 #include <bit>
@@ -19,17 +22,7 @@
 
 namespace fulcrum::classify {
 
-/// Writes a temporary file and renames it, so that a reader sees either the old or the new file.
-absl::Status WriteModelFile(const std::string& path, std::string_view content);
-
-absl::StatusOr<std::string> ReadModelFile(const std::string& path);
-
-// Serialization of a model with the features of its support vectors, so that it predicts without its pool.
-//
-// The format is binary and little-endian: the text "FULCRUMSVM", a version, the model, and a checksum of all of it.
-// Pure functions, thread-safe.
-
-/// A loaded model. Its support_rows are rows of its own `features`, 0, 1, 2, ...
+/// A model that was saved. Its support_rows are rows of its own `features`, 0, 1, 2, ...
 struct SavedSvm {
   SvmModel model;
   std::unique_ptr<const kernel::DenseFeatures> features;
@@ -39,8 +32,7 @@ struct SavedSvm {
 /// `support_features` is the pool that the model was trained on. Sparse support vectors are written as dense rows.
 absl::StatusOr<std::string> SerializeSvm(const SvmModel& model, const kernel::Features& support_features);
 
-/// Returns InvalidArgument if the bytes are not a model or of a newer version, DataLoss if they are damaged or
-/// truncated.
+/// InvalidArgument if the bytes are not a model or of a newer version, DataLoss if they are damaged or truncated.
 absl::StatusOr<SavedSvm> ParseSvm(std::string_view bytes);
 
 absl::Status SaveSvm(const SvmModel& model, const kernel::Features& support_features, const std::string& path);
@@ -96,11 +88,7 @@ class ByteReader {
   bool ok_ = true;
 };
 
-/// FNV-1a: detects accidental damage, not tampering.
-inline std::uint64_t ChecksumOf(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
-  return hash;
-}
+/// The value of a fulcrum::Checksum over these bytes.
+std::uint64_t ChecksumOf(std::string_view bytes);
 
 }  // namespace fulcrum::classify

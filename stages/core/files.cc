@@ -114,6 +114,10 @@ absl::Status AtomicFile::Error(std::string_view doing) const {
   return absl::UnavailableError(message);
 }
 
+std::string Checksum::ToText() const {
+  return absl::StrCat("fnv1a:", absl::Hex(value_, absl::kZeroPad16));
+}
+
 absl::Status ReplaceFile(const std::string& path, std::string_view content) {
   FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   FULCRUM_RETURN_IF_ERROR(file.Write(content));

@@ -1,11 +1,12 @@
-// Files that are written atomically.
+// Files that appear when they are complete, or not at all; checksums; locks.
 //
-// Data is written to a temporary file in the same folder. Commit makes it durable, renames it, and makes the new name
-// durable. After Commit, a power loss loses neither the file nor its name, unless weaker durability was requested.
-// Without Commit, an existing file is unchanged and the temporary file is deleted. A path that is not a regular file (a
-// pipe, /dev/null) is written directly, because it must not be replaced. Not thread-safe.
+// What is written goes to a file of another name in the same folder; Commit makes it durable, renames it and makes the
+// new name durable too: after it has returned, a power loss removes neither the file nor its name. Without Commit, an
+// existing file stays unchanged and nothing is left behind. A path that is not a regular file (a pipe, /dev/null) is
+// written to directly, because it must not be replaced. Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -48,7 +49,21 @@ absl::Status SyncFile(const std::string& path);
 /// Makes the names in a folder durable, after a rename or after files were created in it.
 absl::Status SyncFolder(const std::string& folder);
 
-// Prevents other processes from writing to a file or folder that this process writes to.
+/// FNV-1a, 64 bits: tells contents apart and finds accidental damage; it does not protect against forgery.
+class Checksum {
+ public:
+  void Add(std::string_view bytes) {
+    for (const char byte : bytes) value_ = (value_ ^ static_cast<unsigned char>(byte)) * 1099511628211ULL;
+  }
+  std::uint64_t value() const { return value_; }
+  /// "fnv1a:00c0ffee00c0ffee"
+  std::string ToText() const;
+
+ private:
+  std::uint64_t value_ = 14695981039346656037ULL;
+};
+
+// Keeps other processes from writing to a file or folder that this one writes to.
 //
 // The lock is released with the object, and by the kernel when the process ends. It is advisory. Not thread-safe.
 

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kMostUnknownShown = 3;
 
+/// The two columns that matter; one that the table does not have stays empty.
 struct LabelTable {
   std::vector<std::string> ids;
   std::vector<std::string> labels;
@@ -33,17 +34,32 @@ absl::Status CheckColumns(const TableSource& source) {
                                           "'; there must be one named 'id' and one named 'label'"));
 }
 
-absl::StatusOr<LabelTable> ReadTable(TableSource& source) {
+std::int64_t BytesFrom(const std::vector<std::string>& texts, std::size_t first) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = first; i < texts.size(); ++i)
+    bytes += static_cast<std::int64_t>(sizeof(std::string) + texts[i].size());
+  return bytes;
+}
+
+absl::StatusOr<LabelTable> ReadTable(TableSource& source, const InputLimits& limits) {
   LabelTable table;
+  std::int64_t bytes = 0;
   for (;;) {
     FULCRUM_ASSIGN_OR_RETURN(const auto batch, source.Next());
     if (batch == nullptr) return table;
     for (int column = 0; column < batch->num_columns(); ++column) {
       const std::string& name = source.column_names()[static_cast<std::size_t>(column)];
-      const absl::Status status = AppendTextColumn(*batch->column(column), name == "id" ? table.ids : table.labels);
+      std::vector<std::string>& texts = name == "id" ? table.ids : table.labels;
+      const std::size_t before = texts.size();
+      const absl::Status status = AppendTextColumn(*batch->column(column), texts);
       if (!status.ok()) {
         return absl::DataLossError(absl::StrCat(source.path(), ", column '", name, "' ", status.message()));
       }
+      bytes += BytesFrom(texts, before);
+    }
+    if (bytes > limits.max_memory_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(source.path(), ": its labels do not fit the ",
+                                                       limits.max_memory_bytes >> 20, " MiB that they may take"));
     }
   }
 }
@@ -124,10 +140,12 @@ absl::Status CheckAgreement(const TableSource& source, const LabelTable& table,
 
 }  // namespace
 
-absl::StatusOr<std::vector<RowLabel>> LoadLabelFile(const std::string& path, const RowIds& ids) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TableSource> source, OpenTable(path, {.columns = {"id", "label"}}));
+absl::StatusOr<std::vector<RowLabel>> LoadLabelFile(const std::string& path, const RowIds& ids,
+                                                    const InputLimits& limits) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TableSource> source,
+                           OpenTable(path, {.columns = {"id", "label"}, .limits = limits}));
   FULCRUM_RETURN_IF_ERROR(CheckColumns(*source));
-  FULCRUM_ASSIGN_OR_RETURN(LabelTable table, ReadTable(*source));
+  FULCRUM_ASSIGN_OR_RETURN(LabelTable table, ReadTable(*source, limits));
   FULCRUM_RETURN_IF_ERROR(CheckLabelsAreThere(*source, table));
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<Labeling> labelings, ResolveIds(*source, table, ids));
   FULCRUM_RETURN_IF_ERROR(CheckAgreement(*source, table, labelings));
@@ -174,30 +192,9 @@ ClassIndex ClassNames::Find(absl::string_view name) const {
 
 namespace {
 
-struct TextColumns {
-  std::vector<std::string> ids;
-  std::vector<std::string> labels;
-};
-
 bool HasColumn(const TableSource& source, const std::string& name) {
   const auto& names = source.column_names();
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-absl::StatusOr<TextColumns> ReadColumns(TableSource& source) {
-  TextColumns columns;
-  for (;;) {
-    FULCRUM_ASSIGN_OR_RETURN(const auto batch, source.Next());
-    if (batch == nullptr) return columns;
-    for (int i = 0; i < batch->num_columns(); ++i) {
-      const std::string& name = source.column_names()[static_cast<std::size_t>(i)];
-      if (name != "id" && name != "label") continue;
-      const absl::Status status = AppendTextColumn(*batch->column(i), name == "id" ? columns.ids : columns.labels);
-      if (!status.ok()) {
-        return absl::DataLossError(absl::StrCat(source.path(), ", column '", name, "' ", status.message()));
-      }
-    }
-  }
 }
 
 std::string PlaceOf(const TableSource& source, std::uint64_t row) {
@@ -205,7 +202,7 @@ std::string PlaceOf(const TableSource& source, std::uint64_t row) {
   return source.PlacesOfRows(rows).front();
 }
 
-absl::StatusOr<std::vector<KnownLabel>> Collect(const TableSource& source, TextColumns columns, bool has_ids) {
+absl::StatusOr<std::vector<KnownLabel>> Collect(const TableSource& source, const LabelTable& columns, bool has_ids) {
   std::vector<KnownLabel> known;
   absl::flat_hash_map<std::string, std::size_t> row_of_id;
   ProblemList problems;
@@ -233,16 +230,17 @@ absl::StatusOr<std::vector<KnownLabel>> Collect(const TableSource& source, TextC
 
 }  // namespace
 
-absl::StatusOr<std::vector<KnownLabel>> LoadKnownLabels(const std::string& path) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TableSource> source, OpenTable(path, {.columns = {"id", "label"}}));
+absl::StatusOr<std::vector<KnownLabel>> LoadKnownLabels(const std::string& path, const InputLimits& limits) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TableSource> source,
+                           OpenTable(path, {.columns = {"id", "label"}, .limits = limits}));
   if (!HasColumn(*source, "label")) {
     return absl::DataLossError(absl::StrCat(path, ": the columns are '",
                                             absl::StrJoin(source->all_column_names(), "', '"),
                                             "'; there must be one named 'label', and one named 'id' unless rows are "
                                             "named by their numbers from 0"));
   }
-  FULCRUM_ASSIGN_OR_RETURN(TextColumns columns, ReadColumns(*source));
-  return Collect(*source, std::move(columns), HasColumn(*source, "id"));
+  FULCRUM_ASSIGN_OR_RETURN(const LabelTable columns, ReadTable(*source, limits));
+  return Collect(*source, columns, HasColumn(*source, "id"));
 }
 
 }  // namespace fulcrum::ingest

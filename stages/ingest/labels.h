@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/columns/row_ids.h"
+#include "stages/ingest/formats/input_stream.h"
 
 namespace fulcrum::ingest {
 
@@ -22,7 +23,8 @@ struct RowLabel {
 /// The labels in the file, ascending by row, one a row. A header without rows gives none. Errors: an id that
 /// the pool does not have, an id with two different labels (the same one twice is fine), an empty label,
 /// missing columns; each with file, line, value and what to do.
-absl::StatusOr<std::vector<RowLabel>> LoadLabelFile(const std::string& path, const RowIds& ids);
+absl::StatusOr<std::vector<RowLabel>> LoadLabelFile(const std::string& path, const RowIds& ids,
+                                                    const InputLimits& limits = {});
 
 // The classes of a campaign: their names, sorted, and the index each has.
 //
@@ -60,6 +62,6 @@ struct KnownLabel {
 
 /// In the order of the file, rows without a label left out, an id with the same label twice given once. DataLoss
 /// (NotFound for a missing file) for an id without a name or with two labels, and where there is no column `label`.
-absl::StatusOr<std::vector<KnownLabel>> LoadKnownLabels(const std::string& path);
+absl::StatusOr<std::vector<KnownLabel>> LoadKnownLabels(const std::string& path, const InputLimits& limits = {});
 
 }  // namespace fulcrum::ingest

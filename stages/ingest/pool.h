@@ -72,7 +72,10 @@ struct PoolOptions {
   /// Told how many rows have been read so far, from the calling thread.
   std::function<void(std::size_t rows)> on_progress = {};
   ColumnOptions columns = {};
+  /// `max_memory_bytes` bounds the pool and what its reader holds, together.
   InputLimits limits = {};
+  /// What the caller is going to need for each row besides the pool; counts against the same limit.
+  std::size_t extra_bytes_per_row = 0;
 };
 
 /// Reads a pool. Errors are DataLoss (NotFound for a missing file) and name file, line, column, value and
@@ -89,16 +92,23 @@ class PoolBuilder {
   /// Keeps a reference to the source, for the places of what is wrong.
   PoolBuilder(const TableSource& source, ColumnRoles roles, const PoolOptions& options);
 
+  /// ResourceExhausted if so many rows do not fit the memory limit.
+  absl::Status CheckMemory(std::size_t rows) const;
   absl::Status Append(const arrow::RecordBatch& batch);
   std::size_t rows() const { return rows_; }
   /// The pool, once all of its rows are there.
   absl::StatusOr<Pool> Finish();
 
  private:
-  absl::Status CheckMemory(const arrow::RecordBatch& batch) const;
+  struct Block {
+    Matrix<double> values;
+    std::size_t rows = 0;  // that are filled
+  };
+
   absl::Status AppendFeatures(const arrow::RecordBatch& batch);
+  MutableMatrixView NextRows(std::size_t count);
   absl::Status AppendCosts(const arrow::RecordBatch& batch);
-  absl::Status AppendText(const arrow::RecordBatch& batch, int column, std::vector<std::string>& text) const;
+  absl::Status AppendText(const arrow::RecordBatch& batch, int column, std::vector<std::string>& text);
   absl::Status BadCellsError(const std::vector<BadCell>& bad) const;
   absl::Status CheckIdsAreThere() const;
   absl::Status CheckIdsAreUnique(const RowIds& ids) const;
@@ -106,8 +116,10 @@ class PoolBuilder {
 
   const TableSource& source_;
   ColumnRoles roles_;
-  std::int64_t max_memory_bytes_;
-  std::vector<Matrix<double>> blocks_;
+  std::size_t max_memory_bytes_;
+  std::size_t extra_bytes_per_row_;
+  std::size_t text_bytes_ = 0;  // of ids, labels and payloads
+  std::vector<Block> blocks_;
   SparseMatrix sparse_;
   std::vector<std::string> ids_;
   std::vector<std::string> labels_;

@@ -45,7 +45,7 @@ absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> TakeRows(const arrow::Record
   return arrow::RecordBatch::Make(batch.schema(), static_cast<std::int64_t>(rows.size()), std::move(columns));
 }
 
-/// Rows that nobody complained about; of several complaints about a row the first is kept.
+/// Rows without a problem; of several problems of a row the first is kept.
 std::vector<std::uint32_t> GoodRows(std::int64_t rows, std::vector<RejectedRow>& rejected) {
   std::stable_sort(rejected.begin(), rejected.end(),
                    [](const RejectedRow& a, const RejectedRow& b) { return a.row < b.row; });

@@ -166,7 +166,7 @@ absl::Status PoolWriter::Begin() {
   if (error) return FolderError("make the folder", work_folder_, error);
   FULCRUM_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(work_folder_));
   lock_.emplace(std::move(lock));
-  // Left by an import that died; the lock says that nobody works on it.
+  // Left by an import that was killed; the lock ensures that no other process uses it.
   for (const auto& entry : fs::directory_iterator(work_folder_, error)) fs::remove_all(entry.path(), error);
   manifest_.features = shape_.features;
   manifest_.sparse = shape_.sparse;
@@ -183,7 +183,7 @@ absl::Status PoolWriter::Continue() {
   RemoveLeftovers();
   if (!shape_.has_id || !pool.shape().has_id) {
     return absl::FailedPreconditionError(absl::StrCat("'", folder_,
-                                                      "' is a pool already, and without an id column nobody can tell "
+                                                      "' is an existing pool, and without an id column it is impossible to tell "
                                                       "which rows are new; name the column with --id, or import into "
                                                       "another folder"));
   }

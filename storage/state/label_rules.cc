@@ -198,7 +198,7 @@ std::int64_t Fingerprint(std::initializer_list<absl::string_view> parts) {
   for (const absl::string_view part : parts) {
     // The length keeps ("ab", "c") apart from ("a", "bc").
     checksum.Add(absl::StrCat(part.size(), ":"));
-    checksum.Add(part);
+    checksum.Add({part.data(), part.size()});
   }
   return static_cast<std::int64_t>(checksum.value());
 }

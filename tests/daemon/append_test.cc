@@ -193,6 +193,18 @@ TEST_F(AppendTest, RowsThatDoNotFitThePoolAreRefused) {
   EXPECT_EQ(client.Get("few").pool_rows(), 12);
 }
 
+TEST_F(AppendTest, AParquetFileIsRefusedAsAnArgument) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(FewSpec("few")).ok());
+  for (const std::string& bytes :
+       {std::string("PAR1") + std::string(200, '\x15') + "PAR1", std::string("id,f0\n1,2\n")}) {
+    const grpc::Status status = TryAppend(client, "few", bytes);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(bytes.starts_with("PAR1") ? "Parquet" : "Arrow IPC"));
+  }
+}
+
 TEST_F(AppendTest, RowsWithoutIdsGetTheNextNumbersAndAreTakenAsOftenAsTheyAreSent) {
   folder_.Write("pools/numbers.csv", CloudsText(kFirstRows));
   StartDaemon();

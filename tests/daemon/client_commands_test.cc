@@ -48,7 +48,7 @@ TEST_F(ClientCommandsTest, AppendSaysWhatBecameOfTheRows) {
   const ProcessResult appended = Campaign({"append", "clouds", rows});
   EXPECT_EQ(appended.exit_code, 0) << appended.standard_error;
   EXPECT_EQ(appended.standard_output,
-            "40 of 100 rows added, 60 were there already, 0 rejected; the pool has 100 rows\n");
+            "40 of 100 rows added, 60 existing, 0 rejected; the pool has 100 rows\n");
   const ProcessResult bad = Campaign({"append", "clouds", folder_.Write("bad.csv", "id,f0,f1,f2,f3\n900,1,nan,3,4\n")});
   EXPECT_EQ(bad.exit_code, 0) << bad.standard_error;
   EXPECT_THAT(bad.standard_output, HasSubstr("1 rejected"));
@@ -68,7 +68,14 @@ TEST_F(ClientCommandsTest, ModelAndPredictTellWhatWasLearned) {
   const ProcessResult fetched = Campaign({"model", "clouds", "--round", "3", "--out", folder_.File("model")});
   EXPECT_EQ(fetched.exit_code, 0) << fetched.standard_error;
   EXPECT_THAT(fetched.standard_output, HasSubstr("the model of round 3, trained on the log up to "));
-  EXPECT_TRUE(classify::ParseSvm(Read("model")).ok());
+  const auto saved = classify::ParseSvm(Read("model"));
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  const ProcessResult libsvm =
+      Campaign({"model", "clouds", "--round", "3", "--format", "libsvm", "--out", folder_.File("libsvm")});
+  EXPECT_EQ(libsvm.exit_code, 0) << libsvm.standard_error;
+  EXPECT_THAT(Read("libsvm"), ::testing::AllOf(HasSubstr("svm_type c_svc\n"), HasSubstr("nr_class 2\n"),
+                                               HasSubstr(absl::StrCat("total_sv ", saved->model.support_rows.size()))));
+  EXPECT_EQ(Campaign({"model", "clouds", "--format", "onnx", "--out", folder_.File("x")}).exit_code, 2);
 
   const std::string rows = folder_.Write("rows.csv", NamedCloudsText(200));
   const ProcessResult predicted =

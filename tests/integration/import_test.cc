@@ -36,7 +36,7 @@ TEST_F(ImportTest, SelectsTheSameFromThePoolAsFromTheFile) {
   WriteLabels(8);
   const ProcessResult import = Import({File("pool.csv")});
   ASSERT_EQ(import.exit_code, 0) << import.standard_error;
-  EXPECT_THAT(import.standard_output, HasSubstr("200 rows x 4 features; 200 added, 0 there already, 0 rejected"));
+  EXPECT_THAT(import.standard_output, HasSubstr("200 rows x 4 features; 200 added, 0 existing, 0 rejected"));
   const ProcessResult from_file = Select({"--batch", "7", "--normalize", "unit"});
   ASSERT_EQ(from_file.exit_code, 0) << from_file.standard_error;
   const ProcessResult from_pool =
@@ -85,7 +85,7 @@ TEST_F(ImportTest, GrowsById) {
   ASSERT_EQ(Import({File("a.csv")}).exit_code, 0);
   const ProcessResult again = Import({File("a.csv"), File("b.csv")});
   ASSERT_EQ(again.exit_code, 0) << again.standard_error;
-  EXPECT_THAT(again.standard_output, HasSubstr("3 rows x 1 features; 1 added, 3 there already"));
+  EXPECT_THAT(again.standard_output, HasSubstr("3 rows x 1 features; 1 added, 3 existing"));
   EXPECT_EQ(Inspect()["rows"], 3);
 }
 

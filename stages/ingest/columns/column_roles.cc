@@ -30,7 +30,7 @@ std::string SomeNames(const std::vector<std::string>& names) {
   return absl::StrCat("'", absl::StrJoin(shown, "', '"), names.size() > shown.size() ? "', ..." : "'");
 }
 
-// "ID" as a feature would be a disaster nobody notices.
+// "ID" as a feature would spoil every result without a message.
 absl::Status CheckNotMisspelled(const std::string& name, const std::string& path) {
   for (const char* special : {kIdColumn, kLabelColumn}) {
     if (absl::AsciiStrToLower(name) == special && name != special) {

@@ -158,7 +158,7 @@ class ColumnsToRows {
                        [](const T* values) { return values != nullptr; });
   }
 
-  /// False where a value is not finite: somebody must look at each of them.
+  /// False if a value is not finite: then each of them must be checked.
   bool DecodeTogether(std::size_t part, std::size_t col, std::size_t first, std::size_t count) const {
     if constexpr (std::is_same_v<T, float>) {
       std::array<const float*, kColumnsTogether> columns = {};
@@ -182,7 +182,8 @@ bool IsIntegerType(const arrow::DataType& type) {
 }
 
 bool IsNumberType(const arrow::DataType& type) {
-  return arrow::is_floating(type.id()) || arrow::is_integer(type.id());
+  return arrow::is_floating(type.id()) || arrow::is_integer(type.id()) || arrow::is_decimal(type.id()) ||
+         type.id() == arrow::Type::BOOL;
 }
 
 bool IsFeatureType(const arrow::DataType& type) {

@@ -37,6 +37,7 @@ std::vector<BadCell> DecodeSparse(const arrow::RecordBatch& batch, const Feature
 
 /// Numbers, and text that may read as one.
 bool IsFeatureType(const arrow::DataType& type);
+/// Integers, floating-point numbers, decimals, and truth values, which are 0 and 1.
 bool IsNumberType(const arrow::DataType& type);
 bool IsIntegerType(const arrow::DataType& type);
 

@@ -2,10 +2,21 @@
 
 #include <cmath>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "arrow/array.h"
 #include "arrow/type.h"
+#include "stages/core/number_text.h"
 
 namespace fulcrum::ingest {
+
+std::optional<double> NumberFromText(absl::string_view text) {
+  if (const std::optional<double> number = ParseNumber(text)) return number;
+  const absl::string_view word = absl::StripAsciiWhitespace(text);
+  if (absl::EqualsIgnoreCase(word, "true")) return 1;
+  if (absl::EqualsIgnoreCase(word, "false")) return 0;
+  return std::nullopt;
+}
 
 const arrow::DataType* ListElementType(const arrow::DataType& type) {
   switch (type.id()) {

@@ -7,15 +7,17 @@
 #include <optional>
 #include <type_traits>
 
+#include "absl/strings/string_view.h"
 #include "arrow/array.h"
 #include "arrow/type.h"
 #include "arrow/type_fwd.h"
+#include "arrow/type_traits.h"
+#include "arrow/util/decimal.h"
 #include "arrow/util/float16.h"
-#include "stages/core/number_text.h"
 
 namespace fulcrum::ingest {
 
-/// Calls visit with the array in its own type; false where the type is neither a number nor text.
+/// Calls visit with the array in its own type; false if the type is neither a number, a truth value nor text.
 template <typename Visit>
 bool VisitNumberArray(const arrow::Array& array, const Visit& visit) {
   switch (array.type_id()) {
@@ -47,6 +49,16 @@ bool VisitNumberArray(const arrow::Array& array, const Visit& visit) {
       return visit(static_cast<const arrow::UInt32Array&>(array)), true;
     case arrow::Type::UINT64:
       return visit(static_cast<const arrow::UInt64Array&>(array)), true;
+    case arrow::Type::BOOL:
+      return visit(static_cast<const arrow::BooleanArray&>(array)), true;
+    case arrow::Type::DECIMAL32:
+      return visit(static_cast<const arrow::Decimal32Array&>(array)), true;
+    case arrow::Type::DECIMAL64:
+      return visit(static_cast<const arrow::Decimal64Array&>(array)), true;
+    case arrow::Type::DECIMAL128:
+      return visit(static_cast<const arrow::Decimal128Array&>(array)), true;
+    case arrow::Type::DECIMAL256:
+      return visit(static_cast<const arrow::Decimal256Array&>(array)), true;
     default:
       return false;
   }
@@ -62,13 +74,25 @@ auto NumberFrom(Raw raw) {
   }
 }
 
-/// The value at a place that is not null; nothing where text is no number.
+template <typename ArrayType>
+inline constexpr bool kIsTextArray =
+    std::is_base_of_v<arrow::BinaryArray, ArrayType> || std::is_base_of_v<arrow::LargeBinaryArray, ArrayType>;
+template <typename ArrayType>
+inline constexpr bool kIsDecimalArray = arrow::is_decimal_type<typename ArrayType::TypeClass>::value;
+
+/// Text that reads as a number, or as a truth value, which is 1 or 0: tools write columns of them as "True" and
+/// "False".
+std::optional<double> NumberFromText(absl::string_view text);
+
+/// The value at a place that is not null; nothing if it is text that does not read as a number.
 template <typename ArrayType>
 std::optional<double> NumberAt(const ArrayType& array, std::int64_t index) {
-  if constexpr (std::is_base_of_v<arrow::BinaryArray, ArrayType> ||
-                std::is_base_of_v<arrow::LargeBinaryArray, ArrayType>) {
+  if constexpr (kIsTextArray<ArrayType>) {
     const auto text = array.GetView(index);
-    return ParseNumber({text.data(), text.size()});
+    return NumberFromText({text.data(), text.size()});
+  } else if constexpr (kIsDecimalArray<ArrayType>) {
+    using Decimal = typename arrow::TypeTraits<typename ArrayType::TypeClass>::CType;
+    return Decimal(array.GetValue(index)).ToDouble(static_cast<const arrow::DecimalType&>(*array.type()).scale());
   } else {
     return static_cast<double>(NumberFrom<ArrayType>(array.Value(index)));
   }

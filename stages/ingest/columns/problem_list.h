@@ -42,12 +42,11 @@ std::string ComplaintAboutNumber(double value);
 /// Of the value at a place that is not null.
 template <typename ArrayType>
 std::string ComplaintAt(const ArrayType& array, std::int64_t index) {
-  if constexpr (std::is_base_of_v<arrow::BinaryArray, ArrayType> ||
-                std::is_base_of_v<arrow::LargeBinaryArray, ArrayType>) {
+  if constexpr (kIsTextArray<ArrayType>) {
     const auto text = array.GetView(index);
     return ComplaintAboutText({text.data(), text.size()});
   } else {
-    return ComplaintAboutNumber(static_cast<double>(NumberFrom<ArrayType>(array.Value(index))));
+    return ComplaintAboutNumber(NumberAt(array, index).value_or(0));
   }
 }
 

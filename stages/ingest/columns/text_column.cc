@@ -11,6 +11,9 @@
 namespace fulcrum::ingest {
 namespace {
 
+// A few kilobytes of a file can repeat one long value for each of millions of rows.
+constexpr std::int64_t kMostDictionaryBytes = std::int64_t{256} << 20;
+
 template <typename ArrayType>
 void AppendBinary(const arrow::Array& array, std::vector<std::string>& text) {
   arrow::util::InitializeUTF8();
@@ -49,6 +52,16 @@ absl::Status AppendDictionary(const arrow::Array& array, std::vector<std::string
   const auto& column = static_cast<const arrow::DictionaryArray&>(array);
   std::vector<std::string> words;
   FULCRUM_RETURN_IF_ERROR(AppendTextColumn(*column.dictionary(), words));
+  std::int64_t bytes = 0;
+  for (std::int64_t row = 0; row < column.length(); ++row) {
+    if (column.IsNull(row)) continue;
+    bytes += static_cast<std::int64_t>(words[static_cast<std::size_t>(column.GetValueIndex(row))].size());
+  }
+  if (bytes > kMostDictionaryBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("has a dictionary whose values take ", bytes >> 20, " MiB in ",
+                                                     column.length(), " rows; at most ", kMostDictionaryBytes >> 20,
+                                                     " MiB are possible"));
+  }
   for (std::int64_t row = 0; row < column.length(); ++row) {
     text.push_back(column.IsValid(row) ? words[static_cast<std::size_t>(column.GetValueIndex(row))] : std::string());
   }
@@ -96,6 +109,8 @@ Append FindAppend(arrow::Type::type type) {
     case arrow::Type::TIME32:
     case arrow::Type::TIME64:
     case arrow::Type::TIMESTAMP:
+    case arrow::Type::DECIMAL32:
+    case arrow::Type::DECIMAL64:
     case arrow::Type::DECIMAL128:
     case arrow::Type::DECIMAL256:
       return AppendPrinted;

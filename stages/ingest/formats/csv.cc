@@ -74,11 +74,13 @@ class CsvSource final : public TableSource {
   std::vector<std::string> ChooseColumns(const TableRequest& request);
   arrow::csv::InvalidRowResult OnRaggedRecord(const arrow::csv::InvalidRow& row);
   absl::Status RaggedError() const;
+  absl::Status LongRowError() const;
   absl::Status ReadError(const arrow::Status& status) const;
   std::vector<std::string> PlacesOfRecords(std::span<const std::uint64_t> records) const;
 
   std::string path_;
   std::int64_t max_memory_bytes_;
+  std::int32_t block_bytes_ = 0;
   std::vector<std::string> raw_names_;  // as Arrow knows them
   std::vector<std::string> all_names_;
   std::vector<std::string> names_;
@@ -104,7 +106,7 @@ std::vector<std::string> CsvSource::ChooseColumns(const TableRequest& request) {
 absl::Status CsvSource::Open(const TableRequest& request) {
   auto read = arrow::csv::ReadOptions::Defaults();
   read.use_threads = false;
-  read.block_size = BlockBytes(raw_names_.size());
+  read.block_size = block_bytes_ = BlockBytes(raw_names_.size());
   auto convert = arrow::csv::ConvertOptions::Defaults();
   convert.null_values.clear();
   convert.include_columns = ChooseColumns(request);
@@ -157,8 +159,27 @@ absl::Status CsvSource::RaggedError() const {
                                                "those that contain a comma"));
 }
 
+/// A row that does not fit a block: where it is, as far as that can be told.
+absl::Status CsvSource::LongRowError() const {
+  std::string place = "a row";
+  if (auto lines = LineReader::Open(path_, max_memory_bytes_); lines.ok()) {
+    for (std::uint64_t number = 1;; ++number) {
+      const auto line = lines->Next();
+      if (!line.ok() || !line->has_value()) break;
+      if ((*line)->size() <= static_cast<std::size_t>(block_bytes_)) continue;
+      place = absl::StrCat("line ", number);
+      break;
+    }
+  }
+  return absl::DataLossError(absl::StrCat(path_, ": ", place, " is longer than ", block_bytes_ >> 20,
+                                          " MiB, which is the most that a row of CSV with ", raw_names_.size(),
+                                          " columns may have; use Parquet or Arrow IPC for values this long, or close "
+                                          "a quote that is left open"));
+}
+
 absl::Status CsvSource::ReadError(const arrow::Status& status) const {
   if (status.IsInvalid() && !ragged_.empty()) return RaggedError();
+  if (status.IsInvalid() && absl::StrContains(status.message(), "straddl")) return LongRowError();
   return FromArrow(status, absl::StrCat("cannot read '", path_, "'"));
 }
 

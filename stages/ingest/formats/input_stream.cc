@@ -1,15 +1,26 @@
 #include "stages/ingest/formats/input_stream.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "arrow/buffer.h"
 #include "arrow/filesystem/filesystem.h"
 #include "arrow/filesystem/localfs.h"
@@ -33,8 +44,19 @@ arrow::MemoryPool* CappedPool(std::int64_t limit) {
 
 absl::Status CheckColumnCount(std::int64_t columns, const InputLimits& limits, absl::string_view path) {
   if (columns <= limits.max_columns) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(path, " has ", columns, " columns; at most ", limits.max_columns,
-                                                   " are read. Put the features into one column of lists."));
+  return absl::DataLossError(absl::StrCat(path, " has ", columns, " columns; at most ", limits.max_columns,
+                                          " are read. Put the features into one column of lists."));
+}
+
+absl::Status CheckRowGroupBytes(std::int64_t bytes, int group, const InputLimits& limits, const std::string& path) {
+  if (bytes >= 0 && bytes <= limits.max_row_group_bytes) return absl::OkStatus();
+  if (bytes < 0) {
+    return absl::DataLossError(
+        absl::StrCat(path, ", row group ", group, ", claims to hold ", bytes, " bytes; the file is damaged"));
+  }
+  return absl::DataLossError(absl::StrCat(path, ", row group ", group, ", claims to hold ", bytes, " bytes; at most ",
+                                          limits.max_row_group_bytes,
+                                          " are read. Write the file with smaller row groups."));
 }
 
 namespace {
@@ -66,6 +88,63 @@ absl::Status CheckIsFile(const arrow::fs::FileInfo& info, const std::string& pat
   return absl::OkStatus();
 }
 
+/// A file without a name, for as long as the process lives.
+absl::StatusOr<int> OpenTemporary() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  std::string path = ((error ? std::filesystem::path("/tmp") : folder) / "fulcrum-input-XXXXXX").string();
+  const int descriptor = mkostemp(path.data(), O_CLOEXEC);
+  if (descriptor < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot create '", path, "': ", std::strerror(errno),
+                                               "; set TMPDIR to a folder that may be written to"));
+  }
+  unlink(path.c_str());
+  return descriptor;
+}
+
+absl::Status CopyAll(int from, int to, const std::string& name) {
+  std::vector<char> buffer(std::size_t{1} << 20);
+  for (;;) {
+    const ssize_t count = read(from, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::DataLossError(absl::StrCat("cannot read '", name, "': ", std::strerror(errno)));
+    if (count == 0) return absl::OkStatus();
+    for (ssize_t done = 0; done < count;) {
+      const ssize_t written = write(to, buffer.data() + done, static_cast<std::size_t>(count - done));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) {
+        return absl::ResourceExhaustedError(absl::StrCat("cannot keep what comes from '", name,
+                                                         "' in a temporary file: ", std::strerror(errno),
+                                                         "; set TMPDIR to a folder with room"));
+      }
+      done += written;
+    }
+  }
+}
+
+absl::StatusOr<std::string> CopyPipe(const std::string& path) {
+  const int from = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (from < 0) return absl::NotFoundError(absl::StrCat("cannot open '", path, "': ", std::strerror(errno)));
+  const absl::Cleanup close_it = [from] { close(from); };
+  struct stat info {};
+  if (fstat(from, &info) == 0 && S_ISREG(info.st_mode)) return path;
+  FULCRUM_ASSIGN_OR_RETURN(const int to, OpenTemporary());
+  FULCRUM_RETURN_IF_ERROR(CopyAll(from, to, path));
+  return absl::StrCat("/proc/self/fd/", to);
+}
+
+/// Where the bytes of a descriptor are; a pipe is copied once, whoever asks.
+absl::StatusOr<std::string> PathOfDescriptor(const std::string& path) {
+  static std::mutex mutex;
+  static auto* const copies = new std::map<std::string, std::string>();
+  const std::scoped_lock lock(mutex);
+  std::string& copy = (*copies)[path];
+  if (copy.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(copy, CopyPipe(path));
+  }
+  return copy;
+}
+
 struct Location {
   std::shared_ptr<arrow::fs::FileSystem> file_system;
   std::string path;   // as the file system knows it
@@ -85,6 +164,9 @@ absl::StatusOr<Location> Locate(const std::string& path, std::int64_t max_memory
     location.file_system =
         std::make_shared<arrow::fs::LocalFileSystem>(arrow::fs::LocalFileSystemOptions::Defaults(), context);
     location.path = std::filesystem::absolute(path).string();
+    if (IsDescriptorPath(path)) {
+      FULCRUM_ASSIGN_OR_RETURN(location.path, PathOfDescriptor(path));
+    }
   }
   FULCRUM_ASSIGN_OR_RETURN(location.info, FromArrow(location.file_system->GetFileInfo(location.path), location.doing));
   FULCRUM_RETURN_IF_ERROR(CheckIsFile(location.info, path));
@@ -115,6 +197,18 @@ std::optional<arrow::Compression::type> CompressionOfPath(absl::string_view path
 absl::string_view WithoutCompressionEnding(absl::string_view path) {
   if (const auto compression = CompressionOf(path)) path.remove_suffix(compression->ending.size());
   return path;
+}
+
+bool IsDescriptorPath(absl::string_view path) {
+  if (path == "/dev/stdin") return true;
+  if (!absl::ConsumePrefix(&path, "/dev/fd/") && !absl::ConsumePrefix(&path, "/proc/self/fd/")) return false;
+  return !path.empty() && std::all_of(path.begin(), path.end(), absl::ascii_isdigit);
+}
+
+absl::StatusOr<std::string> FirstBytes(const std::string& path, std::int64_t count) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto stream, OpenInput(path));
+  FULCRUM_ASSIGN_OR_RETURN(const auto buffer, FromArrow(stream->Read(count), absl::StrCat("cannot read '", path, "'")));
+  return buffer->ToString();
 }
 
 absl::StatusOr<FileStamp> StampOf(const std::string& path) {

@@ -36,10 +36,21 @@ struct InputLimits {
 /// lives as long as the process; there is one for each limit. Thread-safe.
 arrow::MemoryPool* CappedPool(std::int64_t limit);
 
-/// ResourceExhausted for more columns than there may be.
+/// DataLoss if there are more columns than the limit.
 absl::Status CheckColumnCount(std::int64_t columns, const InputLimits& limits, absl::string_view path);
 
+/// DataLoss for a row group of a Parquet file that claims a negative size, or one above the limit.
+absl::Status CheckRowGroupBytes(std::int64_t bytes, int group, const InputLimits& limits, const std::string& path);
+
 inline constexpr std::int64_t kMostInputMemory = InputLimits{}.max_memory_bytes;
+
+/// Whether a path names an open descriptor of this process (/dev/stdin, or what a shell makes of <(...)) and so says
+/// nothing about the format. What comes through a pipe is copied into a temporary file when it is first opened, so that
+/// it can be read more than once like any other file.
+bool IsDescriptorPath(absl::string_view path);
+
+/// The first bytes of a file, fewer if it is shorter.
+absl::StatusOr<std::string> FirstBytes(const std::string& path, std::int64_t count);
 
 /// Opens a file for reading from its beginning. What a read allocates, all readers of the same limit together, stays
 /// below it.

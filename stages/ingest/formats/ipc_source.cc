@@ -1,8 +1,12 @@
 #include "stages/ingest/formats/ipc_source.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "arrow/buffer.h"
 #include "arrow/io/interfaces.h"
@@ -20,7 +24,8 @@ namespace fulcrum::ingest {
 namespace {
 
 constexpr char kFileMagic[] = "ARROW1";
-constexpr std::int64_t kFileMagicBytes = 6;
+constexpr char kParquetMagic[] = "PAR1";
+constexpr std::uint32_t kContinuation = 0xFFFFFFFF;
 constexpr std::int64_t kFewestRowsPerPiece = 16;
 
 /// Batches of either kind, one after the other.
@@ -60,9 +65,23 @@ class StreamBatches final : public IpcBatches {
   std::shared_ptr<arrow::ipc::RecordBatchStreamReader> reader_;
 };
 
-arrow::Result<bool> BeginsLikeAFile(arrow::io::RandomAccessFile& file) {
-  ARROW_ASSIGN_OR_RAISE(const auto beginning, file.ReadAt(0, kFileMagicBytes));
-  return beginning->ToString() == kFileMagic;
+/// Whether it is the file format; Invalid if it is neither the file format nor a stream. A stream begins with the
+/// length of its first message, which is taken at its word: any other file would make the reader ask for gigabytes.
+arrow::Result<bool> IsFileFormat(arrow::io::RandomAccessFile& file) {
+  ARROW_ASSIGN_OR_RAISE(const std::int64_t size, file.GetSize());
+  ARROW_ASSIGN_OR_RAISE(const auto buffer, file.ReadAt(0, 2 * sizeof(std::uint32_t)));
+  const std::string beginning = buffer->ToString();
+  if (absl::StartsWith(beginning, kFileMagic)) return true;
+  if (absl::StartsWith(beginning, kParquetMagic)) {
+    return arrow::Status::Invalid("this is a Parquet file; send or name it as one, or convert it to Arrow IPC first");
+  }
+  std::uint32_t words[2] = {0, 0};
+  std::memcpy(words, beginning.data(), std::min(beginning.size(), sizeof(words)));
+  const std::uint32_t length = words[0] == kContinuation ? words[1] : words[0];
+  if (beginning.size() < sizeof(words) || static_cast<std::int64_t>(length) > size) {
+    return arrow::Status::Invalid("it does not begin like an Arrow IPC stream or file");
+  }
+  return false;
 }
 
 arrow::Result<std::unique_ptr<IpcBatches>> OpenBatches(std::shared_ptr<arrow::io::RandomAccessFile> file,
@@ -140,7 +159,7 @@ class IpcSource final : public TypedSource {
     std::shared_ptr<arrow::io::InputStream> stream;
     if (WithoutCompressionEnding(path()) == path()) {
       FULCRUM_ASSIGN_OR_RETURN(file, OpenRandomAccess(path(), limits().max_memory_bytes));
-      FULCRUM_ASSIGN_OR_RETURN(const bool is_file, FromArrow(BeginsLikeAFile(*file), doing()));
+      FULCRUM_ASSIGN_OR_RETURN(const bool is_file, FromArrow(IsFileFormat(*file), doing()));
       if (!is_file) file = nullptr;
     }
     if (file == nullptr) {

@@ -143,6 +143,7 @@ absl::Status CheckSamePartitions(const std::vector<SourceFile>& files) {
 }
 
 absl::StatusOr<std::vector<SourceFile>> ListOne(const std::string& named) {
+  if (IsDescriptorPath(named)) return std::vector<SourceFile>{{named}};
   FULCRUM_ASSIGN_OR_RETURN(const Place place, FindPlace(named));
   FULCRUM_ASSIGN_OR_RETURN(const auto info, FromArrow(place.file_system->GetFileInfo(place.path),
                                                       absl::StrCat("cannot open '", named, "'")));
@@ -216,6 +217,12 @@ class JoinedSource final : public TableSource {
   const std::vector<std::string>& column_names() const override { return names_; }
   std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
   const std::string& current_file() const override { return files_[position_].path; }
+  /// The files after the current one are not known yet, so it is at least this many.
+  std::optional<std::int64_t> ClaimedRows() const override {
+    const std::optional<std::int64_t> here = current_->ClaimedRows();
+    if (!here) return std::nullopt;
+    return static_cast<std::int64_t>(first_rows_.back()) + *here;
+  }
 
   absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() override {
     for (;;) {
@@ -250,7 +257,7 @@ class JoinedSource final : public TableSource {
     FULCRUM_ASSIGN_OR_RETURN(const FileStamp now, StampOf(files_[position_].path));
     if (now == stamp_) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat("'", files_[position_].path,
-                                            "' changed while it was being read; run again when nobody writes to it"));
+                                            "' changed while it was being read; run again when no program writes to it"));
   }
 
   absl::Status CheckSameColumns() const {

@@ -1,16 +1,11 @@
 #include "stages/ingest/formats/parquet_file.h"
 
-#include <unistd.h>
-
 #include <array>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "arrow/io/file.h"
+#include "arrow/io/interfaces.h"
 #include "arrow/memory_pool.h"
 #include "arrow/table.h"
 #include "arrow/util/compression.h"
@@ -19,6 +14,7 @@
 #include "parquet/file_reader.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
+#include "stages/ingest/formats/table_writer.h"
 
 namespace fulcrum::ingest {
 namespace {
@@ -51,16 +47,6 @@ absl::Status CatchParquet(const std::string& doing, const Call& call) {
   return WithoutExceptions(doing, [&] { return FromArrow(call(), doing); });
 }
 
-arrow::Status WriteAndSync(const arrow::Table& table, const std::string& path, arrow::Compression::type codec,
-                           std::int64_t rows_per_group) {
-  ARROW_ASSIGN_OR_RAISE(const auto file, arrow::io::FileOutputStream::Open(path));
-  const auto properties = parquet::WriterProperties::Builder().compression(codec)->enable_page_checksum()->build();
-  ARROW_RETURN_NOT_OK(parquet::arrow::WriteTable(table, arrow::default_memory_pool(), file, rows_per_group, properties,
-                                                 parquet::ArrowWriterProperties::Builder().store_schema()->build()));
-  if (fsync(file->file_descriptor()) != 0) return arrow::Status::IOError("the disk did not confirm the data (fsync)");
-  return file->Close();
-}
-
 absl::StatusOr<std::unique_ptr<parquet::arrow::FileReader>> OpenReader(const std::string& path,
                                                                        arrow::MemoryPool* memory) {
   std::unique_ptr<parquet::arrow::FileReader> reader;
@@ -80,12 +66,7 @@ absl::StatusOr<std::unique_ptr<parquet::arrow::FileReader>> OpenReader(const std
 absl::Status CheckLimits(const parquet::FileMetaData& metadata, const std::string& path, const InputLimits& limits) {
   FULCRUM_RETURN_IF_ERROR(CheckColumnCount(metadata.num_columns(), limits, path));
   for (int group = 0; group < metadata.num_row_groups(); ++group) {
-    const std::int64_t bytes = metadata.RowGroup(group)->total_byte_size();
-    if (bytes < 0 || bytes > limits.max_row_group_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(path, ", row group ", group, ", claims to hold ", bytes,
-                                                       " bytes; at most ", limits.max_row_group_bytes,
-                                                       " are read. Write the file with smaller row groups."));
-    }
+    FULCRUM_RETURN_IF_ERROR(CheckRowGroupBytes(metadata.RowGroup(group)->total_byte_size(), group, limits, path));
   }
   return absl::OkStatus();
 }
@@ -117,17 +98,15 @@ std::vector<std::string> ParquetCodecs() {
 absl::Status WriteParquetFile(const arrow::Table& table, const std::string& path, const ParquetWriteOptions& options) {
   if (options.rows_per_group <= 0) return absl::InvalidArgumentError("a row group needs at least one row");
   FULCRUM_ASSIGN_OR_RETURN(const arrow::Compression::type codec, FindCodec(options.codec));
-  const std::string partial = absl::StrCat(path, ".partial-", getpid());
-  const absl::Cleanup remove_partial = [&] {
-    std::error_code ignored;
-    std::filesystem::remove(partial, ignored);
-  };
-  FULCRUM_RETURN_IF_ERROR(CatchParquet(absl::StrCat("writing ", path),
-                                       [&] { return WriteAndSync(table, partial, codec, options.rows_per_group); }));
-  std::error_code error;
-  std::filesystem::rename(partial, path, error);
-  if (!error) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("putting ", path, " in its place: ", error.message()));
+  FULCRUM_ASSIGN_OR_RETURN(const auto file, TableFile::Create(path));
+  const std::shared_ptr<arrow::io::OutputStream> stream(std::shared_ptr<void>(), &file->stream());
+  const auto properties = parquet::WriterProperties::Builder().compression(codec)->enable_page_checksum()->build();
+  const auto arrow_properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
+  FULCRUM_RETURN_IF_ERROR(CatchParquet(absl::StrCat("writing ", path), [&] {
+    return parquet::arrow::WriteTable(table, arrow::default_memory_pool(), stream, options.rows_per_group, properties,
+                                      arrow_properties);
+  }));
+  return file->Commit();
 }
 
 absl::StatusOr<std::shared_ptr<arrow::Table>> ReadParquetFile(const std::string& path, const InputLimits& limits) {

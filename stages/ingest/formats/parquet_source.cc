@@ -45,6 +45,8 @@ class ParquetSource final : public TypedSource {
     return batch;
   }
 
+  std::optional<std::int64_t> ClaimedRows() const override { return layout_.rows(); }
+
   std::vector<std::string> PlacesOfRows(std::span<const std::uint64_t> rows) const override {
     std::vector<std::string> places;
     for (std::uint64_t row : rows) {
@@ -153,11 +155,7 @@ absl::StatusOr<ParquetLayout> ParquetLayout::Read(const parquet::FileMetaData& m
   for (int group = 0; group < metadata.num_row_groups(); ++group) {
     const auto description = metadata.RowGroup(group);
     const std::int64_t bytes = description->total_byte_size(), count = description->num_rows();
-    if (bytes < 0 || bytes > limits.max_row_group_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(path, ", row group ", group, ", claims to hold ", bytes,
-                                                       " bytes; at most ", limits.max_row_group_bytes,
-                                                       " are read. Write the file with smaller row groups."));
-    }
+    FULCRUM_RETURN_IF_ERROR(CheckRowGroupBytes(bytes, group, limits, path));
     if (count < 0 || count > std::numeric_limits<std::int64_t>::max() - rows) {
       return absl::DataLossError(absl::StrCat(path, ", row group ", group, ", claims to have ", count, " rows"));
     }

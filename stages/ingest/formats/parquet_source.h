@@ -37,7 +37,7 @@ namespace fulcrum::ingest {
 class ParquetLayout {
  public:
   ParquetLayout() = default;
-  /// ResourceExhausted for a row group above the limits, DataLoss for numbers that cannot be.
+  /// DataLoss for a row group above the limits and for numbers that are impossible.
   static absl::StatusOr<ParquetLayout> Read(const parquet::FileMetaData& metadata, const InputLimits& limits,
                                             const std::string& path);
 

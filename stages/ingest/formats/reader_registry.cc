@@ -44,6 +44,22 @@ const TableReader* FindReader(const std::string& path) {
   return nullptr;
 }
 
+const TableReader* FindFormat(absl::string_view format) {
+  for (const TableReader& reader : TableReaders()) {
+    if (reader.format == format) return &reader;
+  }
+  return nullptr;
+}
+
+/// A pipe has no ending: its first bytes tell the binary formats, and everything else is taken for CSV.
+absl::StatusOr<const TableReader*> FindReaderByContent(const std::string& path) {
+  const absl::StatusOr<std::string> beginning = FirstBytes(path, 8);
+  if (!beginning.ok()) return beginning.status();
+  if (beginning->starts_with("PAR1")) return FindFormat("Parquet");
+  const bool ipc = beginning->starts_with("ARROW1") || beginning->starts_with("\xFF\xFF\xFF\xFF");
+  return FindFormat(ipc ? "Arrow IPC" : "CSV");
+}
+
 std::string TitleOf(const std::vector<std::string>& named) {
   return named.size() == 1 ? named[0] : absl::StrCat(named[0], " and ", named.size() - 1, " more");
 }
@@ -54,7 +70,17 @@ bool HasReader(const std::string& path) {
   return FindReader(path) != nullptr;
 }
 
+std::string FormatName(const std::string& path) {
+  const TableReader* reader = FindReader(path);
+  if (IsDescriptorPath(path)) reader = FindReaderByContent(path).value_or(nullptr);
+  return reader == nullptr ? "" : reader->format;
+}
+
 absl::StatusOr<std::unique_ptr<TableSource>> OpenTable(const std::string& path, const TableRequest& request) {
+  if (IsDescriptorPath(path)) {
+    FULCRUM_ASSIGN_OR_RETURN(const TableReader* const reader, FindReaderByContent(path));
+    return reader->open(path, request);
+  }
   if (const TableReader* const reader = FindReader(path)) return reader->open(path, request);
   return absl::DataLossError(absl::StrCat("cannot tell the format of '", path, "' by its ending; known are ",
                                           KnownEndings(), " (text and IPC streams also with .gz or .zst)"));

@@ -20,16 +20,19 @@ struct TableReader {
 
 const std::vector<TableReader>& TableReaders();
 
-/// Opens a table by the ending of its path, or says which endings there are.
+/// Opens a table by the ending of its path; DataLoss with the known endings for another one.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenTable(const std::string& path, const TableRequest& request = {});
 
 /// Whether the ending of a path is that of a format.
 bool HasReader(const std::string& path);
 
+/// The format that OpenTable reads a path as: "CSV"; empty if the ending is unknown.
+std::string FormatName(const std::string& path);
+
 /// ".csv, .parquet, ..."
 std::string KnownEndings();
 
-/// Opens what a user names (files, folders, globs: see source_list.h) as one table, with the columns that the options
+/// Opens what a user names (files, folders, globs: see joined_source.h) as one table, with the columns that the options
 /// need and no others.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenSources(const std::vector<std::string>& named,
                                                          const ColumnOptions& columns = {},

@@ -10,6 +10,7 @@
 #include "arrow/array.h"
 #include "arrow/buffer.h"
 #include "arrow/builder.h"
+#include "arrow/memory_pool.h"
 #include "arrow/record_batch.h"
 #include "arrow/type.h"
 #include "arrow/util/utf8.h"
@@ -24,13 +25,12 @@
 namespace fulcrum::ingest {
 namespace {
 
-constexpr char kConverting[] = "cannot convert the table";
-
 /// What becomes of a column.
 struct ColumnPlan {
   enum class Kind { kAsIs, kInteger, kNumber, kText, kFixedList };
   Kind kind = Kind::kAsIs;
-  std::size_t width = 0;  // of lists
+  std::size_t width = 0;                       // of lists
+  std::optional<std::uint64_t> not_utf8 = {};  // the first row of a text column that is not UTF-8
 };
 
 struct Plan {
@@ -44,11 +44,15 @@ absl::string_view TextAt(const arrow::BinaryArray& array, std::int64_t row) {
   return {text.data(), text.size()};
 }
 
-/// What a column of text has been so far; empty values are missing ones.
-void LookAtText(const arrow::BinaryArray& array, ColumnPlan& plan) {
+/// What a column of text has been so far; empty values are missing ones. `first_row` is that of the array.
+void LookAtText(const arrow::BinaryArray& array, std::uint64_t first_row, ColumnPlan& plan) {
   using Kind = ColumnPlan::Kind;
-  for (std::int64_t row = 0; row < array.length() && plan.kind != Kind::kText; ++row) {
+  arrow::util::InitializeUTF8();
+  for (std::int64_t row = 0; row < array.length() && !plan.not_utf8; ++row) {
     const absl::string_view text = TextAt(array, row);
+    if (!arrow::util::ValidateUTF8({text.data(), text.size()}))
+      plan.not_utf8 = first_row + static_cast<std::uint64_t>(row);
+    if (plan.kind == Kind::kText) continue;
     std::int64_t integer = 0;
     if (text.empty() ||
         (plan.kind == Kind::kInteger && absl::SimpleAtoi(text, &integer) && absl::StrCat(integer) == text)) {
@@ -90,13 +94,13 @@ bool NeedsAPass(const Plan& plan) {
                      [](const ColumnPlan& column) { return column.kind != ColumnPlan::Kind::kAsIs; });
 }
 
-absl::Status LookAt(const arrow::RecordBatch& batch, Plan& plan) {
+absl::Status LookAt(const arrow::RecordBatch& batch, std::uint64_t first_row, Plan& plan) {
   for (int i = 0; i < batch.num_columns(); ++i) {
     ColumnPlan& column = plan.columns[static_cast<std::size_t>(i)];
     if (column.kind == ColumnPlan::Kind::kFixedList) {
       FULCRUM_RETURN_IF_ERROR(LookAtLists(*batch.column(i), batch.column_name(i), column));
     } else if (column.kind != ColumnPlan::Kind::kAsIs) {
-      LookAtText(static_cast<const arrow::BinaryArray&>(*batch.column(i)), column);
+      LookAtText(static_cast<const arrow::BinaryArray&>(*batch.column(i)), first_row, column);
     }
   }
   if (!plan.sparse_to_dense) return absl::OkStatus();
@@ -107,21 +111,41 @@ absl::Status LookAt(const arrow::RecordBatch& batch, Plan& plan) {
   return absl::OkStatus();
 }
 
+/// Text of a CSV file that is not UTF-8 has the wrong encoding; a binary column of a typed format holds bytes.
+absl::Status SettleBytes(const TableSource& source, Plan& plan) {
+  for (std::size_t i = 0; i < plan.columns.size(); ++i) {
+    ColumnPlan& column = plan.columns[i];
+    if (!column.not_utf8) continue;
+    if (FormatName(source.current_file()) == "CSV") {
+      const std::uint64_t rows[] = {*column.not_utf8};
+      return absl::DataLossError(absl::StrCat(source.path(), ", ", source.PlacesOfRows(rows)[0], ", column '",
+                                              source.column_names()[i],
+                                              "': the value is not UTF-8 text; save the file in UTF-8"));
+    }
+    column.kind = ColumnPlan::Kind::kAsIs;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Plan> MakePlan(const std::vector<std::string>& sources, TableFormat format, const InputLimits& limits) {
   FULCRUM_ASSIGN_OR_RETURN(const auto source, OpenSources(sources, {}, limits));
   FULCRUM_ASSIGN_OR_RETURN(Plan plan, StartPlan(*source->schema(), format, source->path()));
+  std::uint64_t rows = 0;
   while (NeedsAPass(plan)) {
     FULCRUM_ASSIGN_OR_RETURN(const auto batch, source->Next());
     if (batch == nullptr) break;
-    const absl::Status status = LookAt(*batch, plan);
+    const absl::Status status = LookAt(*batch, rows, plan);
     if (!status.ok()) return absl::Status(status.code(), absl::StrCat(source->path(), ": ", status.message()));
+    rows += static_cast<std::uint64_t>(batch->num_rows());
   }
+  FULCRUM_RETURN_IF_ERROR(SettleBytes(*source, plan));
   return plan;
 }
 
 template <typename Builder, typename Parse>
-arrow::Result<std::shared_ptr<arrow::Array>> ParseColumn(const arrow::BinaryArray& array, const Parse& parse) {
-  Builder builder;
+arrow::Result<std::shared_ptr<arrow::Array>> ParseColumn(const arrow::BinaryArray& array, arrow::MemoryPool* memory,
+                                                         const Parse& parse) {
+  Builder builder(memory);
   for (std::int64_t row = 0; row < array.length(); ++row) {
     const absl::string_view text = TextAt(array, row);
     ARROW_RETURN_NOT_OK(text.empty() ? builder.AppendNull() : builder.Append(parse(text)));
@@ -129,15 +153,9 @@ arrow::Result<std::shared_ptr<arrow::Array>> ParseColumn(const arrow::BinaryArra
   return builder.Finish();
 }
 
-arrow::Result<std::shared_ptr<arrow::Array>> ToText(const arrow::BinaryArray& array) {
-  arrow::util::InitializeUTF8();
-  arrow::StringBuilder builder;
-  for (std::int64_t row = 0; row < array.length(); ++row) {
-    const auto text = array.GetView(row);
-    if (!arrow::util::ValidateUTF8(text)) return arrow::Status::Invalid("row ", row, " of a batch is not UTF-8 text");
-    ARROW_RETURN_NOT_OK(builder.Append(text));
-  }
-  return builder.Finish();
+/// The same bytes as text, which the plan has found to be UTF-8.
+arrow::Result<std::shared_ptr<arrow::Array>> ToText(const arrow::Array& array) {
+  return array.View(arrow::utf8());
 }
 
 std::shared_ptr<arrow::DataType> FixedListOf(const arrow::DataType& list, std::size_t width) {
@@ -146,10 +164,11 @@ std::shared_ptr<arrow::DataType> FixedListOf(const arrow::DataType& list, std::s
 }
 
 /// Lists that are all as long as the plan says, nulls filled in.
-arrow::Result<std::shared_ptr<arrow::Array>> ToFixedLists(const arrow::Array& array, std::size_t width) {
+arrow::Result<std::shared_ptr<arrow::Array>> ToFixedLists(const arrow::Array& array, std::size_t width,
+                                                          arrow::MemoryPool* memory) {
   const ListColumn lists(array);
   std::unique_ptr<arrow::ArrayBuilder> builder;
-  ARROW_RETURN_NOT_OK(arrow::MakeBuilder(arrow::default_memory_pool(), FixedListOf(*array.type(), width), &builder));
+  ARROW_RETURN_NOT_OK(arrow::MakeBuilder(memory, FixedListOf(*array.type(), width), &builder));
   auto& fixed = static_cast<arrow::FixedSizeListBuilder&>(*builder);
   for (std::int64_t row = 0; row < array.length(); ++row) {
     if (!lists.IsThere(row)) {
@@ -163,24 +182,29 @@ arrow::Result<std::shared_ptr<arrow::Array>> ToFixedLists(const arrow::Array& ar
   return fixed.Finish();
 }
 
-arrow::Result<std::shared_ptr<arrow::Array>> ToDenseLists(const arrow::RecordBatch& batch, const Plan& plan) {
+arrow::Result<std::shared_ptr<arrow::Array>> ToDenseLists(const arrow::RecordBatch& batch, const Plan& plan,
+                                                          arrow::MemoryPool* memory) {
   SparseMatrix rows;
   DecodeSparse(batch, *plan.sparse_to_dense, rows, {});
-  std::vector<double> values(rows.rows() * plan.sparse_width, 0.0);
+  const auto count = static_cast<std::int64_t>(rows.rows() * plan.sparse_width);
+  // One feature with a large number makes every row as wide as that.
+  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> buffer,
+                        arrow::AllocateBuffer(count * static_cast<std::int64_t>(sizeof(double)), memory));
+  auto* const values = reinterpret_cast<double*>(buffer->mutable_data());
+  std::fill(values, values + count, 0.0);
   for (std::size_t row = 0; row < rows.rows(); ++row) {
     for (std::size_t i = 0; i < rows.ColumnsOf(row).size(); ++i) {
       values[row * plan.sparse_width + static_cast<std::size_t>(rows.ColumnsOf(row)[i])] = rows.ValuesOf(row)[i];
     }
   }
-  const auto count = static_cast<std::int64_t>(values.size());
-  const auto elements = std::make_shared<arrow::DoubleArray>(count, arrow::Buffer::FromVector(std::move(values)));
+  const auto elements = std::make_shared<arrow::DoubleArray>(count, std::move(buffer));
   return std::make_shared<arrow::FixedSizeListArray>(
       arrow::fixed_size_list(arrow::float64(), static_cast<std::int32_t>(plan.sparse_width)), batch.num_rows(),
       elements);
 }
 
 arrow::Result<std::shared_ptr<arrow::Array>> ConvertColumn(const std::shared_ptr<arrow::Array>& array,
-                                                           const ColumnPlan& plan) {
+                                                           const ColumnPlan& plan, arrow::MemoryPool* memory) {
   const auto integer = [](absl::string_view text) {
     std::int64_t value = 0;
     (void)absl::SimpleAtoi(text, &value);
@@ -191,30 +215,32 @@ arrow::Result<std::shared_ptr<arrow::Array>> ConvertColumn(const std::shared_ptr
     case ColumnPlan::Kind::kAsIs:
       return array;
     case ColumnPlan::Kind::kInteger:
-      return ParseColumn<arrow::Int64Builder>(static_cast<const arrow::BinaryArray&>(*array), integer);
+      return ParseColumn<arrow::Int64Builder>(static_cast<const arrow::BinaryArray&>(*array), memory, integer);
     case ColumnPlan::Kind::kNumber:
-      return ParseColumn<arrow::DoubleBuilder>(static_cast<const arrow::BinaryArray&>(*array), number);
+      return ParseColumn<arrow::DoubleBuilder>(static_cast<const arrow::BinaryArray&>(*array), memory, number);
     case ColumnPlan::Kind::kText:
-      return ToText(static_cast<const arrow::BinaryArray&>(*array));
+      return ToText(*array);
     default:
-      return ToFixedLists(*array, plan.width);
+      return ToFixedLists(*array, plan.width, memory);
   }
 }
 
-absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> ConvertBatch(const arrow::RecordBatch& batch, const Plan& plan) {
+absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> ConvertBatch(const arrow::RecordBatch& batch, const Plan& plan,
+                                                                 arrow::MemoryPool* memory) {
   arrow::FieldVector fields;
   arrow::ArrayVector columns;
   for (int i = 0; i < batch.num_columns(); ++i) {
     const bool dropped =
         plan.sparse_to_dense && (i == plan.sparse_to_dense->column || i == plan.sparse_to_dense->values_column);
     if (dropped) continue;
-    FULCRUM_ASSIGN_OR_RETURN(columns.emplace_back(),
-                             FromArrow(ConvertColumn(batch.column(i), plan.columns[static_cast<std::size_t>(i)]),
-                                       absl::StrCat(kConverting, ", column '", batch.column_name(i), "'")));
+    FULCRUM_ASSIGN_OR_RETURN(
+        columns.emplace_back(),
+        FromArrow(ConvertColumn(batch.column(i), plan.columns[static_cast<std::size_t>(i)], memory),
+                  absl::StrCat("column '", batch.column_name(i), "'")));
     fields.push_back(arrow::field(batch.column_name(i), columns.back()->type()));
   }
   if (plan.sparse_to_dense) {
-    FULCRUM_ASSIGN_OR_RETURN(columns.emplace_back(), FromArrow(ToDenseLists(batch, plan), kConverting));
+    FULCRUM_ASSIGN_OR_RETURN(columns.emplace_back(), FromArrow(ToDenseLists(batch, plan, memory), "sparse features"));
     fields.push_back(arrow::field("f", columns.back()->type()));
   }
   return arrow::RecordBatch::Make(arrow::schema(std::move(fields)), batch.num_rows(), std::move(columns));
@@ -228,20 +254,29 @@ absl::StatusOr<std::int64_t> ConvertTable(const std::vector<std::string>& source
   FULCRUM_ASSIGN_OR_RETURN(const Plan plan, MakePlan(sources, format, limits));
   FULCRUM_ASSIGN_OR_RETURN(const auto source, OpenSources(sources, {}, limits));
   FULCRUM_ASSIGN_OR_RETURN(const auto file, TableFile::Create(path));
+  arrow::MemoryPool* const memory = CappedPool(limits.max_memory_bytes);
   std::unique_ptr<TableWriter> writer;
   std::int64_t rows = 0;
+  const auto write = [&](const arrow::RecordBatch& batch) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const auto converted, ConvertBatch(batch, plan, memory));
+    if (writer == nullptr) {
+      FULCRUM_ASSIGN_OR_RETURN(writer,
+                               MakeTableWriter(format, converted->schema(), file->stream(), limits.max_memory_bytes));
+    }
+    return writer->Write(*converted);
+  };
+  const auto named = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat("cannot convert '", source->current_file(), "' to '", path,
+                                                    "': ", status.message()));
+  };
   for (;;) {
     FULCRUM_ASSIGN_OR_RETURN(const auto batch, source->Next());
     if (batch == nullptr) break;
-    FULCRUM_ASSIGN_OR_RETURN(const auto converted, ConvertBatch(*batch, plan));
-    if (writer == nullptr) {
-      FULCRUM_ASSIGN_OR_RETURN(writer, MakeTableWriter(format, converted->schema(), file->stream()));
-    }
-    FULCRUM_RETURN_IF_ERROR(writer->Write(*converted));
-    rows += converted->num_rows();
+    if (const absl::Status status = write(*batch); !status.ok()) return named(status);
+    rows += batch->num_rows();
   }
   if (writer == nullptr) return absl::DataLossError(absl::StrCat(source->path(), " has no rows; nothing to convert"));
-  FULCRUM_RETURN_IF_ERROR(writer->Finish());
+  if (const absl::Status status = writer->Finish(); !status.ok()) return named(status);
   FULCRUM_RETURN_IF_ERROR(file->Commit());
   return rows;
 }

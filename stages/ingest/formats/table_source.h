@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@ class TableSource {
   virtual absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
   /// The file that the last batch came from: a batch never has rows of two.
   virtual const std::string& current_file() const { return path(); }
+  /// Rows of the whole table as its file states them, before any is read; nothing if the format does not say.
+  virtual std::optional<std::int64_t> ClaimedRows() const { return std::nullopt; }
   /// Where data rows (counted from 0 over all batches) are in the file, as a person looks for them:
   /// "line 12". May read the file again: for messages only.
   virtual std::vector<std::string> PlacesOfRows(std::span<const std::uint64_t> rows) const = 0;

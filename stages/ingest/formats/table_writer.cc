@@ -1,9 +1,7 @@
 #include "stages/ingest/formats/table_writer.h"
 
-#include <unistd.h>
-
+#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "arrow/array.h"
 #include "arrow/io/compressed.h"
-#include "arrow/io/file.h"
 #include "arrow/io/interfaces.h"
 #include "arrow/io/memory.h"
 #include "arrow/ipc/writer.h"
@@ -20,6 +17,7 @@
 #include "arrow/table.h"
 #include "arrow/type.h"
 #include "arrow/util/compression.h"
+#include "arrow/util/io_util.h"
 #include "parquet/arrow/writer.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
@@ -67,20 +65,24 @@ class ParquetTableWriter final : public TableWriter {
 };
 
 absl::StatusOr<std::unique_ptr<TableWriter>> MakeParquetWriter(const std::shared_ptr<arrow::Schema>& schema,
-                                                               arrow::io::OutputStream& stream) {
-  const auto properties =
-      parquet::WriterProperties::Builder().compression(arrow::Compression::ZSTD)->enable_page_checksum()->build();
+                                                               arrow::io::OutputStream& stream,
+                                                               arrow::MemoryPool* memory) {
+  const auto properties = parquet::WriterProperties::Builder()
+                              .memory_pool(memory)
+                              ->compression(arrow::Compression::ZSTD)
+                              ->enable_page_checksum()
+                              ->build();
   const auto arrow_properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
-  FULCRUM_ASSIGN_OR_RETURN(
-      auto writer, FromArrow(parquet::arrow::FileWriter::Open(*schema, arrow::default_memory_pool(), Borrowed(stream),
-                                                              properties, arrow_properties),
-                             kWriting));
+  FULCRUM_ASSIGN_OR_RETURN(auto writer, FromArrow(parquet::arrow::FileWriter::Open(*schema, memory, Borrowed(stream),
+                                                                                   properties, arrow_properties),
+                                                  kWriting));
   return std::make_unique<ParquetTableWriter>(std::move(writer));
 }
 
 absl::StatusOr<std::unique_ptr<TableWriter>> MakeIpcWriter(bool file, const std::shared_ptr<arrow::Schema>& schema,
-                                                           arrow::io::OutputStream& stream) {
+                                                           arrow::io::OutputStream& stream, arrow::MemoryPool* memory) {
   arrow::ipc::IpcWriteOptions options;
+  options.memory_pool = memory;
   options.use_threads = false;
   auto made = file ? arrow::ipc::MakeFileWriter(Borrowed(stream), schema, options)
                    : arrow::ipc::MakeStreamWriter(Borrowed(stream), schema, options);
@@ -115,16 +117,18 @@ absl::StatusOr<TableFormat> FormatOf(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<TableWriter>> MakeTableWriter(TableFormat format, std::shared_ptr<arrow::Schema> schema,
-                                                             arrow::io::OutputStream& stream) {
+                                                             arrow::io::OutputStream& stream,
+                                                             std::int64_t max_memory_bytes) {
+  arrow::MemoryPool* const memory = CappedPool(max_memory_bytes);
   switch (format) {
     case TableFormat::kCsv:
       return MakeCsvWriter(*schema, stream);
     case TableFormat::kLibsvm:
       return MakeLibsvmWriter(*schema, stream);
     case TableFormat::kParquet:
-      return MakeParquetWriter(schema, stream);
+      return MakeParquetWriter(schema, stream, memory);
     default:
-      return MakeIpcWriter(format == TableFormat::kIpcFile, schema, stream);
+      return MakeIpcWriter(format == TableFormat::kIpcFile, schema, stream, memory);
   }
 }
 
@@ -138,38 +142,57 @@ absl::StatusOr<std::string> SerializeTable(TableFormat format, const arrow::Tabl
   return buffer->ToString();
 }
 
+namespace {
+
+/// What Arrow writes, into a file that is put in its place when it is complete.
+class AtomicStream final : public arrow::io::OutputStream {
+ public:
+  explicit AtomicStream(AtomicFile& file) : file_(file) {}
+  arrow::Status Write(const void* data, std::int64_t bytes) override {
+    const absl::Status status = file_.Write({static_cast<const char*>(data), static_cast<std::size_t>(bytes)});
+    if (status.ok()) {
+      position_ += bytes;
+      return arrow::Status::OK();
+    }
+    const std::string message(status.message());
+    return absl::IsResourceExhausted(status) ? arrow::internal::IOErrorFromErrno(ENOSPC, message)
+                                             : arrow::Status::IOError(message);
+  }
+  arrow::Status Close() override {
+    closed_ = true;
+    return arrow::Status::OK();
+  }
+  arrow::Result<std::int64_t> Tell() const override { return position_; }
+  bool closed() const override { return closed_; }
+
+ private:
+  AtomicFile& file_;
+  std::int64_t position_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<TableFile>> TableFile::Create(const std::string& path) {
-  std::unique_ptr<TableFile> file(new TableFile());
-  file->path_ = path;
-  file->partial_path_ = absl::StrCat(path, ".partial-", getpid());
-  file->doing_ = absl::StrCat("cannot write '", path, "'");
-  FULCRUM_ASSIGN_OR_RETURN(file->file_,
-                           FromArrow(arrow::io::FileOutputStream::Open(file->partial_path_), file->doing_));
-  file->stream_ = file->file_;
+  FULCRUM_ASSIGN_OR_RETURN(AtomicFile created, AtomicFile::Create(path));
+  std::unique_ptr<TableFile> file(new TableFile(std::move(created)));
+  file->stream_ = std::make_shared<AtomicStream>(file->file_);
   const auto compression = CompressionOfPath(path);
   if (!compression) return file;
+  const std::string doing = absl::StrCat("cannot write '", path, "'");
   FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<arrow::util::Codec> codec,
-                           FromArrow(arrow::util::Codec::Create(*compression), file->doing_));
+                           FromArrow(arrow::util::Codec::Create(*compression), doing));
   FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<arrow::io::OutputStream> compressed,
-                           FromArrow(arrow::io::CompressedOutputStream::Make(codec.get(), file->file_), file->doing_));
+                           FromArrow(arrow::io::CompressedOutputStream::Make(codec.get(), file->stream_), doing));
   // The stream only borrows its codec.
   file->stream_ =
       std::shared_ptr<arrow::io::OutputStream>(compressed.get(), [compressed, codec](arrow::io::OutputStream*) {});
   return file;
 }
 
-TableFile::~TableFile() {
-  if (!partial_path_.empty()) unlink(partial_path_.c_str());
-}
-
 absl::Status TableFile::Commit() {
-  if (stream_ != file_) FULCRUM_RETURN_IF_ERROR(FromArrow(stream_->Close(), doing_));
-  if (!file_->closed()) FULCRUM_RETURN_IF_ERROR(FromArrow(file_->Close(), doing_));
-  if (std::rename(partial_path_.c_str(), path_.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat(doing_, ": it cannot be renamed to its final name"));
-  }
-  partial_path_.clear();
-  return absl::OkStatus();
+  FULCRUM_RETURN_IF_ERROR(FromArrow(stream_->Close(), absl::StrCat("cannot write '", file_.path(), "'")));
+  return file_.Commit();
 }
 
 namespace {
@@ -206,10 +229,13 @@ void AppendCell(const arrow::Array& array, std::int64_t row, std::string& text) 
   if (array.IsNull(row)) return;
   VisitNumberArray(array, [&](const auto& typed) {
     using ArrayType = std::decay_t<decltype(typed)>;
-    if constexpr (std::is_base_of_v<arrow::BinaryArray, ArrayType> ||
-                  std::is_base_of_v<arrow::LargeBinaryArray, ArrayType>) {
+    if constexpr (kIsTextArray<ArrayType>) {
       const auto value = typed.GetView(row);
       AppendCsvField({value.data(), value.size()}, text);
+    } else if constexpr (kIsDecimalArray<ArrayType>) {
+      text += typed.FormatValue(row);
+    } else if constexpr (std::is_same_v<ArrayType, arrow::BooleanArray>) {
+      text += typed.Value(row) ? "true" : "false";
     } else {
       AppendShortest(NumberFrom<ArrayType>(typed.Value(row)), text);
     }
@@ -350,8 +376,8 @@ absl::StatusOr<std::unique_ptr<TableWriter>> MakeCsvWriter(const arrow::Schema& 
     const bool writable = column.as_text || IsFeatureType(*field.type()) ||
                           (column.width > 0 && IsNumberType(*ListElementType(*field.type())));
     if (!writable) {
-      return absl::InvalidArgumentError(absl::StrCat("the column '", field.name(), "' of type ",
-                                                     field.type()->ToString(), " cannot be written as CSV"));
+      return absl::DataLossError(absl::StrCat("the column '", field.name(), "' of type ", field.type()->ToString(),
+                                              " cannot be written as CSV; write Parquet or Arrow IPC instead"));
     }
     for (std::size_t k = 0; k < std::max<std::size_t>(column.width, 1); ++k) {
       if (!header.empty()) header.push_back(',');

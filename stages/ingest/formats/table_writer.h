@@ -1,22 +1,25 @@
 // Tables to files, in the format that the ending of the path names. Not thread-safe.
 //
-// A file appears when it is whole, or not at all.
+// A file appears when it is complete, or not at all.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "arrow/io/type_fwd.h"
 #include "arrow/type_fwd.h"
+#include "stages/core/files.h"
+#include "stages/ingest/formats/input_stream.h"
 
 namespace fulcrum::ingest {
 
 enum class TableFormat { kCsv, kParquet, kIpcFile, kIpcStream, kLibsvm };
 
-/// By the ending, that of a compression aside. InvalidArgument for an ending that no format has, and for a compression
-/// around a format that is read from both ends.
+/// By the ending, without that of a compression. InvalidArgument for an ending that no format has, and for a compressed
+/// file of a format that is read from both ends.
 absl::StatusOr<TableFormat> FormatOf(const std::string& path);
 
 class TableWriter {
@@ -28,38 +31,36 @@ class TableWriter {
 };
 
 /// Writes batches of this schema to a stream, which must outlive it. CSV takes columns of numbers, text and truth
-/// values; LIBSVM what ColumnRoles takes. InvalidArgument for columns that the format cannot have.
+/// values; LIBSVM what ColumnRoles takes. DataLoss for columns that the format cannot have. Arrow's writers allocate at
+/// most `max_memory_bytes`, together with all readers of the same limit.
 absl::StatusOr<std::unique_ptr<TableWriter>> MakeTableWriter(TableFormat format, std::shared_ptr<arrow::Schema> schema,
-                                                             arrow::io::OutputStream& stream);
+                                                             arrow::io::OutputStream& stream,
+                                                             std::int64_t max_memory_bytes = kMostInputMemory);
 
 /// A whole table as the bytes of a file.
 absl::StatusOr<std::string> SerializeTable(TableFormat format, const arrow::Table& table);
 
-/// A stream into a file that is put in its place by `Commit`, compressed where the path's ending says so.
+/// A stream into a file that is put in its place by `Commit`, compressed if the path's ending says so.
 class TableFile {
  public:
   static absl::StatusOr<std::unique_ptr<TableFile>> Create(const std::string& path);
-  ~TableFile();
   arrow::io::OutputStream& stream() { return *stream_; }
   absl::Status Commit();
 
  private:
-  TableFile() = default;
-  std::string path_;
-  std::string partial_path_;
-  std::string doing_;
-  std::shared_ptr<arrow::io::FileOutputStream> file_;
-  std::shared_ptr<arrow::io::OutputStream> stream_;
+  explicit TableFile(AtomicFile file) : file_(std::move(file)) {}
+  AtomicFile file_;
+  std::shared_ptr<arrow::io::OutputStream> stream_;  // writes to file_
 };
 
 // Tables as text: CSV and LIBSVM. Not thread-safe.
 
-/// A header and a line a row. Numbers are as short as they can be to read back the same; null is empty. A fixed-size
-/// list becomes as many columns: "embedding[0]", ...
+/// A header and one line per row. Numbers are as short as they can be to read back the same; null is empty. A
+/// fixed-size list becomes as many columns: "embedding[0]", ...
 absl::StatusOr<std::unique_ptr<TableWriter>> MakeCsvWriter(const arrow::Schema& schema,
                                                            arrow::io::OutputStream& stream);
 
-/// "label index:value ...", zeros left out, 0 for a label that is not there. Ids have no place in the format.
+/// "label index:value ...", zeros left out, 0 for a missing label. The format has no ids.
 absl::StatusOr<std::unique_ptr<TableWriter>> MakeLibsvmWriter(const arrow::Schema& schema,
                                                               arrow::io::OutputStream& stream);
 

@@ -208,7 +208,7 @@ TEST(WorkSessionTest, CrashDoesNothingMore) {
 
 TEST(WorkSummaryTest, SaysWhatIsNotZero) {
   EXPECT_EQ(DescribeWork({.accepted = 12, .late = 1, .refused = 2, .last_refusal = "'x': no", .released = 3}),
-            "12 labels accepted (1 late), 2 refused, 0 skipped, 3 handed back; the last refusal: 'x': no");
+            "12 labels accepted (1 late), 2 refused, 0 skipped, 3 released; the last refusal: 'x': no");
 }
 
 }  // namespace

@@ -51,6 +51,11 @@ TEST(ErrorDetails, AreAbsentWhereThereAreNone) {
   EXPECT_FALSE(RetryDelayOf(WithSerializedDetails(absl::NotFoundError("x"), "no message at all")).has_value());
 }
 
+TEST(ErrorDetails, ControlCharactersOfForeignTextAreEscaped) {
+  EXPECT_EQ(ToGrpcStatus(absl::NotFoundError(absl::string_view("no '\x1b[2J\0'", 9))).error_message(),
+            "no '\\x1b[2J\\x00");
+}
+
 TEST(ErrorDetails, WhatWouldNotFitIsCutInsteadOfReplacingTheError) {
   const std::string large(100'000, 'x');
   const grpc::Status sent = ToGrpcStatus(WithFieldProblems(absl::InvalidArgumentError(large), {{"a", large}}));

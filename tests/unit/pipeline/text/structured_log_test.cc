@@ -1,5 +1,12 @@
 #include "pipeline/text/structured_log.h"
 
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
@@ -13,6 +20,32 @@ TEST(StructuredLog, TextQuotesWhatWouldBeMistaken) {
   EXPECT_EQ(
       FormatLogLine(LogFormat::kText, "now", LogLevel::kError, "x", {{"reason", "a=b\nlevel=info"}, {"empty", ""}}),
       "time=now level=error message=x reason=\"a=b\\nlevel=info\" empty=\"\"");
+}
+
+TEST(StructuredLog, ControlCharactersAreEscapedInBothFormats) {
+  const std::string name("evil\x1b]0;owned\x07\0end", 18);
+  EXPECT_EQ(FormatLogLine(LogFormat::kText, "now", LogLevel::kInfo, "x\x9b", {{"name", name}}),
+            "time=now level=info message=\"x\\\\x9b\" name=\"evil\\\\x1b]0;owned\\\\x07\\\\x00end\"");
+  const std::string line = FormatLogLine(LogFormat::kJson, "now", LogLevel::kInfo, "x", {{"name", name}});
+  EXPECT_EQ(nlohmann::json::parse(line)["name"], "evil\\x1b]0;owned\\x07\\x00end");
+}
+
+TEST(StructuredLog, LinesOfLibrariesHaveTheSameFormat) {
+  ::testing::internal::CaptureStderr();
+  StartLog(LogFormat::kJson);
+  GOOGLE_LOG(WARNING) << "from protobuf";
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  gpr_log("file.cc", 7, GPR_LOG_SEVERITY_ERROR, "from %s", "gRPC");
+  std::istringstream lines(::testing::internal::GetCapturedStderr());
+  std::vector<nlohmann::json> logged;
+  for (std::string line; std::getline(lines, line);) logged.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(logged.size(), 2u);
+  EXPECT_EQ(logged[0]["library"], "protobuf");
+  EXPECT_EQ(logged[0]["message"], "from protobuf");
+  EXPECT_EQ(logged[0]["level"], "warning");
+  EXPECT_EQ(logged[1]["library"], "gRPC");
+  EXPECT_EQ(logged[1]["message"], "from gRPC");
+  EXPECT_EQ(logged[1]["source"], "file.cc:7");
 }
 
 TEST(StructuredLog, JsonIsOneObjectALine) {

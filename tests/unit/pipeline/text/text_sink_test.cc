@@ -40,5 +40,15 @@ TEST(TextSinkTest, CompressesByTheEndingOfTheName) {
   }
 }
 
+TEST(PrintableTextTest, EscapesWhatATerminalWouldObey) {
+  EXPECT_EQ(PrintableText("plain text\n\tcaf\xC3\xA9 \xF0\x9F\xA6\x89"), "plain text\n\tcaf\xC3\xA9 \xF0\x9F\xA6\x89");
+  EXPECT_EQ(PrintableText(std::string_view("a\0b\x1b[2J\x7f\r", 9)), "a\\x00b\\x1b[2J\\x7f\\x0d");
+  EXPECT_EQ(PrintableText("\xC2\x9B"
+                          "2J"),
+            "\\xc2\\x9b2J");
+  EXPECT_EQ(PrintableText("caf\xE9!\xC3"), "caf\\xe9!\\xc3");
+  EXPECT_EQ(PrintableLine("a\nb\tc\x1b"), "a b c\\x1b");
+}
+
 }  // namespace
 }  // namespace fulcrum::pipeline

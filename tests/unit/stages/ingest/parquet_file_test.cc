@@ -150,10 +150,10 @@ TEST_F(ParquetFileTest, AnyDamagedByteGivesAnErrorOrAValidTable) {
 
 TEST_F(ParquetFileTest, LimitsAreKept) {
   const auto columns = ReadParquetFile(path_, {.max_columns = 3});
-  EXPECT_EQ(columns.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(columns.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(columns.status().message()), HasSubstr("4 columns"));
   const auto bytes = ReadParquetFile(path_, {.max_row_group_bytes = 1000});
-  EXPECT_EQ(bytes.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(bytes.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(bytes.status().message()), HasSubstr("row group 0"));
   const auto memory = ReadParquetFile(path_, {.max_memory_bytes = 1000});
   EXPECT_EQ(memory.status().code(), absl::StatusCode::kResourceExhausted) << memory.status();

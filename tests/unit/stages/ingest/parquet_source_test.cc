@@ -106,12 +106,12 @@ TEST_F(ParquetPoolTest, NullAndNaNAreNamedByRowAndColumn) {
 }
 
 TEST_F(ParquetPoolTest, AColumnThatCannotBeAFeatureIsNamed) {
-  arrow::BooleanBuilder flags;
-  ASSERT_TRUE(flags.Append(true).ok());
-  const auto table = arrow::Table::Make(arrow::schema({arrow::field("flag", arrow::boolean())}), {Finish(flags)});
-  WriteParquet(*table, folder_.File("flag.parquet"));
-  EXPECT_THAT(std::string(LoadPool(folder_.File("flag.parquet")).status().message()),
-              HasSubstr("column 'flag': values of the type bool cannot be a feature"));
+  arrow::Date32Builder days;
+  ASSERT_TRUE(days.Append(1).ok());
+  const auto table = arrow::Table::Make(arrow::schema({arrow::field("day", arrow::date32())}), {Finish(days)});
+  WriteParquet(*table, folder_.File("day.parquet"));
+  EXPECT_THAT(std::string(LoadPool(folder_.File("day.parquet")).status().message()),
+              HasSubstr("column 'day': values of the type date32[day] cannot be a feature"));
 }
 
 TEST_F(ParquetPoolTest, DamagedFilesAreErrorsNotCrashes) {

@@ -98,6 +98,50 @@ TEST_F(TableConversionTest, ListsBecomeColumns) {
   EXPECT_EQ(Read("bad.csv"), "");
 }
 
+TEST_F(TableConversionTest, BytesStayBytesAndTextInAnotherEncodingIsReportedWithItsLine) {
+  arrow::BinaryBuilder bytes;
+  ASSERT_TRUE(bytes.Append("\xff\xd8").ok() && bytes.Append("1").ok());
+  WriteParquetTo(folder_.File("in.parquet"), *TableOf({{"image", bytes.Finish().ValueOrDie()}}));
+  Convert("in.parquet", "out.arrow");
+  Convert("out.arrow", "out.csv");
+  EXPECT_EQ(Read("out.csv"), "image\n\xff\xd8\n1\n");
+  folder_.Write("latin.csv", "id,name\n1,a\n\n2,caf\xe9\n");
+  const auto failed = ConvertTable({folder_.File("latin.csv")}, folder_.File("x.parquet"));
+  EXPECT_EQ(failed.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(failed.status().message()),
+              HasSubstr("latin.csv, line 4, column 'name': the value is not UTF-8 text"));
+}
+
+TEST_F(TableConversionTest, WhatAFormatCannotHoldIsReportedWithTheFile) {
+  arrow::StructBuilder structs(arrow::struct_({arrow::field("a", arrow::int64())}), arrow::default_memory_pool(),
+                               {std::make_shared<arrow::Int64Builder>()});
+  ASSERT_TRUE(structs.AppendEmptyValue().ok());
+  WriteIpcFileTo(folder_.File("in.arrow"), *TableOf({{"s", structs.Finish().ValueOrDie()}}));
+  for (const char* out : {"out.csv", "out.svm"}) {
+    const auto failed = ConvertTable({folder_.File("in.arrow")}, folder_.File(out));
+    EXPECT_EQ(failed.status().code(), absl::StatusCode::kDataLoss) << failed.status();
+    EXPECT_THAT(std::string(failed.status().message()), HasSubstr("in.arrow"));
+  }
+  arrow::MonthDayNanoIntervalBuilder intervals;
+  ASSERT_TRUE(intervals.AppendEmptyValue().ok());
+  WriteIpcFileTo(folder_.File("times.arrow"), *TableOf({{"t", intervals.Finish().ValueOrDie()}}));
+  const auto failed = ConvertTable({folder_.File("times.arrow")}, folder_.File("out.parquet"));
+  EXPECT_EQ(failed.status().code(), absl::StatusCode::kDataLoss) << failed.status();
+  EXPECT_THAT(std::string(failed.status().message()), HasSubstr("times.arrow"));
+}
+
+TEST_F(TableConversionTest, StaysWithinItsMemory) {
+  // One long value, which the file holds once, for each of many rows.
+  arrow::StringBuilder texts;
+  for (int row = 0; row < 2000; ++row) ASSERT_TRUE(texts.Append(std::string(100'000, 'x')).ok());
+  WriteParquetTo(folder_.File("in.parquet"), *TableOf({{"text", texts.Finish().ValueOrDie()}}), 1 << 20,
+                 arrow::Compression::ZSTD);
+  const auto failed = ConvertTable({folder_.File("in.parquet")}, folder_.File("out.arrow"),
+                                   {.max_memory_bytes = std::int64_t{16} << 20});
+  EXPECT_EQ(failed.status().code(), absl::StatusCode::kResourceExhausted) << failed.status();
+  EXPECT_THAT(std::string(failed.status().message()), HasSubstr("in.parquet"));
+}
+
 TEST_F(TableConversionTest, EndingsThatMeanNothing) {
   folder_.Write("in.csv", "a\n1\n");
   EXPECT_EQ(ConvertTable({folder_.File("in.csv")}, folder_.File("out.doc")).status().code(),

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <limits>
 
+#include "arrow/builder.h"
 #include "arrow/table.h"
+#include "arrow/util/decimal.h"
 #include "stages/ingest/pool.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"
@@ -16,6 +18,7 @@
 namespace fulcrum::ingest {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -188,11 +191,87 @@ TEST_F(TableFormatsTest, CsvInTooLittleMemoryIsAnError) {
   EXPECT_TRUE(LoadPool(path, {.limits = {.max_memory_bytes = std::int64_t{64} << 20}}).ok());
 }
 
+TEST_F(TableFormatsTest, TruthValuesAndDecimalsAreFeatures) {
+  arrow::BooleanBuilder truths;
+  ASSERT_TRUE(truths.Append(true).ok() && truths.Append(false).ok());
+  arrow::Decimal128Builder decimals(arrow::decimal128(10, 3));
+  arrow::Decimal256Builder large(arrow::decimal256(50, 1));
+  ASSERT_TRUE(decimals.Append(arrow::Decimal128(1250)).ok() && decimals.Append(arrow::Decimal128(-7)).ok());
+  ASSERT_TRUE(large.Append(arrow::Decimal256(15)).ok() && large.Append(arrow::Decimal256(20)).ok());
+  const std::string path = Parquet("p.parquet", {{"late", truths.Finish().ValueOrDie()},
+                                                 {"price", decimals.Finish().ValueOrDie()},
+                                                 {"sum", large.Finish().ValueOrDie()}});
+  const auto pool = LoadPool(path);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_THAT(pool->features.dense().row(0), ElementsAre(1, 1.25, 1.5));
+  EXPECT_THAT(pool->features.dense().row(1), ElementsAre(0, -0.007, 2));
+  const auto text = LoadPool(folder_.Write("p.csv", "late,x\nTrue,1\nfalse,2\n"));
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(text->features.dense().row(0), ElementsAre(1, 1));
+  EXPECT_THAT(text->features.dense().row(1), ElementsAre(0, 2));
+}
+
+TEST_F(TableFormatsTest, ATruthValueThatIsMissingIsReported) {
+  arrow::BooleanBuilder truths;
+  ASSERT_TRUE(truths.Append(true).ok() && truths.AppendNull().ok());
+  const std::string path = Parquet("p.parquet", {{"late", truths.Finish().ValueOrDie()}});
+  EXPECT_THAT(MessageOf(LoadPool(path)), HasSubstr("row 1 (row group 0 of 1), column 'late': the value is missing"));
+}
+
+TEST_F(TableFormatsTest, BytesThatAreNotTextAreAPayload) {
+  arrow::BinaryBuilder bytes;
+  const std::string image("\xff\xd8\x00\x10", 4);
+  ASSERT_TRUE(bytes.Append(image).ok() && bytes.Append("").ok());
+  const std::string path = Parquet("p.parquet", {{"x", Floats({1, 2})}, {"image", bytes.Finish().ValueOrDie()}});
+  const auto pool = LoadPool(path, {.keep_payloads = true, .columns = {.payload = "image"}});
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_THAT(pool->payloads, ElementsAre(image, ""));
+}
+
+TEST_F(TableFormatsTest, APayloadThatCannotBeCarriedIsReportedWithTheFile) {
+  const std::string path = Parquet("p.parquet", {{"x", Floats({1})}, {"e", FloatLists({{1, 2}})}});
+  const auto pool = LoadPool(path, {.keep_payloads = true, .columns = {.payload = "e"}});
+  EXPECT_EQ(pool.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(pool), HasSubstr("p.parquet, column 'e' has the type list"));
+}
+
+TEST_F(TableFormatsTest, ALongRowOfCsvIsReportedWithItsLine) {
+  const std::string path = folder_.Write("long.csv", "id,x\na,1\n" + std::string(5 << 20, 'b') + ",2\nc,3\n");
+  EXPECT_THAT(MessageOf(LoadPool(path)),
+              AllOf(HasSubstr("long.csv: line 3 is longer than 1 MiB"), HasSubstr("Parquet")));
+}
+
+TEST_F(TableFormatsTest, AFileOfAnotherFormatIsNoArrow) {
+  const std::string parquet = Parquet("p.parquet", {{"x", Floats({1, 2})}});
+  std::filesystem::copy_file(parquet, folder_.File("p.arrow"));
+  const auto pool = LoadPool(folder_.File("p.arrow"));
+  EXPECT_EQ(pool.status().code(), absl::StatusCode::kDataLoss) << pool.status();
+  EXPECT_THAT(MessageOf(pool), AllOf(HasSubstr("p.arrow"), HasSubstr("this is a Parquet file")));
+  for (const char* text : {"id,x\n1,2\n3,4\n", "", "abc"}) {
+    EXPECT_EQ(LoadPool(folder_.Write("t.arrow", text)).status().code(), absl::StatusCode::kDataLoss) << text;
+  }
+}
+
+TEST_F(TableFormatsTest, RowsThatDoNotFitAreRefusedBeforeTheyAreRead) {
+  const std::size_t rows = 300'000;
+  const std::string path = Parquet("many.parquet", {{"x", Floats(std::vector<float>(rows, 1.0F))}});
+  PoolOptions options = {.limits = {.max_memory_bytes = std::int64_t{8} << 20}};
+  std::size_t read = 0;
+  options.on_progress = [&](std::size_t) { ++read; };
+  const auto pool = LoadPool(path, options);
+  EXPECT_EQ(pool.status().code(), absl::StatusCode::kResourceExhausted) << pool.status();
+  EXPECT_THAT(MessageOf(pool), HasSubstr("300000 rows of 1 features do not fit the 8 MiB"));
+  EXPECT_EQ(read, 0u);
+  options.limits.max_memory_bytes = std::int64_t{64} << 20;
+  EXPECT_TRUE(LoadPool(path, options).ok());
+  options.extra_bytes_per_row = 300;
+  EXPECT_EQ(LoadPool(path, options).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(TableFormatsTest, LimitsAreKept) {
   const std::string path = Parquet("p.parquet", {{"x", Floats({1})}, {"y", Floats({1})}});
-  EXPECT_EQ(LoadPool(path, {.limits = {.max_columns = 1}}).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(LoadPool(path, {.limits = {.max_row_group_bytes = 8}}).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(LoadPool(path, {.limits = {.max_columns = 1}}).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(LoadPool(path, {.limits = {.max_row_group_bytes = 8}}).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(LoadPool(path, {.limits = {.max_memory_bytes = 100}}).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
