@@ -1,5 +1,6 @@
 #include "stages/select/greedy/streamed_greedy.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "gmock/gmock.h"
@@ -15,10 +16,20 @@ namespace {
 
 constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 3};
 
+/// Random points around a place that is `offset` from the origin in every dimension, in steps that single precision has
+/// there too.
+Matrix<double> PointsAround(double offset, std::size_t count) {
+  Matrix<double> points = testing::RandomMatrix(count, 6, 1);
+  for (std::size_t i = 0; i < count && offset != 0; ++i) {
+    for (double& value : points.row(i)) value = offset + std::round(1024 * value) / 1024;
+  }
+  return points;
+}
+
 class StreamedGreedyTest : public ::testing::Test {
  protected:
-  explicit StreamedGreedyTest(std::size_t size = 2000)
-      : points_(testing::RandomMatrix(2 * size, 6, 1)), features_(points_.Clone()), rows_(size), scores_(size) {
+  explicit StreamedGreedyTest(std::size_t size = 2000, double offset = 0)
+      : points_(PointsAround(offset, 2 * size)), features_(points_.Clone()), rows_(size), scores_(size) {
     Random random(2);
     for (std::size_t i = 0; i < size; ++i) {
       rows_[i] = static_cast<RowIndex>(2 * i);
@@ -55,6 +66,19 @@ class StreamedGreedyTest : public ::testing::Test {
   std::vector<double> scores_;
   std::vector<std::size_t> labeled_;
 };
+
+class StreamedGreedyFarAwayTest : public StreamedGreedyTest {
+ protected:
+  StreamedGreedyFarAwayTest() : StreamedGreedyTest(2000, 1000) {}
+};
+
+TEST_F(StreamedGreedyFarAwayTest, FeaturesFarFromTheOriginGiveTheBatchOfDoublePrecision) {
+  for (const std::size_t batch : {1, 25, 100}) {
+    const auto streamed = MaximizeStreamed(Problem(batch, 200));
+    ASSERT_TRUE(streamed.ok()) << streamed.status();
+    EXPECT_EQ(streamed->positions, InMemory(batch).positions) << batch;
+  }
+}
 
 TEST_F(StreamedGreedyTest, ChoosesWhatGreedyInMemoryChooses) {
   for (const std::size_t batch : {1, 25, 300}) {
