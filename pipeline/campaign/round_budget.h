@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "storage/log/ledger.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::pipeline {
 

@@ -182,10 +182,11 @@ absl::Status PoolWriter::Continue() {
   manifest_ = pool.manifest();
   RemoveLeftovers();
   if (!shape_.has_id || !pool.shape().has_id) {
-    return absl::FailedPreconditionError(absl::StrCat("'", folder_,
-                                                      "' is an existing pool, and without an id column it is impossible to tell "
-                                                      "which rows are new; name the column with --id, or import into "
-                                                      "another folder"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", folder_,
+                     "' is an existing pool, and without an id column it is impossible to tell "
+                     "which rows are new; name the column with --id, or import into "
+                     "another folder"));
   }
   if (shape_ != pool.shape()) {
     return absl::FailedPreconditionError(

@@ -47,8 +47,7 @@ TEST_F(ClientCommandsTest, AppendSaysWhatBecameOfTheRows) {
   const std::string rows = folder_.Write("more.csv", NamedCloudsText(100));
   const ProcessResult appended = Campaign({"append", "clouds", rows});
   EXPECT_EQ(appended.exit_code, 0) << appended.standard_error;
-  EXPECT_EQ(appended.standard_output,
-            "40 of 100 rows added, 60 existing, 0 rejected; the pool has 100 rows\n");
+  EXPECT_EQ(appended.standard_output, "40 of 100 rows added, 60 existing, 0 rejected; the pool has 100 rows\n");
   const ProcessResult bad = Campaign({"append", "clouds", folder_.Write("bad.csv", "id,f0,f1,f2,f3\n900,1,nan,3,4\n")});
   EXPECT_EQ(bad.exit_code, 0) << bad.standard_error;
   EXPECT_THAT(bad.standard_output, HasSubstr("1 rejected"));

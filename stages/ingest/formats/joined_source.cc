@@ -256,8 +256,8 @@ class JoinedSource final : public TableSource {
   absl::Status CheckUnchanged() const {
     FULCRUM_ASSIGN_OR_RETURN(const FileStamp now, StampOf(files_[position_].path));
     if (now == stamp_) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat("'", files_[position_].path,
-                                            "' changed while it was being read; run again when no program writes to it"));
+    return absl::DataLossError(absl::StrCat(
+        "'", files_[position_].path, "' changed while it was being read; run again when no program writes to it"));
   }
 
   absl::Status CheckSameColumns() const {

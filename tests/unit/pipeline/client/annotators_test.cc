@@ -190,7 +190,8 @@ TEST(TerminalAnnotatorTest, PayloadsCannotSteerTheTerminal) {
       "line one\n\x1b]52;c;evil\x07 \xC2\x9B"
       "2J caf\xC3\xA9";
   EXPECT_TRUE(TerminalAnnotator(terminal).Decide(task, Always).ok());
-  EXPECT_THAT(terminal.written, AllOf(HasSubstr("line one\n\\x1b]52;c;evil\\x07 \\xc2\\x9b2J caf\xC3\xA9"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(terminal.written,
+              AllOf(HasSubstr("line one\n\\x1b]52;c;evil\\x07 \\xc2\\x9b2J caf\xC3\xA9"), Not(HasSubstr("\x1b"))));
 }
 
 TEST(TerminalAnnotatorTest, LastAnswerCanBeTakenBack) {
