@@ -14,6 +14,7 @@
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/round/pool_import.h"
 #include "pipeline/text/structured_log.h"
+#include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 #include "storage/checksum.h"
 #include "storage/pool/mapped_pool.h"
@@ -302,6 +303,11 @@ absl::StatusOr<std::vector<std::string>> ResolvePoolSources(const std::vector<st
   }
   std::vector<std::string> resolved;
   for (const std::string& source : sources) {
+    // The system would read the name only up to there.
+    if (source.find('\0') != std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the source '", PrintableText(source), "' contains a NUL character"));
+    }
     const std::filesystem::path path = std::filesystem::weakly_canonical(folder / source, error);
     if (error || !IsInside(path, folder)) {
       return absl::InvalidArgumentError(

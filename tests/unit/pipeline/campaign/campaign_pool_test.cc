@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/pool_growth.h"
 #include "pipeline/round/pool_import.h"
 #include "stages/core/random.h"
 #include "tests/support/temporary_directory.h"
@@ -98,6 +99,14 @@ TEST_F(CampaignPoolTest, ASourceWithARowThatCannotBeTakenIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("bad.csv, row 500"));
   EXPECT_TRUE(std::filesystem::is_empty(other.pool()));
+}
+
+TEST(ResolvePoolSources, RefusesNamesThatTheSystemWouldReadOnlyInPart) {
+  const testing::TemporaryDirectory folder;
+  folder.Write("pool.csv", "a,label\n1,x\n");
+  EXPECT_TRUE(ResolvePoolSources({"pool.csv"}, folder.path()).ok());
+  const std::string cut("pool.csv\0", 9);
+  EXPECT_EQ(ResolvePoolSources({cut}, folder.path()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

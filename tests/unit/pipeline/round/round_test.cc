@@ -325,6 +325,7 @@ class CountedRows final : public kernel::Features {
   explicit CountedRows(Matrix<double> values) : dense_(std::move(values)) {
     squared_norms_.assign(dense_.squared_norms().begin(), dense_.squared_norms().end());
   }
+  kernel::FeatureKind kind() const override { return kernel::FeatureKind::kDense; }
   std::size_t dims() const override { return dense_.dims(); }
   void DotBlock(std::span<const RowIndex> a, const Features&, std::span<const RowIndex> b,
                 MutableMatrixView out) const override {
