@@ -17,6 +17,8 @@ namespace {
 // Smaller classes are cheap anyway.
 constexpr std::size_t kFewestRows = 2000;
 constexpr std::size_t kMostColumns = 16;
+// Rows that are tried first: a kernel has no lower rank than that of some of its rows.
+constexpr std::size_t kSampleRows = 64;
 // Of the trace: less is left out by rounding errors alone.
 constexpr double kNothingLeft = 1e-13;
 // Of the largest eigenvalue: vectors of smaller ones would be made of the rounding errors of F'F.
@@ -72,12 +74,20 @@ class PartialFactor {
   double trace_ = 0;
 };
 
+/// Costs a few thousand kernel values, and spares nearly every class the columns over all of its rows.
+bool SampleHasLowRank(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                      std::span<const RowIndex> rows) {
+  RowList sample(kSampleRows);
+  for (std::size_t i = 0; i < kSampleRows; ++i) sample[i] = rows[i * rows.size() / kSampleRows];
+  return PartialFactor(kernel, features, sample).Complete();
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<ClassScores>> ScoreLowRank(const kernel::KernelFunction& kernel,
                                                         const kernel::Features& features,
                                                         std::span<const RowIndex> rows, double tau) {
-  if (rows.size() < kFewestRows) return std::nullopt;
+  if (rows.size() < kFewestRows || !SampleHasLowRank(kernel, features, rows)) return std::nullopt;
   PartialFactor factor(kernel, features, rows);
   FULCRUM_RETURN_IF_ERROR(CheckScorable(tau, rows.size(), factor.trace()));
   if (!factor.Complete()) return std::nullopt;
