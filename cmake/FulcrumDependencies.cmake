@@ -27,7 +27,6 @@ pkg_check_modules(libsystemd REQUIRED IMPORTED_TARGET libsystemd)
 pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET libnghttp2)
 # The CMake package of prometheus-cpp requires libraries of components that are not used here.
 find_library(FULCRUM_PROMETHEUS prometheus-cpp-core REQUIRED)
-find_library(FULCRUM_CIVETWEB civetweb REQUIRED)
 
 # The reference implementation in classifier tests; nothing outside tests/ may link it.
 find_library(FULCRUM_LIBSVM svm REQUIRED)

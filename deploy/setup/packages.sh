@@ -5,7 +5,7 @@ readonly build_packages=(
   ca-certificates ccache cmake g++ git mold ninja-build pkg-config
 )
 readonly library_packages=(
-  libabsl-dev libbenchmark-dev libcivetweb-dev libcli11-dev libgmock-dev libgrpc++-dev libgtest-dev libprotobuf-dev
+  libabsl-dev libbenchmark-dev libcli11-dev libgmock-dev libgrpc++-dev libgtest-dev libprotobuf-dev
   libspdlog-dev libsqlite3-dev libssl-dev libsvm-dev libsystemd-dev libtbb-dev libyaml-cpp-dev
   nlohmann-json3-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc sqlite3
 )

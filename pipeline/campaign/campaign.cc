@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_registry.h"
-#include "pipeline/campaign/round_budget.h"
+#include "pipeline/campaign/round_marker.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/text/structured_log.h"

@@ -11,7 +11,6 @@
 #include "pipeline/commands/command_line.h"
 #include "pipeline/commands/select_inputs.h"
 #include "pipeline/commands/select_options.h"
-#include "pipeline/commands/select_tables.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/round/progress.h"
 #include "pipeline/round/round.h"

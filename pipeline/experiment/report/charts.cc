@@ -1,11 +1,10 @@
-#include "pipeline/experiment/report/charts.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pipeline/experiment/report/sections.h"
 #include "pipeline/experiment/report/svg_chart.h"
 #include "pipeline/experiment/t_test.h"
 

@@ -1,10 +1,178 @@
 // DBALEVS, paper section "Proposed Batch-Mode Active Learning Method": per class, the batch that maximises leverage
 // minus similarity, within itself and to the labeled examples.
-#include "stages/select/diverse_batch.h"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "stages/core/parallel.h"
+#include "stages/core/status_macros.h"
+#include "stages/select/greedy/streamed_greedy.h"
+#include "stages/select/greedy/submodular_greedy.h"
+#include "stages/select/score_order.h"
+#include "stages/select/strategies/class_leverage.h"
 #include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {
+
+// A batch that is diverse within itself and compared to the labeled examples, selected per class with one score per
+// row, as DBALEVS does with leverage scores. METHOD section 1.
+
+// Values of a normalised kernel may be slightly outside [0, 1] due to rounding.
+constexpr double kKernelTolerance = 1e-9;
+
+absl::Status CheckAlpha(double alpha) {
+  if (alpha >= 0 && alpha <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("alpha is %g; it must lie in [0, 1], or a larger batch could be worth less than a smaller one. "
+                      "Set --alpha to a value from 0 (no diversity) to 1 (the most).",
+                      alpha));
+}
+
+std::string AdviceAgainst(double value, const kernel::KernelFunction& kernel) {
+  if (value > 1 && !kernel.normalize) return "Add --normalize-kernel, or use --kernel rbf.";
+  if (value < 0) return "Normalising does not lift values below zero: use --kernel rbf.";
+  return "Check the features for values that are not finite, or use --kernel rbf.";
+}
+
+absl::Status OutsideUnitInterval(const Candidates& candidates, const Group& group, std::size_t i, std::size_t j) {
+  const double value = group.kernel(i, j);
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "the set function of a diverse batch needs a kernel with values in [0, 1], but %s gives %g between rows %d and "
+      "%d of the pool (counted from 0, class group %d). %s",
+      kernel::DescribeKernel(candidates.leverage_kernel), value, group.rows[i], group.rows[j], group.class_index,
+      AdviceAgainst(value, candidates.leverage_kernel)));
+}
+
+absl::Status CheckKernel(const Candidates& candidates, const Group& group) {
+  const std::size_t size = group.rows.size();
+  if (group.kernel.empty()) return absl::OkStatus();  // checked when it is computed
+  if (group.kernel.rows() != size || group.kernel.cols() != size) {
+    return absl::InternalError(absl::StrFormat("class group %d has %d rows, but a kernel of %d x %d", group.class_index,
+                                               size, group.kernel.rows(), group.kernel.cols()));
+  }
+  if (kernel::AlwaysInUnitInterval(candidates.leverage_kernel)) return absl::OkStatus();
+  constexpr std::size_t kRowsPerBlock = 64;
+  // The first invalid column of each row, so that the message names the same pair for any number of threads.
+  std::vector<std::size_t> offender(size, size);
+  ParallelForBlocks(size, kRowsPerBlock, [&](std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      const auto row = group.kernel.row(i);
+      const auto found = std::find_if(row.begin(), row.end(), [](double value) {
+        return !(value >= -kKernelTolerance && value <= 1 + kKernelTolerance);
+      });
+      offender[i] = static_cast<std::size_t>(found - row.begin());
+    }
+  });
+  for (std::size_t i = 0; i < size; ++i) {
+    if (offender[i] < size) return OutsideUnitInterval(candidates, group, i, offender[i]);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::size_t> LabeledPositions(const Candidates& candidates, const Group& group) {
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < group.rows.size(); ++i) {
+    if (candidates.labels[group.rows[i]] != kUnlabeled) positions.push_back(i);
+  }
+  return positions;
+}
+
+std::vector<std::size_t> SharesOf(const Candidates& candidates, std::span<const std::vector<std::size_t>> labeled) {
+  std::vector<std::size_t> labeled_counts, available_counts;
+  for (std::size_t g = 0; g < candidates.groups.size(); ++g) {
+    labeled_counts.push_back(labeled[g].size());
+    available_counts.push_back(candidates.groups[g].rows.size() - labeled[g].size());
+  }
+  return DivideBatch(candidates.batch, labeled_counts, available_counts);
+}
+
+/// Returns exact scores as the set function uses them; nothing if they are already exact.
+ExactScores RefinerOf(const Group& group, double factor) {
+  if (!(group.leverage_slack > 0)) return {};
+  return [&group, factor](std::span<const std::size_t> positions) {
+    std::vector<double> scores = group.refine_leverage(positions);
+    for (double& score : scores) score *= factor;
+    return scores;
+  };
+}
+
+absl::StatusOr<GreedyBatch> ChooseFrom(const Candidates& candidates, const Group& group,
+                                       std::span<const std::size_t> labeled, std::size_t share) {
+  const double factor = LeverageFactor(group, candidates.scale);
+  const std::vector<double> scores = ScaledLeverage(group, candidates.scale);
+  if (group.kernel.empty()) {
+    return MaximizeStreamed({.features = candidates.features,
+                             .kernel = candidates.leverage_kernel,
+                             .rows = group.rows,
+                             .scores = scores,
+                             .labeled = labeled,
+                             .batch = share,
+                             .alpha = candidates.alpha,
+                             .slack = factor * group.leverage_slack,
+                             .exact_scores = RefinerOf(group, factor),
+                             .similarities = group.similarities});
+  }
+  return MaximizeGreedily({.rows = group.rows,
+                           .scores = scores,
+                           .kernel = group.kernel,
+                           .labeled = labeled,
+                           .batch = share,
+                           .alpha = candidates.alpha});
+}
+
+void AppendPicks(const Group& group, const GreedyBatch& batch, Selection& selection) {
+  for (std::size_t i = 0; i < batch.positions.size(); ++i) {
+    const std::size_t position = batch.positions[i];
+    selection.picks.push_back({.row = group.rows[position],
+                               .class_index = group.class_index,
+                               .leverage = group.leverage[position],
+                               .gain = batch.gains[i]});
+  }
+  selection.certificate.value += batch.value;
+  selection.certificate.upper_bound += batch.upper_bound;
+}
+
+// Gains never increase within a class, so this merges the classes and keeps their order. Equal gains within a class
+// keep the order of selection.
+void SortByGain(std::vector<Pick>& picks) {
+  std::stable_sort(picks.begin(), picks.end(),
+                   [](const Pick& a, const Pick& b) { return LargerFirst()(a.gain, b.gain); });
+}
+
+/// Divides the batch among candidates.groups and maximises F in each, with scores scaled as set in the candidates.
+/// Picks are ordered by decreasing gain, which keeps the order within each class. The certificate holds for all batches
+/// with the same share per class. Returns an error if alpha is outside [0, 1] or a kernel has values outside [0, 1],
+/// because F would not be monotone.
+absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates) {
+  FULCRUM_RETURN_IF_ERROR(CheckAlpha(candidates.alpha));
+  const std::span<const Group> groups = candidates.groups;
+  std::vector<std::vector<std::size_t>> labeled;
+  for (const Group& group : groups) labeled.push_back(LabeledPositions(candidates, group));
+  const std::vector<std::size_t> shares = SharesOf(candidates, labeled);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (shares[g] == 0) continue;
+    FULCRUM_RETURN_IF_ERROR(CheckScores("leverage", groups[g].rows, groups[g].leverage));
+    FULCRUM_RETURN_IF_ERROR(CheckKernel(candidates, groups[g]));
+  }
+  std::vector<absl::StatusOr<GreedyBatch>> batches(groups.size(), GreedyBatch());
+  ParallelForBlocks(groups.size(), 1, [&](std::size_t g, std::size_t) {
+    if (shares[g] > 0) batches[g] = ChooseFrom(candidates, groups[g], labeled[g], shares[g]);
+  });
+  Selection selection;
+  selection.has_certificate = true;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    FULCRUM_RETURN_IF_ERROR(batches[g].status());
+    AppendPicks(groups[g], *batches[g], selection);
+  }
+  SortByGain(selection.picks);
+  return selection;
+}
 
 class Dbalevs final : public Strategy {
  public:
