@@ -418,7 +418,7 @@ absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, 
     round_stop_ = cancel;
   }
   const std::stop_callback forward(stop, [&cancel] { cancel.request_stop(); });
-  // Whoever stopped the campaign just before found no round to cancel.
+  // A stop that came just before this found no round to cancel.
   if (life() != "running") cancel.request_stop();
   absl::StatusOr<CampaignRound::Outcome> outcome = round_->Run(number, cancel.get_token());
   const bool cancelled = !outcome.ok() && cancel.stop_requested();

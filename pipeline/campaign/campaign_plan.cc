@@ -57,7 +57,7 @@ std::optional<std::string> StoppingReason(const StoppingRules& rules, const Camp
   }
   const std::int64_t plateau = PlateauRounds(progress.models, rules.plateau_improvement);
   if (rules.plateau_rounds > 0 && plateau >= rules.plateau_rounds) {
-    return absl::StrFormat("for %d rounds %s was not bettered by more than %g", plateau,
+    return absl::StrFormat("for %d rounds %s did not improve by more than %g", plateau,
                            accuracy ? "the accuracy" : "the share of predictions that stay", rules.plateau_improvement);
   }
   return std::nullopt;

@@ -111,7 +111,7 @@ absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, co
 
 // A campaign's pool as its log says that it is: the sources, and the rows that were appended.
 //
-// Growing makes a new pool; whoever holds the old one keeps it. Thread-safe.
+// Growing makes a new pool; holders of the old one keep it. Thread-safe.
 
 class GrowingPool {
  public:

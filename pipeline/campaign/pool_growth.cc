@@ -213,7 +213,7 @@ absl::StatusOr<std::string> ResolveWatchedFolder(const WatchedFolder& watched) {
   std::error_code error;
   if (fs::is_directory(paths[0], error)) return paths[0];
   return absl::InvalidArgumentError(
-      absl::StrCat("pool.watch: '", watched.folder, "' is no folder; make it first, and move files into it"));
+      absl::StrCat("pool.watch: '", watched.folder, "' is not a folder; create it first, and move files into it"));
 }
 
 void FolderWatch::Start() {

@@ -70,7 +70,7 @@ struct AppendRequest {
   std::string request_id = {};
   std::string file = {};      ///< of the upload
   std::string checksum = {};  ///< of that file
-  /// What messages call it; where it lies is nobody's business.
+  /// Its name in messages, which do not reveal the path.
   std::string called = "the stream";
 };
 

@@ -33,7 +33,7 @@ absl::StatusOr<v1::CampaignSpec> ParseCampaignYaml(const std::string& text, cons
     FULCRUM_RETURN_IF_ERROR(problems.ToStatus());
     return spec;
   } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(file_name, " is no YAML: ", error.what()));
+    return absl::InvalidArgumentError(absl::StrCat(file_name, " is not valid YAML: ", error.what()));
   }
 }
 

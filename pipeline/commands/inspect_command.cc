@@ -35,7 +35,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-// What there is to know about an imported pool, for `fulcrum inspect`.
+// The figures of an imported pool, for `fulcrum inspect`.
 
 struct PoolSummary {
   std::int64_t rows = 0;

@@ -266,7 +266,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const std::string& text, cons
     FULCRUM_RETURN_IF_ERROR(problems.ToStatus());
     return spec;
   } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no YAML: ", error.what()));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not valid YAML: ", error.what()));
   }
 }
 

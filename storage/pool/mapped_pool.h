@@ -14,9 +14,9 @@
 #include "arrow/ipc/type_fwd.h"
 #include "arrow/type_fwd.h"
 #include "stages/ingest/pool.h"
-#include "storage/pool/pool_schema.h"
 #include "storage/pool/feature_statistics.h"
 #include "storage/pool/pool_manifest.h"
+#include "storage/pool/pool_schema.h"
 
 namespace fulcrum::storage {
 

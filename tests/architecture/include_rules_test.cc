@@ -42,8 +42,9 @@ TEST(IncludeRulesTest, DependenciesPointOneWay) {
   EXPECT_EQ(Judge("stages/leverage/dense.cc", "#include \"storage/sqlite_database.h\"\n").size(), 1U);
   EXPECT_THAT(Judge("storage/label_log.cc", "#include \"stages/ingest/pool.h\"\n"), IsEmpty());
   EXPECT_EQ(Judge("storage/label_log.cc", "#include \"pipeline/round.h\"\n").size(), 1U);
-  EXPECT_THAT(Judge("pipeline/commands/x.cc", "#include \"storage/label_log.h\"\n#include \"pipeline/round/round.h\"\n"),
-              IsEmpty());
+  EXPECT_THAT(
+      Judge("pipeline/commands/x.cc", "#include \"storage/label_log.h\"\n#include \"pipeline/round/round.h\"\n"),
+      IsEmpty());
   EXPECT_EQ(Judge("pipeline/round/x.cc", "#include \"pipeline/campaign/campaign.h\"\n").size(), 1U);
   EXPECT_EQ(Judge("pipeline/campaign/x.cc", "#include \"pipeline/server/executor.h\"\n").size(), 1U);
   EXPECT_EQ(Judge("pipeline/client/x.cc", "#include \"storage/clock.h\"\n").size(), 1U);

@@ -440,11 +440,10 @@ def main():
         print(f"{count:8d} {what}")
     if not soak.counts["verified"]:
         soak.ledger.fail("no label was verified")
-    failures = len(soak.ledger.errors)
-    print(f"{soak.daemon.kills} restarts, {failures} failures")
-    if not failures:
+    print(f"{soak.daemon.kills} restarts, {len(soak.ledger.errors)} failures")
+    if not soak.ledger.errors:
         shutil.rmtree(folder, ignore_errors=True)
-    return 1 if failures else 0
+    return 1 if soak.ledger.errors else 0
 
 
 if __name__ == "__main__":

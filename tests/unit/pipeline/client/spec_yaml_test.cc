@@ -183,7 +183,7 @@ TEST(SpecYamlTest, NumbersThatAreNotFiniteAreRefused) {
 }
 
 TEST(SpecYamlTest, TextThatIsNoYamlSaysWhere) {
-  EXPECT_THAT(ErrorOf("name: [a\nb: }"), AllOf(StartsWith("c.yaml is no YAML"), HasSubstr("line 2")));
+  EXPECT_THAT(ErrorOf("name: [a\nb: }"), AllOf(StartsWith("c.yaml is not valid YAML"), HasSubstr("line 2")));
   EXPECT_THAT(ErrorOf(""), HasSubstr("the file: is nothing; it must be a map"));
 }
 

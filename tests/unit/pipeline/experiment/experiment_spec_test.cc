@@ -100,7 +100,7 @@ TEST(ExperimentSpec, SubjectPaperCountsAndNamesMustFit) {
 
 TEST(ExperimentSpec, WhatIsNoYamlSaysWhere) {
   const auto spec = ParseExperimentSpec("name: [1, 2\ntasks: }", "broken.yaml");
-  EXPECT_THAT(std::string(spec.status().message()), HasSubstr("broken.yaml is no YAML: "));
+  EXPECT_THAT(std::string(spec.status().message()), HasSubstr("broken.yaml is not valid YAML: "));
   EXPECT_THAT(std::string(spec.status().message()), HasSubstr("line 2"));
 }
 
