@@ -104,7 +104,7 @@ class CampaignPool {
 ingest::ColumnOptions ColumnsOf(const CampaignPlan& plan);
 
 /// Imports the plan's sources, which must lie inside `root`, into the campaign's folder, on the disk when it is OK.
-/// What is there already stays as it is; a campaign that was restored without its pool gets it back. InvalidArgument
+/// An existing pool stays as it is; a campaign that was restored without its pool gets it back. InvalidArgument
 /// for a source outside of `root`, DataLoss for one with a row that cannot be taken, whatever its share: rows without
 /// ids are known by their numbers, which must not shift.
 absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder);

@@ -2,7 +2,7 @@
 //
 // The rows become an imported pool in a folder of their own, pool/appended-00001 and so on. The log names a folder
 // after it is whole and on disk; one that it does not name is left over from something interrupted and is replaced. One
-// request at a time, which is whoever has the upload. Thread-safe.
+// request at a time, the one that holds the upload. Thread-safe.
 #pragma once
 
 #include <atomic>

@@ -42,7 +42,7 @@ absl::StatusOr<Nothing> AskNothing(storage::Ledger& /*ledger*/, const Nothing& /
 std::future<absl::Status> AskWriter(Campaign& campaign) {
   const auto answer = std::make_shared<std::promise<absl::Status>>();
   campaign.store().Start(AskNothing, {}, [answer](const absl::StatusOr<Nothing>& result) {
-    // A queue that is full is busy, not dead: its thread was seen at work by whoever filled it.
+    // A full queue is busy, not stuck: its thread was working while the queue was filled.
     answer->set_value(absl::IsResourceExhausted(result.status()) ? absl::OkStatus() : result.status());
   });
   return answer->get_future();

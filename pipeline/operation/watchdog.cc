@@ -139,7 +139,7 @@ void DaemonWatch::NoteStopping() {
 }
 
 absl::Status DaemonWatch::Alive() const {
-  // How long it may take to stop is for whoever stops it to say.
+  // The caller that stops the daemon decides how long stopping may take.
   return stopping_ ? absl::OkStatus() : pulse_->Alive();
 }
 

@@ -105,7 +105,7 @@ namespace {
 
 constexpr double kTimeWidth = 560, kTimeLeft = 128, kTimeRight = 64, kTimeTop = 8, kTimeBottom = 40;
 constexpr double kRowHeight = 26, kBoxHeight = 14;
-// Shorter times than this are below what the clock tells apart.
+// Shorter times are below the resolution of the clock.
 constexpr double kShortestMilliseconds = 1e-3;
 
 struct Box {

@@ -107,7 +107,7 @@ std::string Differences(const ComparisonSettings& comparison, const std::vector<
     ++counts[cell.agreement()];
   }
   if (compared == 0) return "";
-  std::string html = absl::StrCat("<h3>Beside the paper</h3><p>", counts[Agreement::kSame], " of ", compared,
+  std::string html = absl::StrCat("<h3>Compared with the paper</h3><p>", counts[Agreement::kSame], " of ", compared,
                                   " cells lean the way the paper’s do: more rounds won than lost, or fewer.");
   if (counts[Agreement::kSame] < compared) {
     html.append(
