@@ -90,6 +90,14 @@ void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
 }
 
+/// Storage says what is wrong; the command names the options that help.
+absl::Status WithAdvice(const absl::Status& status) {
+  const char* advice = absl::IsDataLoss(status)            ? "--features and --max-rejected decide what is rejected"
+                       : absl::IsResourceExhausted(status) ? "--memory is the limit"
+                                                           : nullptr;
+  return advice == nullptr ? status : absl::Status(status.code(), absl::StrCat(status.message(), "\n  ", advice));
+}
+
 absl::Status Import(ImportCommandOptions options) {
   FULCRUM_RETURN_IF_ERROR(Complete(options));
   KeepFreedMemory();
@@ -97,9 +105,10 @@ absl::Status Import(ImportCommandOptions options) {
                                     static_cast<std::size_t>(options.threads));
   Progress progress("fulcrum import", ChooseProgressStyle(options.quiet, /*verbose=*/false));
   options.import.on_progress = [&](std::size_t rows) { progress.Update("rows", rows, 0); };
-  FULCRUM_ASSIGN_OR_RETURN(const ImportResult result, ImportPool(options.import));
+  const absl::StatusOr<ImportResult> result = ImportPool(options.import);
+  if (!result.ok()) return WithAdvice(result.status());
   progress.Clear();
-  if (!options.quiet) PrintResult(result, options.import.folder);
+  if (!options.quiet) PrintResult(*result, options.import.folder);
   return absl::OkStatus();
 }
 

@@ -45,10 +45,10 @@ absl::StatusOr<std::size_t> MemoryForEngines(std::size_t total, const kernel::Fe
   const std::size_t taken =
       kProgramBytes + features.rows() * kBytesPerRow + features.bytes() + sizeof(double) * labeled * labeled;
   if (total >= taken + kLeastForEngines) return total - taken;
-  return absl::ResourceExhaustedError(
-      absl::StrCat("--memory is ", total >> 20, " MiB, and ", features.rows(), " rows need at least ",
-                   (taken + kLeastForEngines) >> 20, " MiB; allow more",
-                   features.prefers_float() ? "" : ", or import the pool (fulcrum import): it stays on the disk"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the memory limit is ", total >> 20, " MiB, and ", features.rows(), " rows need at least ",
+      (taken + kLeastForEngines) >> 20, " MiB; allow more",
+      features.precision() == kernel::Precision::kFloat ? "" : ", or import the pool: it stays on disk then"));
 }
 
 }  // namespace fulcrum::pipeline

@@ -17,7 +17,7 @@ constexpr std::size_t kRowsPerBlock = 2 * classify::PoolDecisions::kRowsOfBlock;
 absl::Status CheckGivenPredictions(const RoundRequest& request) {
   if (!request.needs.confidence) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("strategy '%s' needs probabilities, and given predictions have none. Leave --predictions out so "
+      absl::StrFormat("strategy '%s' needs probabilities, and given predictions have none. Give no predictions, so "
                       "that Fulcrum trains its own classifier, or choose a strategy such as dbalevs.",
                       request.spec.strategy));
 }

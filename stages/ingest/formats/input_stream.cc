@@ -133,7 +133,7 @@ absl::StatusOr<std::string> CopyPipe(const std::string& path) {
   return absl::StrCat("/proc/self/fd/", to);
 }
 
-/// Where the bytes of a descriptor are; a pipe is copied once, whoever asks.
+/// Where the bytes of a descriptor are; a pipe is copied once.
 absl::StatusOr<std::string> PathOfDescriptor(const std::string& path) {
   static std::mutex mutex;
   static auto* const copies = new std::map<std::string, std::string>();
