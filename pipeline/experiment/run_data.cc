@@ -17,10 +17,10 @@
 namespace fulcrum::pipeline {
 namespace {
 
-// Features of which only inner products are kept, computed once and looked up ever after.
+// Features known only by their inner products, which are computed once and then looked up.
 //
-// An experiment asks for the same kernel values again and again: every strategy, every round. What all kernels are made
-// of, the inner products with the training half, fits into memory, and the stages read it as they would read features.
+// An experiment needs the same kernel values repeatedly: for every strategy and every round. The inner products with
+// the training half, from which all kernels are computed, fit into memory, and the stages read them like features.
 // Immutable and thread-safe after construction.
 
 class DotTable final : public kernel::Features {
@@ -63,7 +63,7 @@ void DotTable::DotBlock(std::span<const RowIndex> a, [[maybe_unused]] const Feat
 
 constexpr std::size_t kTile = 256;
 
-/// The training half, then the test half, one row an example, normalised with the statistics of the first.
+/// The training half, then the test half, one row per example, normalised with the statistics of the first.
 absl::StatusOr<Matrix<double>> NormalizedHalves(const TaskData& data, const Split& split) {
   Matrix<double> rows(split.train.size() + split.test.size(), data.features.cols());
   std::size_t to = 0;
@@ -91,7 +91,7 @@ Matrix<double> InnerProducts(const kernel::Features& features, std::size_t colum
     const auto b = std::span<const RowIndex>(rows).subspan(col, std::min(kTile, columns - col));
     features.DotBlock(a, features, b, dots.view().Block(row, col, a.size(), b.size()));
   });
-  // The rounding of a tile must not decide which triangle a value is read from.
+  // Both triangles must have the same value, whatever the rounding of a tile.
   ParallelForBlocks(columns, kTile, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
       for (std::size_t j = i + 1; j < columns; ++j) dots(i, j) = dots(j, i);
