@@ -18,10 +18,10 @@
 namespace fulcrum::pipeline {
 namespace {
 
-// Features of which only inner products are kept, computed once and looked up ever after.
+// Features known only by their inner products, which are computed once and then looked up.
 //
-// An experiment asks for the same kernel values again and again: every strategy, every round. What all kernels are made
-// of, the inner products with the training half, fits into memory, and the stages read it as they would read features.
+// An experiment needs the same kernel values repeatedly: for every strategy and every round. The inner products with
+// the training half, from which all kernels are computed, fit into memory, and the stages read them like features.
 // Immutable and thread-safe after construction.
 
 class DotTable final : public kernel::InnerProductFeatures {
@@ -88,7 +88,7 @@ Matrix<double> InnerProducts(const kernel::Features& features, std::size_t colum
         if (row + row_count <= column) return;
         kernel::MultiplyRows(packed, row, packed, column, dots.view().Block(row, column, row_count, column_count));
       });
-  // The rounding of a tile must not decide which triangle a value is read from.
+  // Both triangles must have the same value, whatever the rounding of a tile.
   ParallelForBlocks(columns, kRowsPerTask, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
       for (std::size_t j = i + 1; j < columns; ++j) dots(i, j) = dots(j, i);

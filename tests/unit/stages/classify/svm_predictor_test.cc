@@ -142,6 +142,26 @@ TEST(SvmPredictorTest, VotesDecideAndTiesGoToTheSmallerClass) {
   EXPECT_EQ(VoteClass(model, std::vector<double>{0, 0, 0}), 2) << "a zero counts for the second of a pair";
 }
 
+TEST(SvmPredictorTest, TheMarginIsTheSmallestAdvantageOfTheWinner) {
+  const SvmModel three = RandomModel({}, 1, 3);  // pairs 01, 02, 12
+  Matrix<double> decisions(3, 3);
+  const double values[3][3] = {{2, 0.5, -7}, {-1, 4, 3}, {1, -0.25, 2}};
+  for (std::size_t i = 0; i < 3; ++i) std::copy_n(values[i], 3, decisions.row(i).data());
+  std::vector<ClassIndex> classes = VoteClasses(three, decisions.view());
+  ASSERT_THAT(classes, ElementsAre(0, 1, 0)) << "the last row is a cycle, which the smallest class wins";
+  std::vector<double> margins(3);
+  VoteMargins(three, decisions.view(), classes, margins);
+  EXPECT_THAT(margins, ElementsAre(0.5, 1, -0.25));
+
+  const SvmModel two = RandomModel({}, 1, 2);
+  const std::vector<double> single = {-1.5, 0.25};
+  const ConstMatrixView column(single.data(), 2, 1);
+  classes = VoteClasses(two, column);
+  margins.resize(2);
+  VoteMargins(two, column, classes, margins);
+  EXPECT_THAT(margins, ElementsAre(1.5, 0.25));
+}
+
 TEST(SvmPredictorTest, ProbabilitiesNeedSigmoids) {
   const SvmModel model = RandomModel({}, 1, 2);
   const Matrix<double> decisions = Matrix<double>::Zero(1, 1);
