@@ -23,7 +23,7 @@ namespace {
 constexpr char kFooter[] =
     R"(Sources: files, folders, globs in quotes ('data/*.parquet'), hive-partitioned folders (lang=en/..., whose names
 are columns: an id, label, cost or payload like others, and features if --features names them), by path or
-URI, or /dev/stdin; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also with .gz or
+file:// URI, or /dev/stdin; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also with .gz or
 .zst. Several are read as one table. Features are numbers in columns of their own, a column of lists of one
 length, or a sparse pair of lists named 'indices' and 'values'.
 
@@ -139,7 +139,7 @@ void AddLimits(CLI::App& app, ImportCommandOptions& options) {
 
 CommandRun AddImport(CLI::App& app) {
   auto options = std::make_shared<ImportCommandOptions>();
-  app.add_option("source", options->import.sources, "Files, folders, globs or URIs")->type_name("SOURCE")->required();
+  app.add_option("source", options->import.sources, "Files, folders, globs or file:// URIs")->type_name("SOURCE")->required();
   app.add_option("--out", options->import.folder, "The folder of the pool; an existing pool is extended")
       ->type_name("FOLDER")
       ->required();

@@ -24,6 +24,7 @@
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/watchdog.h"
+#include "pipeline/round/memory_budget.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/campaign_service.h"
 #include "pipeline/server/executor.h"
@@ -62,6 +63,16 @@ absl::Status CheckListenOptions(const DaemonOptions& options) {
                      "listen on 127.0.0.1"));
   }
   return absl::OkStatus();
+}
+
+/// A budget that the system does not grant would end with the process killed in the middle of a round.
+absl::Status CheckMemoryBudget(std::size_t budget) {
+  const std::size_t machine = MachineMemoryBytes();
+  if (budget <= machine) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("memory_budget is ", budget >> 20,
+                   " MiB, but the machine or the control group (container, systemd unit) has only ", machine >> 20,
+                   " MiB. Lower the budget or raise the limit; leave a quarter for connections and buffers"));
 }
 
 /// Labels and tokens are private to the owner. Existing folders of older versions are made private as well.
@@ -192,6 +203,7 @@ Daemon::~Daemon() = default;
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   FULCRUM_RETURN_IF_ERROR(CheckListenOptions(options));
+  FULCRUM_RETURN_IF_ERROR(CheckMemoryBudget(options.memory_budget));
   FULCRUM_RETURN_IF_ERROR(MakePrivate(options.data_folder));
   RaiseFileLimit();
   GiveMemoryBack();
