@@ -62,14 +62,6 @@ v1::RoundEffort ModelHistory::EffortOf(std::int64_t round, const RoundResult& re
 
 namespace {
 
-// A batch before there is a classifier: the highest leverage on the whole pool, which needs no answers.
-constexpr char kStrategyWithoutLabels[] = "top-lev";
-
-RoundSpec WithoutLabels(RoundSpec spec) {
-  spec.strategy = kStrategyWithoutLabels;
-  return spec;
-}
-
 std::string NameOf(const CampaignPlan& plan, ClassIndex index) {
   return index == kUnlabeled ? std::string() : plan.classes[static_cast<std::size_t>(index)];
 }
@@ -148,12 +140,11 @@ bool CampaignRound::StartsFromNothing(std::int64_t number) const {
   return reader_.state().retrain_requested() > (last == nullptr ? 0 : last->based_on);
 }
 
-absl::StatusOr<RoundRunner*> CampaignRound::RunnerFor(std::int64_t number, bool trainable) {
+absl::StatusOr<RoundRunner*> CampaignRound::RunnerFor(std::int64_t number) {
   const bool from_nothing = StartsFromNothing(number);
-  if (runner_ == nullptr || runner_trains_ != trainable || from_nothing) {
+  if (runner_ == nullptr || from_nothing) {
     runner_.reset();
-    runner_ = std::make_unique<RoundRunner>(trainable ? plan_.round : WithoutLabels(plan_.round), pool_->features());
-    runner_trains_ = trainable;
+    runner_ = std::make_unique<RoundRunner>(plan_.round, pool_->features());
     // As if the process had never stopped; a cold start chooses new landmarks too.
     if (!from_nothing) {
       FULCRUM_ASSIGN_OR_RETURN(const auto landmarks,
@@ -181,7 +172,7 @@ absl::StatusOr<RoundResult> CampaignRound::RunGraph(std::int64_t number, const L
     event.mutable_stage()->set_total(static_cast<std::int64_t>(total));
     events_.Publish(std::move(event));
   };
-  FULCRUM_ASSIGN_OR_RETURN(RoundRunner* const runner, RunnerFor(number, trainable));
+  FULCRUM_ASSIGN_OR_RETURN(RoundRunner* const runner, RunnerFor(number));
   return runner->Run(input, progress, std::move(stop), commit);
 }
 

@@ -85,7 +85,7 @@ class CampaignRound {
   /// Whether this round must start cold, by the plan or on request.
   bool StartsFromNothing(std::int64_t number) const;
   /// The runner for this round. There is only ever one: each may hold kernel matrices as large as the pool squared.
-  absl::StatusOr<RoundRunner*> RunnerFor(std::int64_t number, bool trainable);
+  absl::StatusOr<RoundRunner*> RunnerFor(std::int64_t number);
   /// The graph of the round, which ends with `commit`.
   absl::StatusOr<RoundResult> RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
                                        const CommitCallback& commit);
@@ -108,7 +108,6 @@ class CampaignRound {
   ModelHistory history_;
   std::shared_ptr<const CampaignPool> pool_;  // of the round that runs; the runner refers to it
   std::unique_ptr<RoundRunner> runner_;
-  bool runner_trains_ = false;        // once two classes have labels
   std::int64_t predicted_round_ = 0;  // the round of last_predicted_; 0: none
   std::vector<ClassIndex> last_predicted_;
 };

@@ -78,18 +78,16 @@ absl::Status CompletePredictions(const SelectOptions& options, SelectInputs& inp
                    "\n  what to do: predict every row of the pool that has no label, or leave --predictions out"));
 }
 
-absl::Status CheckEnoughClasses(const SelectOptions& options, const SelectInputs& inputs) {
+// Without two classes to tell apart most strategies have nothing to go by; the round covers the pool instead.
+absl::Status NoteFirstBatch(const SelectOptions& options, SelectInputs& inputs) {
   FULCRUM_ASSIGN_OR_RETURN(const auto strategy, select::MakeStrategy(options.strategy));
-  const select::Requirements needs = strategy->requirements();
-  const bool needs_classes =
-      needs.predictions || needs.confidence || needs.probabilities || needs.margin || needs.class_groups;
-  if (!needs_classes || inputs.predictions || inputs.classes.size() >= 2) return absl::OkStatus();
+  if (!strategy->needs_labels() || inputs.predictions || inputs.classes.size() >= 2) return absl::OkStatus();
   const std::string found = inputs.classes.size() == 0
                                 ? "has no labels"
                                 : absl::StrCat("has labels of one class only ('", inputs.classes.NameOf(0), "')");
-  return absl::FailedPreconditionError(absl::StrCat(
-      options.labels, " ", found, "; the classifier needs at least two classes", "\n  what to do: label an example ",
-      "of another class, give --predictions, or start with a strategy that needs no classifier (--strategy random)"));
+  inputs.notes.push_back(absl::StrCat(options.labels, " ", found, ", so there is no classifier yet: the batch covers ",
+                                      "the pool (strategy ", select::kStrategyWithoutLabels, ")"));
+  return absl::OkStatus();
 }
 
 // By class, how often it is in `by_row`.
@@ -163,7 +161,7 @@ absl::StatusOr<SelectInputs> Combine(const SelectOptions& options, ingest::Pool&
     FULCRUM_RETURN_IF_ERROR(CompletePredictions(options, inputs));
     NoteClassesWithoutLabels(inputs);
   }
-  FULCRUM_RETURN_IF_ERROR(CheckEnoughClasses(options, inputs));
+  FULCRUM_RETURN_IF_ERROR(NoteFirstBatch(options, inputs));
   return inputs;
 }
 

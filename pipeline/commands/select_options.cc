@@ -219,7 +219,7 @@ void AddInputs(CLI::App& app, SelectOptions& options) {
 void AddSelection(CLI::App& app, SelectOptions& options) {
   const char* group = "Selection";
   app.add_option("--strategy", options.strategy, "How to select; 'list' shows all strategies and when to use each")
-      ->default_str("hybrid; dbalevs with --predictions")
+      ->default_str(std::string(select::kDefaultStrategy) + "; dbalevs with --predictions")
       ->type_name("NAME")
       ->group(group);
   app.add_option("--batch", options.batch, "How many rows to select, at least 1")

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kRowsPerBlock = 2 * classify::PoolDecisions::kRowsOfBlock;
 
 absl::Status CheckGivenPredictions(const RoundRequest& request) {
+  if (request.needs.given_predictions_suffice) return absl::OkStatus();
   if (!request.NeedsProbabilities() && !request.needs.margin) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "strategy '%s' needs the confidence of a classifier, and given predictions have none. Give no predictions, so "

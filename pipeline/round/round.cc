@@ -46,6 +46,21 @@ absl::Status CheckKernels(const RoundRequest& request) {
   return kernel::CheckKernelValues(request.spec.leverage_kernel, norms, rows);
 }
 
+/// Whether labels or predictions tell at least two classes apart.
+bool HasTwoClasses(const RoundInput& input) {
+  if (input.predictions) return true;
+  const auto first = std::ranges::find_if(input.labels, [](ClassIndex label) { return label != kUnlabeled; });
+  return std::find_if(first, input.labels.end(),
+                      [&](ClassIndex label) { return label != kUnlabeled && label != *first; }) != input.labels.end();
+}
+
+/// The strategy of the spec, or the one that makes the first batch.
+absl::StatusOr<std::unique_ptr<select::Strategy>> StrategyFor(const RoundSpec& spec, const RoundInput& input) {
+  FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<select::Strategy> strategy, select::MakeStrategy(spec.strategy));
+  if (!strategy->needs_labels() || HasTwoClasses(input)) return strategy;
+  return select::MakeStrategy(select::kStrategyWithoutLabels);
+}
+
 }  // namespace
 
 absl::Status ValidateRoundSpec(const RoundSpec& spec) {
@@ -98,7 +113,7 @@ absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const Prog
                                              std::stop_token stop, const CommitCallback& commit) {
   FULCRUM_RETURN_IF_ERROR(ValidateRoundSpec(spec_));
   FULCRUM_RETURN_IF_ERROR(CheckInput(input, *features_));
-  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<select::Strategy> strategy, select::MakeStrategy(spec_.strategy));
+  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<select::Strategy> strategy, StrategyFor(spec_, input));
   const RoundRequest request{.spec = spec_,
                              .features = *features_,
                              .input = input,

@@ -53,6 +53,8 @@ struct Requirements {
   bool margin = false;         ///< margin
   bool class_groups = false;   ///< groups per class, with leverage and kernel
   bool pool_leverage = false;  ///< pool_leverage
+  /// Does without margin and probabilities if the predictions are the user's own, which have none.
+  bool given_predictions_suffice = false;
   /// Leverage may be inexact; the strategy calls Group::refine_leverage if exact values are needed.
   bool bounds_suffice = false;
 };
@@ -106,6 +108,9 @@ class Strategy {
   /// Whether the picks depend on which rows are labeled but not on the labels. Then a batch of b equals b rounds of
   /// one, and a caller may request many rounds at once.
   virtual bool ignores_answers() const { return false; }
+  /// Whether it has nothing to go by before two classes have labels. The first batch is made by `herding` then, which
+  /// covers the pool.
+  virtual bool needs_labels() const { return true; }
   /// Requires at least one unlabeled row, and everything that requirements() names.
   virtual absl::StatusOr<Selection> Select(const Candidates& candidates) const = 0;
 };

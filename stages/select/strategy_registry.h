@@ -20,7 +20,9 @@ struct StrategyEntry {
 };
 
 /// The default strategy.
-inline constexpr char kDefaultStrategy[] = "hybrid";
+inline constexpr char kDefaultStrategy[] = "adaptive-herding";
+/// Makes the batch as long as a strategy that needs labels has none of two classes.
+inline constexpr char kStrategyWithoutLabels[] = "herding";
 
 const std::vector<StrategyEntry>& Strategies();
 /// Returns a strategy by name, or an error that lists the existing names.

@@ -55,7 +55,7 @@ v1::CampaignSpec Spec(const std::string& name, int batch) {
   return spec;
 }
 
-/// Two labels, so that the strategy selects the first batch instead of leverage on the whole pool.
+/// Two labels, so that the strategy selects the first batch instead of herding.
 void ImportFirstLabels(const BenchmarkDaemon& daemon, const std::string& campaign) {
   daemon.Import(campaign, {{0, "no"}, {1, "yes"}});
 }

@@ -77,13 +77,6 @@ TEST_F(SelectBadInputTest, LabelsForUnknownIdsAndContradictions) {
   ExpectBadData(HasSubstr("'r0' is 'pos' here and 'neg' in line 2"));
 }
 
-TEST_F(SelectBadInputTest, FewerThanTwoClasses) {
-  folder_.Write("labels.csv", "id,label\nr0,neg\nr2,neg\n");
-  ExpectBadData(AllOf(HasSubstr("one class only ('neg')"), HasSubstr("what to do")));
-  folder_.Write("labels.csv", "id,label\n");
-  ExpectBadData(HasSubstr("has no labels"));
-}
-
 TEST_F(SelectBadInputTest, PredictionsThatMissRows) {
   folder_.Write("predictions.csv", LabelText(30));
   ExpectBadData(AllOf(HasSubstr("10 of 34 unlabeled rows have no prediction"), HasSubstr("'r30'")),

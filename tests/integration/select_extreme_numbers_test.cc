@@ -43,8 +43,9 @@ void AddCombinations(const Words& strategies, const Words& engines, const std::s
 }
 
 std::vector<Words> AllCombinations() {
-  const Words all = {"hybrid",  "alevs",      "dbalevs", "uncertainty", "quire",         "ted",
-                     "nearopt", "lev-on-all", "top-lev", "random",      "most-confident"};
+  const Words all = {"hybrid",  "alevs",      "dbalevs", "uncertainty",    "quire",          "ted",
+                     "nearopt", "lev-on-all", "top-lev", "random",         "most-confident", "adaptive-herding",
+                     "badge",   "committee",  "entropy", "least-confident"};
   const Words with_leverage = {"hybrid", "alevs", "dbalevs", "lev-on-all"};
   const Words engines = {"dense", "krylov", "tiled", "landmark"};
   std::vector<Words> combinations;

@@ -131,7 +131,9 @@ TEST_F(SelectTest, LandmarksAreRefinedUnlessTheyAreNotToBe) {
 }
 
 TEST_F(SelectTest, EveryStrategyGivesABatch) {
-  for (const char* strategy : {"alevs", "dbalevs", "random", "uncertainty", "lev-on-all", "top-lev", "ted", "hybrid"}) {
+  for (const char* strategy : {"alevs", "dbalevs", "random", "uncertainty", "lev-on-all", "top-lev", "ted", "hybrid",
+                               "adaptive-herding", "margin", "entropy", "least-confident", "badge", "committee",
+                               "uncertainty-herding", "herding", "k-center", "typical"}) {
     const ProcessResult result = Select({"--strategy", strategy, "--batch", "3", "--report", File("report.json")});
     ASSERT_EQ(result.exit_code, 0) << strategy << ": " << result.standard_error;
     EXPECT_EQ(ParseCsv(result.standard_output).size(), 3u) << strategy;
@@ -139,15 +141,31 @@ TEST_F(SelectTest, EveryStrategyGivesABatch) {
   }
 }
 
-TEST_F(SelectTest, HybridIsTheDefaultAndDbalevsWherePredictionsAreGiven) {
+TEST_F(SelectTest, AdaptiveHerdingIsTheDefaultAndDbalevsIfPredictionsAreGiven) {
   ASSERT_EQ(Select({"--out", File("b.csv"), "--report", File("report.json")}).exit_code, 0);
-  EXPECT_EQ(Report()["settings"]["strategy"], "hybrid");
+  EXPECT_EQ(Report()["settings"]["strategy"], "adaptive-herding");
   std::string predictions = "id,label\n";
   for (std::size_t row = 0; row < 200; ++row) predictions += RowId(row) + (row < 50 ? ",neg\n" : ",pos\n");
   folder_.Write("p.csv", predictions);
   ASSERT_EQ(Select({"--predictions", File("p.csv"), "--out", File("b.csv"), "--report", File("report.json")}).exit_code,
             0);
   EXPECT_EQ(Report()["settings"]["strategy"], "dbalevs");
+}
+
+TEST_F(SelectTest, WithoutTwoClassesTheBatchCoversThePool) {
+  folder_.Write("none.csv", "id,label\n");
+  const ProcessResult covered = Select({"--strategy", "herding", "--batch", "5", "--labels", File("none.csv")});
+  ASSERT_EQ(covered.exit_code, 0) << covered.standard_error;
+  for (const char* strategy : {"adaptive-herding", "alevs", "dbalevs", "margin", "quire", "hybrid"}) {
+    const ProcessResult result = Select({"--strategy", strategy, "--batch", "5", "--labels", File("none.csv")});
+    ASSERT_EQ(result.exit_code, 0) << strategy << ": " << result.standard_error;
+    EXPECT_EQ(result.standard_output, covered.standard_output) << strategy;
+    EXPECT_THAT(result.standard_error, HasSubstr("has no labels, so there is no classifier yet"));
+  }
+  folder_.Write("none.csv", "id,label\n" + RowId(0) + ",neg\n" + RowId(1) + ",neg\n");
+  const ProcessResult one_class = Select({"--strategy", "margin", "--batch", "5", "--labels", File("none.csv")});
+  ASSERT_EQ(one_class.exit_code, 0) << one_class.standard_error;
+  EXPECT_THAT(one_class.standard_error, HasSubstr("has labels of one class only ('neg')"));
 }
 
 TEST_F(SelectTest, PredictionsTakeThePlaceOfTheClassifier) {

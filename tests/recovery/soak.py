@@ -175,7 +175,8 @@ class Soak:
         spec = spec_pb2.CampaignSpec(name=name, classes=["neg", "pos"], seed=r.randrange(1000))
         spec.pool.sources.append(f"pool{r.randrange(3)}.csv")
         spec.pool.id_column = "id"
-        spec.selection.strategy = r.choice(["dbalevs", "alevs", "hybrid", "random", "uncertainty", "quire", "top-lev"])
+        spec.selection.strategy = r.choice(["dbalevs", "alevs", "hybrid", "random", "uncertainty", "quire", "top-lev", "adaptive-herding",
+                                              "margin", "badge", "committee", "k-center", "typical"])
         spec.selection.batch = r.choice([1, 3, 10, 25])
         spec.labeling.overlap = r.choice([1, 1, 2])
         spec.labeling.lease_time.seconds = r.choice([1, 3, 30])

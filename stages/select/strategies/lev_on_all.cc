@@ -8,6 +8,7 @@ namespace {
 class LevOnAll final : public Strategy {
  public:
   Requirements requirements() const override { return {.pool_leverage = true}; }
+  bool needs_labels() const override { return false; }
   bool ignores_answers() const override { return true; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {

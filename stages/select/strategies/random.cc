@@ -12,6 +12,7 @@ namespace {
 class RandomStrategy final : public Strategy {
  public:
   Requirements requirements() const override { return {}; }
+  bool needs_labels() const override { return false; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
     RowList rows = UnlabeledRows(candidates.labels);

@@ -10,13 +10,29 @@
 
 namespace fulcrum::select {
 
+std::unique_ptr<Strategy> MakeAdaptiveHerding();
+
 std::unique_ptr<Strategy> MakeAlevs();
+
+std::unique_ptr<Strategy> MakeBadge();
+
+std::unique_ptr<Strategy> MakeCommittee();
 
 std::unique_ptr<Strategy> MakeDbalevs();
 
+std::unique_ptr<Strategy> MakeEntropy();
+
+std::unique_ptr<Strategy> MakeHerding();
+
 std::unique_ptr<Strategy> MakeHybrid();
 
+std::unique_ptr<Strategy> MakeKCenter();
+
+std::unique_ptr<Strategy> MakeLeastConfident();
+
 std::unique_ptr<Strategy> MakeLevOnAll();
+
+std::unique_ptr<Strategy> MakeMargin();
 
 std::unique_ptr<Strategy> MakeMostConfident();
 
@@ -32,6 +48,8 @@ std::unique_ptr<Strategy> MakeTed();
 
 std::unique_ptr<Strategy> MakeTopLev();
 
-std::unique_ptr<Strategy> MakeUncertainty();
+std::unique_ptr<Strategy> MakeTypical();
+
+std::unique_ptr<Strategy> MakeUncertaintyHerding();
 
 }  // namespace fulcrum::select

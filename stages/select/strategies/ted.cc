@@ -18,6 +18,7 @@ constexpr double kMu = 0.1;
 class Ted final : public Strategy {
  public:
   Requirements requirements() const override { return {}; }
+  bool needs_labels() const override { return false; }
   bool ignores_answers() const override { return true; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {

@@ -28,7 +28,7 @@ TEST(PlanCampaign, FillsInEveryDefault) {
   const auto plan = PlanCampaign(SmallSpec());
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_THAT(plan->normalize, ElementsAre(ingest::NormalizeStep::kZscore, ingest::NormalizeStep::kUnit));
-  EXPECT_EQ(plan->round.strategy, "hybrid");
+  EXPECT_EQ(plan->round.strategy, "adaptive-herding");
   EXPECT_EQ(plan->round.batch, 10u);
   EXPECT_EQ(plan->round.tau, 0.5);
   EXPECT_EQ(plan->round.svm.c, 1);

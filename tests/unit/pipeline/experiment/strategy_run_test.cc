@@ -147,8 +147,10 @@ TEST_P(StrategyRunTest, GivesTheCurveOfSingleRounds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, StrategyRunTest,
-                         ::testing::Values("alevs", "dbalevs", "hybrid", "uncertainty", "most-confident", "quire",
-                                           "ted", "lev-on-all", "top-lev", "nearopt", "random"),
+                         ::testing::Values("alevs", "dbalevs", "hybrid", "adaptive-herding", "badge", "committee",
+                                           "k-center", "typical", "entropy", "uncertainty-herding", "herding",
+                                           "uncertainty", "least-confident", "most-confident", "quire", "ted",
+                                           "lev-on-all", "top-lev", "nearopt", "random"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase(name, '-');

@@ -1,4 +1,4 @@
-// The strategies whose rule is one line: random, uncertainty, most-confident, lev-on-all and top-lev.
+// The strategies whose rule is one line: random, margin, entropy, least-confident, most-confident, lev-on-all, top-lev.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,8 +31,29 @@ class BaselineStrategiesTest : public ::testing::Test {
   Candidates candidates_;
 };
 
-TEST_F(BaselineStrategiesTest, UncertaintyTakesTheLeastSure) {
-  const auto selection = MakeUncertainty()->Select(candidates_);
+TEST_F(BaselineStrategiesTest, MarginTakesTheClosestToTheBorder) {
+  const std::vector<double> margin = {0.5, 0, 2, -0.1, 0.2, 0};
+  candidates_.margin = margin;
+  const auto selection = MakeMargin()->Select(candidates_);
+  EXPECT_THAT(RowsOf(*selection), ElementsAre(3, 4, 0));
+  EXPECT_EQ(selection->picks[1].gain, -0.2);
+  EXPECT_EQ(selection->picks[1].class_index, 0);
+}
+
+TEST_F(BaselineStrategiesTest, EntropyTakesTheMostEvenProbabilities) {
+  Matrix<double> probabilities(6, 2);
+  for (std::size_t row = 0; row < 6; ++row) {
+    probabilities(row, 0) = std::vector{0.9, 0.5, 1.0, 0.4, 0.45, 0.5}[row];
+    probabilities(row, 1) = 1 - probabilities(row, 0);
+  }
+  candidates_.probabilities = probabilities.view();
+  const auto selection = MakeEntropy()->Select(candidates_);
+  EXPECT_THAT(RowsOf(*selection), ElementsAre(4, 3, 0));
+  EXPECT_NEAR(selection->picks[1].gain, -0.4 * std::log(0.4) - 0.6 * std::log(0.6), 1e-15);
+}
+
+TEST_F(BaselineStrategiesTest, LeastConfidentTakesTheLeastSure) {
+  const auto selection = MakeLeastConfident()->Select(candidates_);
   EXPECT_THAT(RowsOf(*selection), ElementsAre(2, 4, 3));
   EXPECT_DOUBLE_EQ(selection->picks[0].gain, 0.4);
   EXPECT_EQ(selection->picks[0].class_index, 1);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "stages/core/random.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {
@@ -22,6 +23,8 @@ struct SmallPoolSettings {
 class SmallPool {
  public:
   explicit SmallPool(const SmallPoolSettings& settings);
+  /// The same rows in another order: row i of the new pool is row order[i] of the old one.
+  SmallPool(const SmallPool& other, std::span<const RowIndex> order);
 
   /// Valid as long as the pool is.
   Candidates candidates(std::size_t batch) const;
@@ -31,7 +34,8 @@ class SmallPool {
   std::vector<ClassIndex>& labels() { return labels_; }
 
  private:
-  void BuildGroups(const SmallPoolSettings& settings);
+  /// Lists the rows of a group in a random order if there is a generator.
+  void BuildGroups(Random* shuffle);
 
   kernel::DenseFeatures features_;
   kernel::KernelFunction kernel_;
@@ -39,7 +43,10 @@ class SmallPool {
   std::vector<ClassIndex> labels_;
   std::vector<ClassIndex> predicted_;
   std::vector<double> confidence_;
+  std::vector<double> margin_;
+  Matrix<double> probabilities_;
   std::vector<double> pool_leverage_;
+  std::vector<double> group_leverage_of_row_;
   std::vector<RowList> group_rows_;
   std::vector<std::vector<double>> group_leverage_;
   std::vector<Matrix<double>> group_kernels_;

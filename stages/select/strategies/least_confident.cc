@@ -1,10 +1,11 @@
-// The examples with the least confident predictions: largest 1 - p(y*|x). In a batch: the b largest.
+// The examples with the least confident predictions: largest 1 - p(y*|x), p from Platt's fit. In a batch: the b
+// largest. This is the uncertainty sampling of the paper's experiments; `margin` needs no probabilities and is better.
 #include "stages/select/strategies/strategies.h"
 
 namespace fulcrum::select {
 namespace {
 
-class Uncertainty final : public Strategy {
+class LeastConfident final : public Strategy {
  public:
   Requirements requirements() const override { return {.predictions = true, .confidence = true}; }
 
@@ -15,8 +16,8 @@ class Uncertainty final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> MakeUncertainty() {
-  return std::make_unique<Uncertainty>();
+std::unique_ptr<Strategy> MakeLeastConfident() {
+  return std::make_unique<LeastConfident>();
 }
 
 }  // namespace fulcrum::select

@@ -1,0 +1,232 @@
+#include "stages/select/greedy/coverage.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "stages/core/parallel.h"
+#include "stages/core/random.h"
+#include "stages/core/status_macros.h"
+#include "stages/kernel/kernel_tiles.h"
+#include "stages/linalg/vector_exp.h"
+#include "stages/select/greedy/submodular_greedy.h"
+#include "stages/select/score_order.h"
+
+namespace fulcrum::select {
+namespace {
+
+constexpr std::size_t kRowsPerBlock = 512;
+constexpr std::size_t kCentersAtOnce = 256;
+constexpr std::size_t kFewestReferences = 1024;
+constexpr std::size_t kMostReferences = 8192;
+constexpr std::size_t kReferencesPerLabel = 4;
+// Gains are multiples of this share of the largest first one, well above float32 rounding: two rows that cover nothing
+// but each other have equal gains, and the smaller row must win.
+constexpr double kGainStep = 0x1p-18;
+
+/// s(x, r) of rows and all references.
+class Similarities {
+ public:
+  explicit Similarities(const CoverageProblem& problem)
+      : angular_(problem.distance == Distance::kAngular),
+        sharpness_(static_cast<float>(2 / (problem.width * problem.width))),
+        tiles_(KernelOf(problem), *problem.features, problem.references) {}
+
+  /// Calls consume(first, tile) with tile(r, i) = similarity of reference first + r and row i.
+  template <typename Consumer>
+  void ForEachTile(std::span<const RowIndex> rows, const Consumer& consume) const {
+    Matrix<float> memory(std::min(Tiles::kRows, tiles_.size()), rows.size());
+    const auto all = [this] { return tiles_.size(); };
+    tiles_.ForEachTransposedTile(tiles_.Pack(rows), memory.view(), all, [&](std::size_t first, const auto& tile) {
+      for (std::size_t r = 0; angular_ && r < tile.rows(); ++r) FromCosines(memory.row(r));
+      consume(first, tile);
+    });
+  }
+  void WriteRow(RowIndex row, std::span<float> values) const {
+    tiles_.WriteRow(row, 0, values);
+    if (angular_) FromCosines(values);
+  }
+
+ private:
+  using Tiles = kernel::KernelTiles<float>;
+
+  static kernel::KernelFunction KernelOf(const CoverageProblem& problem) {
+    if (problem.distance == Distance::kEuclidean) {
+      return {.type = kernel::KernelType::kRbf, .sigma = problem.width};
+    }
+    return {.type = kernel::KernelType::kCosine};
+  }
+  void FromCosines(std::span<float> values) const {
+    for (float& value : values) value = (value - 1) * sharpness_;
+    linalg::ExpInPlace(values);
+  }
+
+  bool angular_;
+  float sharpness_;  // d^2 of unit rows is 2 - 2 cos
+  Tiles tiles_;
+};
+
+class Coverage {
+ public:
+  explicit Coverage(const CoverageProblem& problem)
+      : problem_(problem), similarities_(problem), taken_(problem.candidates.size(), 0) {
+    weights_.assign(problem.weights.begin(), problem.weights.end());
+    for (const double squared : problem.nearest) {
+      covered_.push_back(static_cast<float>(std::exp(-squared / (problem.width * problem.width))));
+    }
+  }
+
+  absl::StatusOr<std::vector<Pick>> Choose() {
+    std::vector<Pick> picks;
+    const std::size_t batch = std::min(problem_.batch, problem_.candidates.size());
+    while (picks.size() < batch) {
+      FULCRUM_RETURN_IF_ERROR(PickWhileThereIsGain(batch, picks));
+      std::ranges::fill(covered_, 0.0F);
+    }
+    return picks;
+  }
+
+ private:
+  absl::Status PickWhileThereIsGain(std::size_t batch, std::vector<Pick>& picks) {
+    FULCRUM_ASSIGN_OR_RETURN(std::vector<LazyQueue::Candidate> candidates, AllGains());
+    LazyQueue queue(std::move(candidates));
+    std::vector<float> values(covered_.size());
+    for (std::uint32_t step = 0; picks.size() < batch && !queue.empty(); ++step) {
+      ThrowIfStopRequested();
+      const LazyQueue::Candidate best = queue.PopBest(step, [&](std::uint32_t item) { return GainOf(item, values); });
+      // The first is always taken, so that there is an end even if nothing is similar to anything.
+      if (step > 0 && best.gain <= 0) return absl::OkStatus();
+      picks.push_back({.row = best.row, .gain = best.gain});
+      taken_[best.item] = 1;
+      similarities_.WriteRow(best.row, values);
+      for (std::size_t r = 0; r < values.size(); ++r) covered_[r] = std::max(covered_[r], values[r]);
+    }
+    return absl::OkStatus();
+  }
+
+  /// By candidate that is not taken.
+  absl::StatusOr<std::vector<LazyQueue::Candidate>> AllGains() {
+    const std::span<const RowIndex> rows = problem_.candidates;
+    std::vector<double> gains(rows.size(), 0.0);
+    ParallelForBlocks(rows.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
+      AddGains(rows.subspan(first, count), std::span(gains).subspan(first, count));
+    });
+    FULCRUM_RETURN_IF_ERROR(CheckScores("gain in coverage", rows, gains));
+    if (step_ == 0) step_ = kGainStep * *std::ranges::max_element(gains);
+    std::vector<LazyQueue::Candidate> candidates;
+    candidates.reserve(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (taken_[i] != 0) continue;
+      candidates.push_back(
+          {.gain = Rounded(gains[i]), .row = rows[i], .item = static_cast<std::uint32_t>(i), .step = 0});
+    }
+    return candidates;
+  }
+
+  void AddGains(std::span<const RowIndex> rows, std::span<double> gains) const {
+    std::array<float, kRowsPerBlock> sums;
+    similarities_.ForEachTile(rows, [&](std::size_t first, MatrixView<const float> tile) {
+      sums.fill(0.0F);
+      for (std::size_t r = 0; r < tile.rows(); ++r) {
+        const float weight = weights_[first + r], covered = covered_[first + r];
+        const float* const values = tile.row(r).data();
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          const float more = values[i] - covered;
+          sums[i] += weight * (more < 0 ? 0 : more);  // NaN stays
+        }
+      }
+      for (std::size_t i = 0; i < rows.size(); ++i) gains[i] += static_cast<double>(sums[i]);
+    });
+  }
+
+  double GainOf(std::uint32_t item, std::span<float> values) const {
+    similarities_.WriteRow(problem_.candidates[item], values);
+    double gain = 0;
+    for (std::size_t r = 0; r < values.size(); ++r) {
+      gain += static_cast<double>(weights_[r] * std::max(values[r] - covered_[r], 0.0F));
+    }
+    return Rounded(gain);
+  }
+
+  double Rounded(double gain) const { return step_ > 0 ? std::round(gain / step_) * step_ : 0; }
+
+  const CoverageProblem& problem_;
+  const Similarities similarities_;
+  std::vector<float> weights_, covered_;  // w_r and m_r
+  std::vector<std::uint8_t> taken_;       // by candidate
+  double step_ = 0;                       // of gains; 0 before they are known
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Pick>> MaximizeCoverage(const CoverageProblem& problem) {
+  return Coverage(problem).Choose();
+}
+
+PoolCover::PoolCover(const Candidates& candidates, Distance distance)
+    : candidates_(candidates),
+      distance_(distance),
+      labeled_(LabeledRows(candidates.labels)),
+      references_(SampleReferences(candidates.labels.size(), labeled_.size() + candidates.batch, candidates.seed)),
+      nearest_(NearestSquaredDistances(*candidates.features, distance, references_, labeled_)) {}
+
+absl::StatusOr<Selection> PoolCover::Select(double width, std::span<const double> weights) const {
+  FULCRUM_RETURN_IF_ERROR(CheckScores("weight", references_, weights));
+  const RowList unlabeled = UnlabeledRows(candidates_.labels);
+  Selection selection;
+  FULCRUM_ASSIGN_OR_RETURN(selection.picks, MaximizeCoverage({.features = candidates_.features,
+                                                              .distance = distance_,
+                                                              .width = width,
+                                                              .references = references_,
+                                                              .weights = weights,
+                                                              .nearest = nearest_,
+                                                              .candidates = unlabeled,
+                                                              .batch = candidates_.batch}));
+  AnnotateClasses(candidates_, selection.picks);
+  return selection;
+}
+
+RowList SampleReferences(std::size_t pool_rows, std::size_t labeled_and_batch, std::uint64_t seed) {
+  const std::size_t wanted = std::clamp(kReferencesPerLabel * labeled_and_batch, kFewestReferences, kMostReferences);
+  RowList rows(pool_rows);
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  if (pool_rows <= wanted) return rows;
+  Random random = Random::Fork(seed, pool_rows);
+  // A larger sample begins with the smaller one.
+  for (std::size_t i = 0; i < wanted; ++i) std::swap(rows[i], rows[i + random.Below(pool_rows - i)]);
+  rows.resize(wanted);
+  std::ranges::sort(rows);
+  return rows;
+}
+
+std::vector<double> NearestSquaredDistances(const kernel::Features& features, Distance distance,
+                                            std::span<const RowIndex> rows, std::span<const RowIndex> centers) {
+  std::vector<double> nearest(rows.size(), std::numeric_limits<double>::infinity());
+  const std::span<const double> norms = features.squared_norms();
+  const auto squared = [&](RowIndex x, RowIndex z, double dot) {
+    if (distance == Distance::kEuclidean) return norms[x] + norms[z] - 2 * dot;
+    const double product = norms[x] * norms[z];
+    return product > 0 ? 2 - 2 * dot / std::sqrt(product) : 2;
+  };
+  ParallelForBlocks(rows.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
+    const auto block = rows.subspan(first, count);
+    for (std::size_t done = 0; done < centers.size(); done += kCentersAtOnce) {
+      const auto some = centers.subspan(done, std::min(kCentersAtOnce, centers.size() - done));
+      Matrix<double> dots(count, some.size());
+      kernel::ComputeKernelBlock({.type = kernel::KernelType::kLinear}, features, block, some, dots.view());
+      for (std::size_t i = 0; i < count; ++i) {
+        double& least = nearest[first + i];
+        // Rounding may make the distance of a copy negative.
+        for (std::size_t j = 0; j < some.size(); ++j) {
+          least = std::min(least, std::max(squared(block[i], some[j], dots(i, j)), 0.0));
+        }
+      }
+    }
+  });
+  return nearest;
+}
+
+}  // namespace fulcrum::select

@@ -1,0 +1,75 @@
+// Greedy maximisation of weighted coverage (facility location) over any number of candidates:
+//   gain(x) = sum_r w_r max(0, s(x, r) - m_r),   m_r = max_{z in S} s(z, r),   s(x, z) = exp(-d(x, z)^2 / width^2)
+// r runs over references, a sample of the pool; S is what is labeled or picked. With equal weights this is MaxHerding
+// (arXiv 2407.12212), with uncertainties as weights Uncertainty Herding (arXiv 2412.20644).
+//
+// The function is submodular: a gain computed earlier is an upper bound. One pass in blocks of rows computes the gains
+// of all candidates; afterwards only the few that could be the best are computed again (LazyQueue). Similarities are
+// float32. Memory: 32 bytes per candidate, and the features of the references. The result does not depend on the number
+// of threads. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+#include "stages/select/strategy.h"
+
+namespace fulcrum::select {
+
+enum class Distance {
+  kEuclidean,  ///< |x - z|
+  kAngular,    ///< |x / |x| - z / |z||
+};
+
+struct CoverageProblem {
+  const kernel::Features* features = nullptr;
+  Distance distance = Distance::kEuclidean;
+  double width = 1;                      ///< above 0
+  std::span<const RowIndex> references;  ///< r
+  std::span<const double> weights;       ///< w_r, at least 0
+  std::span<const double> nearest;       ///< by reference: squared distance to the nearest labeled row, or infinity
+  std::span<const RowIndex> candidates;  ///< ascending
+  std::size_t batch = 0;
+};
+
+/// The greedy batch with its gains, ties to the smaller row: `batch` rows, or all candidates if there are fewer. Once
+/// nothing is left to gain, covering starts again from nothing, so that a batch larger than the sample stays spread
+/// out. FailedPrecondition if a gain is NaN.
+absl::StatusOr<std::vector<Pick>> MaximizeCoverage(const CoverageProblem& problem);
+
+/// A pool with what covers it so far, and the batch that covers it best: what the strategies of this kind share.
+class PoolCover {
+ public:
+  /// Keeps a reference to the candidates.
+  PoolCover(const Candidates& candidates, Distance distance);
+
+  std::span<const RowIndex> labeled() const { return labeled_; }
+  std::span<const RowIndex> references() const { return references_; }
+  /// By reference: squared distance to the nearest labeled row, or infinity.
+  std::span<const double> nearest() const { return nearest_; }
+
+  /// The batch that the candidates ask for; one weight per reference.
+  absl::StatusOr<Selection> Select(double width, std::span<const double> weights) const;
+
+ private:
+  const Candidates& candidates_;
+  Distance distance_;
+  RowList labeled_, references_;
+  std::vector<double> nearest_;
+};
+
+/// A uniform sample of the rows of a pool, ascending; all of them if they are few. The same in every round with the
+/// same seed, unless so many rows are labeled or asked for that a larger sample is needed.
+RowList SampleReferences(std::size_t pool_rows, std::size_t labeled_and_batch, std::uint64_t seed);
+
+/// By row, the squared distance to the nearest of the centers; infinity if there are none. Works in blocks, in
+/// parallel.
+std::vector<double> NearestSquaredDistances(const kernel::Features& features, Distance distance,
+                                            std::span<const RowIndex> rows, std::span<const RowIndex> centers);
+
+}  // namespace fulcrum::select
