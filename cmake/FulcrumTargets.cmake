@@ -4,13 +4,25 @@
 add_custom_target(tests)
 add_custom_target(benchmarks)
 
-# fulcrum_library(NAME SOURCES ... [PUBLIC ...] [PRIVATE ...])
+# Lets ccache use precompiled headers.
+function(fulcrum_precompile name)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${name} PRIVATE -fpch-preprocess)
+  endif()
+  target_precompile_headers(${name} PRIVATE ${ARGN})
+endfunction()
+
+# fulcrum_library(NAME SOURCES ... [PUBLIC ...] [PRIVATE ...] [PRECOMPILE ...])
 # Headers are included from the root: #include "stages/core/matrix.h".
+# PRECOMPILE names the headers of other projects that most of the sources include and that take seconds to parse.
 function(fulcrum_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;PUBLIC;PRIVATE;PRECOMPILE")
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} fulcrum_warnings)
+  if(ARG_PRECOMPILE)
+    fulcrum_precompile(${name} ${ARG_PRECOMPILE})
+  endif()
 endfunction()
 
 # Tests share precompiled headers. Test code is compiled with -O1: the code under test is in the libraries, and test
@@ -20,7 +32,7 @@ function(fulcrum_compile_as_test name)
     target_compile_options(${name} PRIVATE -O1)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${name} PRIVATE -fpch-preprocess) # ccache requires it with precompiled headers
+    target_compile_options(${name} PRIVATE -fpch-preprocess)
   endif()
   if(NOT name STREQUAL fulcrum_test_support)
     target_precompile_headers(${name} REUSE_FROM fulcrum_test_support)

@@ -39,13 +39,13 @@ absl::Status CampaignReader::CatchUp(std::int64_t through) {
 
 absl::StatusOr<std::vector<DecidedLabel>> CampaignReader::LabelsAt(std::int64_t sequence) {
   FULCRUM_RETURN_IF_ERROR(CatchUp(sequence));
-  if (state_.last_sequence() == sequence) return state_.DecidedLabels();
+  if (state_.last_sequence() == sequence) return state_.items().DecidedLabels();
   if (state_.last_sequence() < sequence) {
     return absl::OutOfRangeError(
         absl::StrCat("the log ends with event ", state_.last_sequence(), "; ", sequence, " is yet to come"));
   }
   FULCRUM_ASSIGN_OR_RETURN(const CampaignState earlier, ReplayLog(*log_, sequence));
-  return earlier.DecidedLabels();
+  return earlier.items().DecidedLabels();
 }
 
 absl::Status CampaignReader::VisitEvents(std::int64_t first, std::int64_t last,

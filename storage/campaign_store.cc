@@ -42,7 +42,7 @@ CampaignStore::CampaignStore(std::unique_ptr<CampaignWriter> writer, const Commi
       writer_->Commit(group);
     }
     // A failure is told by health(), or passes and is tried again.
-    if (writer_->ledger().state().changes().items.size() > kMostChangedItems) writer_->FlushSome().IgnoreError();
+    if (writer_->ledger().state().items().changed().size() > kMostChangedItems) writer_->FlushSome().IgnoreError();
   };
   queue_ = std::make_unique<CommitQueue>(options, commit, [this] { return writer_->FlushSome().value_or(false); });
 }

@@ -144,14 +144,16 @@ absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
 
 absl::StatusOr<ModelHistory> Campaign::RecallModels() {
   FULCRUM_RETURN_IF_ERROR(reader_->CatchUp());
-  for (const storage::StoredModel& stored : reader_->state().models()) {
+  std::vector<storage::StoredModel> models;
+  reader_->state().rounds().VisitModels([&](const storage::StoredModel& model) { models.push_back(model); });
+  for (const storage::StoredModel& stored : models) {
     v1::CampaignEvent event;
     *event.mutable_time() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(stored.at));
     if (stored.record.empty() || !ParseStoredText(stored.record, *event.mutable_model()).ok()) continue;
     if (event.model().has_accuracy()) accuracy_ = event.model().accuracy();
     events_.Remember(std::move(event));
   }
-  return ModelHistory::Read(reader_->state().models());
+  return ModelHistory::Read(models);
 }
 
 absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {

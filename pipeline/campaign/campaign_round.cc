@@ -118,7 +118,7 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
   Labels labels;
   labels.of_rows.assign(pool_->rows(), kUnlabeled);
   std::vector<bool> present(plan_.classes.size(), false);
-  for (const storage::DecidedLabel& label : reader_.state().DecidedLabels()) {
+  for (const storage::DecidedLabel& label : reader_.state().items().DecidedLabels()) {
     const auto row = pool_->ids().Find(label.item);
     const auto found = std::find(plan_.classes.begin(), plan_.classes.end(), label.value);
     if (!row || found == plan_.classes.end()) {
@@ -131,11 +131,11 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
     present[index] = true;
     ++labels.count;
   }
-  for (const auto& [id, item] : reader_.state().items()) {
+  reader_.state().items().Visit([&](const storage::Item& item) {
     const bool barred = item.status == storage::ItemStatus::kDisputed || item.status == storage::ItemStatus::kSetAside;
-    const auto row = pool_->ids().Find(id);
-    if (barred && row) labels.barred.push_back(*row);
-  }
+    const auto row = barred ? pool_->ids().Find(item.id) : std::nullopt;
+    if (row) labels.barred.push_back(*row);
+  });
   std::sort(labels.barred.begin(), labels.barred.end());
   labels.classes = static_cast<std::size_t>(std::count(present.begin(), present.end(), true));
   return labels;
@@ -144,8 +144,8 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
 bool CampaignRound::StartsFromNothing(std::int64_t number) const {
   if (plan_.full_every > 0 && number % plan_.full_every == 0) return true;
   // What was asked for before the log that the last round was based on, that round has done.
-  const std::vector<storage::Round>& rounds = reader_.state().rounds();
-  return reader_.state().retrain_requested() > (rounds.empty() ? 0 : rounds.back().based_on);
+  const storage::Round* const last = reader_.state().rounds().last();
+  return reader_.state().retrain_requested() > (last == nullptr ? 0 : last->based_on);
 }
 
 absl::StatusOr<RoundRunner*> CampaignRound::RunnerFor(std::int64_t number, bool trainable) {

@@ -69,10 +69,10 @@ std::string ReasonToClose(const storage::CampaignState& state) {
   if (totals.cost >= settings.cost_budget) {
     return absl::StrCat("the cost budget is spent: ", totals.cost, " of ", settings.cost_budget);
   }
-  if (!state.leases().empty() || state.open_slots() == 0) return "";
+  if (!state.leases().empty() || state.items().open_slots() == 0) return "";
   const double left = settings.cost_budget - totals.cost;
   bool affordable = false;
-  state.VisitOpenSlots([&](const storage::Item& item, const storage::Slot&) {
+  state.items().VisitOpenSlots([&](const storage::Item& item, const storage::Slot&) {
     affordable = item.cost <= left;
     return !affordable;
   });
@@ -84,7 +84,7 @@ std::string ReasonToClose(const storage::CampaignState& state) {
 }  // namespace
 
 absl::StatusOr<SpentAnswer> CloseIfSpent(storage::Ledger& ledger, const SpentRequest& request) {
-  const storage::Round* const open = ledger.state().open_round();
+  const storage::Round* const open = ledger.state().rounds().open();
   if (open == nullptr || open->number != request.round) return SpentAnswer{};
   const std::string reason = ReasonToClose(ledger.state());
   if (reason.empty()) return SpentAnswer{};

@@ -34,7 +34,7 @@ constexpr char kFooter[] = R"(A spec is a YAML file; the paper's are in experime
   paper_batch.yaml       DBALEVS against four others, ten queries per round
   imbalance.yaml         classes 5:1 and 10:1, judged by F1
   rank.yaml              ALEVS with several shares tau of the trace
-A task's data is what `fulcrum import` reads (a file of any format, a folder, a glob, a URI) or a pool that it has
+A task's data is what `fulcrum import` reads (a file of any format, a folder, a glob, a file:// URI) or a pool that it has
 made; the labels are in the column 'label', or in the one that the import was told. A task whose data is not in the data
 folder is reported and left out.
 

@@ -23,7 +23,7 @@ namespace {
 constexpr char kFooter[] =
     R"(Sources: files, folders, globs in quotes ('data/*.parquet'), hive-partitioned folders (lang=en/..., whose names
 are columns: an id, label, cost or payload like others, and features if --features names them), by path or
-URI, or /dev/stdin; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also with .gz or
+file:// URI, or /dev/stdin; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also with .gz or
 .zst. Several are read as one table. Features are numbers in columns of their own, a column of lists of one
 length, or a sparse pair of lists named 'indices' and 'values'.
 
@@ -90,6 +90,14 @@ void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
 }
 
+/// Storage says what is wrong; the command names the options that help.
+absl::Status WithAdvice(const absl::Status& status) {
+  const char* advice = absl::IsDataLoss(status)            ? "--features and --max-rejected decide what is rejected"
+                       : absl::IsResourceExhausted(status) ? "--memory is the limit"
+                                                           : nullptr;
+  return advice == nullptr ? status : absl::Status(status.code(), absl::StrCat(status.message(), "\n  ", advice));
+}
+
 absl::Status Import(ImportCommandOptions options) {
   FULCRUM_RETURN_IF_ERROR(Complete(options));
   KeepFreedMemory();
@@ -97,9 +105,10 @@ absl::Status Import(ImportCommandOptions options) {
                                     static_cast<std::size_t>(options.threads));
   Progress progress("fulcrum import", ChooseProgressStyle(options.quiet, /*verbose=*/false));
   options.import.on_progress = [&](std::size_t rows) { progress.Update("rows", rows, 0); };
-  FULCRUM_ASSIGN_OR_RETURN(const ImportResult result, ImportPool(options.import));
+  const absl::StatusOr<ImportResult> result = ImportPool(options.import);
+  if (!result.ok()) return WithAdvice(result.status());
   progress.Clear();
-  if (!options.quiet) PrintResult(result, options.import.folder);
+  if (!options.quiet) PrintResult(*result, options.import.folder);
   return absl::OkStatus();
 }
 
@@ -130,7 +139,7 @@ void AddLimits(CLI::App& app, ImportCommandOptions& options) {
 
 CommandRun AddImport(CLI::App& app) {
   auto options = std::make_shared<ImportCommandOptions>();
-  app.add_option("source", options->import.sources, "Files, folders, globs or URIs")->type_name("SOURCE")->required();
+  app.add_option("source", options->import.sources, "Files, folders, globs or file:// URIs")->type_name("SOURCE")->required();
   app.add_option("--out", options->import.folder, "The folder of the pool; an existing pool is extended")
       ->type_name("FOLDER")
       ->required();

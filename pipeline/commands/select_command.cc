@@ -248,6 +248,14 @@ absl::StatusOr<RoundResult> RunRound(const SelectOptions& options, const SelectI
       input, [&](std::string_view stage, std::size_t done, std::size_t total) { progress.Update(stage, done, total); });
 }
 
+/// Stages say what is wrong; the command names the options that help.
+absl::Status WithAdvice(const absl::Status& status, const SelectOptions& options) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  FULCRUM_ASSIGN_OR_RETURN(const std::size_t memory, MemoryOf(options));
+  return absl::ResourceExhaustedError(absl::StrCat(status.message(), "\n  what to do: --memory is ", memory >> 20,
+                                                   " MiB; raise it, lower --tau, or use --engine auto or landmark"));
+}
+
 absl::StatusOr<std::string> BytesFor(const NamedPath& output, const SelectOptions& options, const SelectInputs& inputs,
                                      const RoundResult& result, const std::vector<std::string>& notes,
                                      const StageClock& clock) {
@@ -285,7 +293,9 @@ absl::Status Select(const SelectOptions& options) {
   StageClock clock;
   Progress progress("fulcrum select", ChooseProgressStyle(options.quiet, options.verbose));
   FULCRUM_ASSIGN_OR_RETURN(const SelectInputs inputs, LoadSelectInputs(options, progress, clock));
-  FULCRUM_ASSIGN_OR_RETURN(const RoundResult result, RunRound(options, inputs, progress));
+  const absl::StatusOr<RoundResult> round = RunRound(options, inputs, progress);
+  if (!round.ok()) return WithAdvice(round.status(), options);
+  const RoundResult& result = *round;
   clock.Add(result.seconds);
   progress.Clear();
   const std::vector<std::string> notes = CollectNotes(options, inputs, result);

@@ -81,7 +81,8 @@ absl::Status CompletePredictions(const SelectOptions& options, SelectInputs& inp
 absl::Status CheckEnoughClasses(const SelectOptions& options, const SelectInputs& inputs) {
   FULCRUM_ASSIGN_OR_RETURN(const auto strategy, select::MakeStrategy(options.strategy));
   const select::Requirements needs = strategy->requirements();
-  const bool needs_classes = needs.predictions || needs.confidence || needs.class_groups;
+  const bool needs_classes =
+      needs.predictions || needs.confidence || needs.probabilities || needs.margin || needs.class_groups;
   if (!needs_classes || inputs.predictions || inputs.classes.size() >= 2) return absl::OkStatus();
   const std::string found = inputs.classes.size() == 0
                                 ? "has no labels"

@@ -48,7 +48,8 @@ WtlCounts CountSpan(const std::vector<const Curve*>& subject, const std::vector<
   return counts;
 }
 
-/// Mean over the rounds of a span of how far `a` is ahead of `b`, in percentage points, one entry a run that both have.
+/// Mean over the rounds of a span of how far `a` is ahead of `b`, in percentage points, one entry per run that both
+/// have.
 std::vector<double> LeadsByRun(const std::vector<const Curve*>& a, const std::vector<const Curve*>& b,
                                const RoundSpan& span, Metric metric) {
   std::vector<double> leads;

@@ -31,7 +31,7 @@ struct WtlCell {
   std::string task = {};
   std::string opponent = {};
   std::size_t span_index = 0;
-  RoundSpan span = {};  ///< cut off at the last round there is
+  RoundSpan span = {};  ///< truncated at the last existing round
   WtlCounts counts = {};
   SpanMeans means = {};
   std::optional<WtlCounts> paper = {};
@@ -59,12 +59,12 @@ std::string DescribeMeans(const std::string& subject, const WtlCell& cell);
 /// paper_loss,lean,note; the lead in percentage points
 std::string WtlTable(const ExperimentSpec& spec, const std::vector<WtlCell>& cells);
 
-// How far each strategy stays below the best one of a task: the area under its curve that is missing. Pure functions.
+// The regret of each strategy: the area between its curve and that of the best strategy of the task. Pure functions.
 
 struct RegretEntry {
   std::string strategy = {};
   double area = 0;    ///< under the mean curve by the trapezoid rule, over the number of rounds: a mean of the metric
-  double regret = 0;  ///< the best strategy's area less this one
+  double regret = 0;  ///< the best strategy's area minus this one
   double share = 0;   ///< of the best strategy's area
 };
 

@@ -10,7 +10,7 @@ namespace fulcrum::pipeline {
 
 // What one run of one strategy gives: how good the classifier is after every round. Plain values.
 
-/// The name under which a classifier that knows the whole training half is recorded, next to the strategies.
+/// The name under which the classifier trained on the whole training half is recorded, next to the strategies.
 inline constexpr char kFullData[] = "full-data";
 
 struct CurvePoint {
@@ -26,7 +26,7 @@ struct CurvePoint {
 
 struct Curve {
   std::string task;
-  std::string strategy;  ///< as the experiment calls it, or kFullData
+  std::string strategy;  ///< its name in the experiment, or kFullData
   std::size_t run = 0;
   std::vector<CurvePoint> points;
 };
@@ -40,17 +40,17 @@ inline double ValueOf(const CurvePoint& point, Metric metric) {
 
 class CurveSet {
  public:
-  /// In the order of the tables: by task, strategy and run as the caller has them.
+  /// In the order of the tables: by task, strategy and run, in the order of the caller.
   explicit CurveSet(std::vector<Curve> curves) : curves_(std::move(curves)) {}
 
   const std::vector<Curve>& all() const { return curves_; }
   /// The curves of a strategy on a task, by ascending run.
   std::vector<const Curve*> Of(const std::string& task, const std::string& strategy) const;
-  /// Names that have curves, in the order they come in; kFullData is no strategy.
+  /// Names that have curves, in the order of their first curve; kFullData is not a strategy.
   std::vector<std::string> Tasks() const;
   std::vector<std::string> StrategiesOf(const std::string& task) const;
 
-  /// The metric at one round, one entry a run that got there, in the order of runs.
+  /// The metric at one round, one entry per run that reached it, in the order of runs.
   std::vector<double> ValuesAt(const std::string& task, const std::string& strategy, std::size_t round,
                                Metric metric) const;
   /// The mean of the full-data line; not a number if there is none.

@@ -90,7 +90,7 @@ absl::Status RefuseOldResults(const ExperimentOptions& options, const RunJournal
                                                     "choose another --out"));
 }
 
-/// The task with its data, or the reason why it must be left out.
+/// The task with its data, or the reason why it is skipped.
 struct LoadedTask {
   const TaskSettings* settings = nullptr;
   std::unique_ptr<TaskData> data = {};
@@ -182,7 +182,7 @@ absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const
 
 namespace {
 
-/// What runs may take of the machine's memory together if no limit is given.
+/// The memory that all runs together may use if no limit is given.
 std::size_t HalfOfTheMachine() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 2;
 }
@@ -193,7 +193,7 @@ std::uint64_t FingerprintOf(const RowList& rows) {
   return classify::ChecksumOf({reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(RowIndex)});
 }
 
-/// Everything that decides a curve, as a number; a change of any of it makes old curves foreign.
+/// A fingerprint of everything that determines a curve; curves with another fingerprint are not reused.
 std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const TaskData& data, const Split& split) {
   const bool full_data = spec.strategy == kFullData;
   std::string text = absl::StrFormat("%s|%s|%s|%.17g|%d|%d|%016x|%016x|%016x|%016x", ProgramVersion(), spec.strategy,
@@ -320,7 +320,7 @@ class TaskRunner {
     return false;
   }
 
-  // Every (strategy, run) has a slot of its own, so that the order of the table is not that of the threads.
+  // Every (strategy, run) has a slot of its own, so that the order of the table does not depend on the threads.
   void Place(std::size_t index, std::size_t run, Curve curve) {
     curves_[index * runs_.spec.runs + run] = std::move(curve);
   }

@@ -21,15 +21,15 @@
 
 namespace fulcrum::pipeline {
 
-/// What a command line asks for instead of what the spec says; empty or zero leaves the spec's.
+/// Values from the command line that override the spec; empty or zero keeps the spec's value.
 struct ExperimentChanges {
   std::vector<std::string> tasks = {};
-  std::vector<std::string> strategies = {};  ///< of the spec, or any the program has
+  std::vector<std::string> strategies = {};  ///< of the spec, or any other known strategy
   std::size_t runs = 0;
   std::size_t rounds = 0;
 };
 
-/// InvalidArgument for names that are not there.
+/// InvalidArgument for unknown names.
 absl::Status ChangeSpec(const ExperimentChanges& changes, ExperimentSpec& spec);
 
 struct ExperimentOptions {
@@ -60,7 +60,7 @@ struct ExperimentResult {
   CurveSet curves{{}};
   std::vector<TaskSummary> tasks = {};
   std::vector<SkippedTask> skipped = {};
-  std::size_t resumed_curves = 0;  ///< taken from an earlier start
+  std::size_t resumed_curves = 0;  ///< read from the journal of an earlier start
   std::size_t foreign_curves = 0;  ///< in the journal, but of other settings, data or version
   double seconds = 0;              ///< of this start
 };
@@ -73,9 +73,9 @@ absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const
 RoundSpec MakeRoundSpec(const ExperimentSpec& spec, const TaskSettings& task, const StrategySettings& strategy,
                         std::size_t run);
 
-// All runs of one task: which curves are in the journal already, and the others computed, several runs at a time.
+// All runs of one task: curves in the journal are reused, the others are computed, several runs at a time.
 
-/// How far the whole experiment is, in curves. Thread-safe.
+/// The progress of the whole experiment, in curves. Thread-safe.
 struct JobProgress {
   Progress& progress;
   std::size_t total = 0;
@@ -104,7 +104,7 @@ struct TaskRunsResult {
   std::size_t test_rows = 0;
 };
 
-/// Runs of one task share nothing but its data. The first error ends them all; what was finished is in the journal.
+/// Runs of one task share only its data. The first error ends all of them; finished curves are in the journal.
 absl::StatusOr<TaskRunsResult> RunTask(const TaskRuns& runs, RunJournal& journal, JobProgress& job);
 
 }  // namespace fulcrum::pipeline

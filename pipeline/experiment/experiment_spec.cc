@@ -138,7 +138,7 @@ TaskSettings ReadTask(SpecProblems& problems, const YAML::Node& node, const std:
   return task;
 }
 
-/// On unless it is said to be off.
+/// On unless set to off.
 bool ReadSwitch(SpecFields& fields, const std::string& name) {
   return fields.Choice(name, {"off", "on"}, 1) == 1;
 }

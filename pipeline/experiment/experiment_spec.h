@@ -1,4 +1,4 @@
-// What an experiment is: tasks, strategies, rounds, and what its results are compared with. Read from YAML.
+// The specification of an experiment: tasks, strategies, rounds, and the results to compare with. Read from YAML.
 //
 // Plain values. ParseExperimentSpec reports every problem of a file at once, each with its line and path.
 #pragma once
@@ -29,36 +29,36 @@ struct WtlCounts {
   std::size_t loss = 0;
 };
 
-/// A data set made by the program itself.
+/// A generated data set.
 struct GeneratedData {
   ingest::SyntheticSpec problem = {};
   std::size_t rows = 0;
   std::size_t dims = 20;
 };
 
-/// Rows of one class are left out until there are `ratio` of the majority for one of the other.
+/// Rows of one class are dropped until the majority has `ratio` rows for each row of the other class.
 struct ImbalanceSettings {
-  std::string majority = {};  ///< name of the class that keeps all it can
+  std::string majority = {};  ///< name of the class that keeps as many rows as possible
   double ratio = 1;
 };
 
 struct TaskSettings {
   std::string name = {};
-  std::string data = {};  ///< what --pool takes, below the data folder or a URI; empty if generated
+  std::string data = {};  ///< a path below the data folder or a URI; empty if generated
   std::optional<GeneratedData> generated = {};
-  std::string positive = "1";     ///< the class that F1 and the queried share are about
-  std::string train_splits = {};  ///< file with one line a run: rows of the training half; may be absent
-  std::string starts = {};        ///< file with one line a run: rows labeled at the start; may be shorter
+  std::string positive = "1";     ///< the class of F1 and of the queried share
+  std::string train_splits = {};  ///< file with one line per run: rows of the training half; optional
+  std::string starts = {};        ///< file with one line per run: rows labeled at the start; may be shorter
   std::optional<ImbalanceSettings> imbalance = {};
   kernel::KernelFunction leverage_kernel = {};
   double tau = 0.5;
   double alpha = 0.5;
   select::LeverageScale scale = select::LeverageScale::kNone;
-  /// By opponent of the compared strategy, one entry a span.
+  /// By opponent of the compared strategy, one entry per span.
   std::map<std::string, std::vector<WtlCounts>> paper = {};
 };
 
-/// A strategy as the experiment runs it; what is not given here is the task's.
+/// The settings of a strategy; those that are not set are taken from the task.
 struct StrategySettings {
   std::string name = {};  ///< in tables and charts
   std::string strategy = {};
@@ -72,7 +72,7 @@ struct StrategySettings {
 
 /// The strategy whose wins are counted, and why counts may differ from the published ones.
 struct ComparisonSettings {
-  std::string subject = {};  ///< empty: nothing is compared
+  std::string subject = {};  ///< empty: no comparison
   std::vector<RoundSpan> spans = {};
   std::map<std::string, std::string> notes = {};  ///< by opponent, or by "task/opponent"
 };
@@ -89,13 +89,13 @@ struct ExperimentSpec {
   Metric metric = Metric::kAccuracy;
   kernel::KernelFunction svm_kernel = {};
   double svm_c = 1;
-  bool full_data = true;  ///< a classifier that knows all labels is trained too, which takes its time on a large pool
+  bool full_data = true;  ///< also train a classifier on all labels, which is slow on a large pool
   std::vector<StrategySettings> strategies = {};
   ComparisonSettings comparison = {};
   std::vector<TaskSettings> tasks = {};
 };
 
-/// How many curves a run of a task has: one a strategy, and the full-data line.
+/// The number of curves of a run of a task: one per strategy, and the full-data line.
 std::size_t CurvesOfRun(const ExperimentSpec& spec);
 
 /// InvalidArgument with every problem of the text; `path` is for messages.

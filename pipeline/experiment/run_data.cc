@@ -13,26 +13,27 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
 #include "stages/kernel/features.h"
+#include "stages/kernel/kernel_tiles.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
-// Features of which only inner products are kept, computed once and looked up ever after.
+// Features known only by their inner products, which are computed once and then looked up.
 //
-// An experiment asks for the same kernel values again and again: every strategy, every round. What all kernels are made
-// of, the inner products with the training half, fits into memory, and the stages read it as they would read features.
+// An experiment needs the same kernel values repeatedly: for every strategy and every round. The inner products with
+// the training half, from which all kernels are computed, fit into memory, and the stages read them like features.
 // Immutable and thread-safe after construction.
 
-class DotTable final : public kernel::Features {
+class DotTable final : public kernel::InnerProductFeatures {
  public:
   /// dots(i, j) = x_i . x_j for the first `rows` rows i and all columns j; rows and columns count the same examples,
   /// those with a column first. Shares the table.
   DotTable(std::shared_ptr<const Matrix<double>> dots, std::span<const double> squared_norms, std::size_t dims);
 
   std::size_t dims() const override { return dims_; }
-  /// `other` is a DotTable over the same examples; each of `b` has a column.
-  void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
-                MutableMatrixView out) const override;
+  /// Each of `b` has a column.
+  void WriteInnerProducts(std::span<const RowIndex> a, std::span<const RowIndex> b,
+                          MutableMatrixView out) const override;
 
  private:
   std::shared_ptr<const Matrix<double>> dots_;
@@ -45,9 +46,8 @@ DotTable::DotTable(std::shared_ptr<const Matrix<double>> dots, std::span<const d
   squared_norms_.assign(squared_norms.begin(), squared_norms.end());
 }
 
-void DotTable::DotBlock(std::span<const RowIndex> a, [[maybe_unused]] const Features& other,
-                        std::span<const RowIndex> b, MutableMatrixView out) const {
-  assert(dynamic_cast<const DotTable*>(&other) != nullptr);
+void DotTable::WriteInnerProducts(std::span<const RowIndex> a, std::span<const RowIndex> b,
+                                  MutableMatrixView out) const {
   bool neighbours = true;
   for (std::size_t j = 1; j < b.size() && neighbours; ++j) neighbours = b[j] == b[0] + j;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -61,9 +61,9 @@ void DotTable::DotBlock(std::span<const RowIndex> a, [[maybe_unused]] const Feat
   }
 }
 
-constexpr std::size_t kTile = 256;
+constexpr std::size_t kRowsPerTask = 256;
 
-/// The training half, then the test half, one row an example, normalised with the statistics of the first.
+/// The training half, then the test half, one row per example, normalised with the statistics of the first.
 absl::StatusOr<Matrix<double>> NormalizedHalves(const TaskData& data, const Split& split) {
   Matrix<double> rows(split.train.size() + split.test.size(), data.features.cols());
   std::size_t to = 0;
@@ -82,17 +82,14 @@ Matrix<double> InnerProducts(const kernel::Features& features, std::size_t colum
   RowList rows(features.rows());
   std::iota(rows.begin(), rows.end(), RowIndex{0});
   Matrix<double> dots(rows.size(), columns);
-  const std::size_t tile_columns = (columns + kTile - 1) / kTile;
-  const std::size_t tile_rows = (rows.size() + kTile - 1) / kTile;
-  ParallelForBlocks(tile_rows * tile_columns, 1, [&](std::size_t tile, std::size_t) {
-    const std::size_t row = tile / tile_columns * kTile, col = tile % tile_columns * kTile;
-    if (row < col) return;
-    const auto a = std::span<const RowIndex>(rows).subspan(row, std::min(kTile, rows.size() - row));
-    const auto b = std::span<const RowIndex>(rows).subspan(col, std::min(kTile, columns - col));
-    features.DotBlock(a, features, b, dots.view().Block(row, col, a.size(), b.size()));
-  });
-  // The rounding of a tile must not decide which triangle a value is read from.
-  ParallelForBlocks(columns, kTile, [&](std::size_t first, std::size_t count) {
+  const kernel::PackedRows packed = features.Pack(rows);
+  kernel::ParallelForTiles<double>(
+      rows.size(), columns, [&](std::size_t row, std::size_t row_count, std::size_t column, std::size_t column_count) {
+        if (row + row_count <= column) return;
+        kernel::MultiplyRows(packed, row, packed, column, dots.view().Block(row, column, row_count, column_count));
+      });
+  // Both triangles must have the same value, whatever the rounding of a tile.
+  ParallelForBlocks(columns, kRowsPerTask, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
       for (std::size_t j = i + 1; j < columns; ++j) dots(i, j) = dots(j, i);
     }

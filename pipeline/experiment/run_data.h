@@ -1,5 +1,5 @@
-// The data of one run, ready for learning: both halves normalised with the training half's statistics, and what all
-// strategies of the run share of their inner products. Immutable and thread-safe after construction.
+// The data of one run, ready for learning: both halves normalised with the training half's statistics, and the
+// inner products that all strategies of the run share. Immutable and thread-safe after construction.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace fulcrum::pipeline {
 
 class RunData {
  public:
-  /// Larger tables of inner products are not kept; features are multiplied each time then.
+  /// Larger tables of inner products are not stored; products are then computed each time.
   static constexpr std::size_t kMostTableBytes = std::size_t{2} << 30;
 
   static absl::StatusOr<RunData> Make(const TaskData& data, const Split& split,
                                       std::size_t most_table_bytes = kMostTableBytes);
 
-  /// What a run of this size needs in memory, about, whatever the strategy.
+  /// The approximate memory of a run of this size, for any strategy.
   static std::size_t EstimateBytes(const TaskData& data, const Split& split);
 
   /// The training half: row i is row split.train[i] of the data.

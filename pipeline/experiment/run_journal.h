@@ -1,8 +1,7 @@
-// The file in which finished runs are kept while an experiment goes on, so that one that was stopped goes on from
-// there.
+// The file in which finished runs of an experiment are recorded, so that a stopped experiment can be resumed.
 //
-// One line a curve, appended and made durable when the curve is whole; a line that was cut short by a crash is found by
-// its checksum and removed. Thread-safe for Append.
+// One line per curve, appended and made durable when the curve is complete; a line that was truncated by a crash is
+// detected by its checksum and removed. Thread-safe for Append.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +25,15 @@ struct JournalEntry {
 
 class RunJournal {
  public:
-  /// Opens or makes the file and reads what is whole in it.
+  /// Opens or creates the file and reads its valid lines.
   static absl::StatusOr<std::unique_ptr<RunJournal>> Open(const std::string& path);
   ~RunJournal();
   RunJournal(const RunJournal&) = delete;
   RunJournal& operator=(const RunJournal&) = delete;
 
-  /// What was in the file when it was opened.
+  /// The content of the file when it was opened.
   const std::vector<JournalEntry>& entries() const { return entries_; }
-  /// Once this returns OK the curve survives whatever happens to the program.
+  /// After OK the curve is durable.
   absl::Status Append(const JournalEntry& entry);
 
  private:

@@ -23,9 +23,9 @@
 namespace fulcrum::pipeline {
 namespace {
 
-// Files with one line a run and row numbers from 0 on it, separated by commas: published splits and starts.
+// Files with one line per run, of row numbers from 0, separated by commas: published splits and starts.
 
-/// zlib reads a file that is not compressed as it is.
+/// zlib also reads files that are not compressed.
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   if (!std::filesystem::exists(path)) return absl::NotFoundError(absl::StrCat("there is no file '", path, "'"));
   gzFile file = gzopen(path.c_str(), "rb");
@@ -57,8 +57,8 @@ absl::StatusOr<RowList> ParseLine(absl::string_view line, std::size_t row_count)
   return rows;
 }
 
-/// Reads such a file, gzipped or not. NotFound if it is absent; DataLoss if a number is none, is not below
-/// `row_count` or comes twice on its line.
+/// Reads such a file, gzipped or not. NotFound if it is absent; DataLoss if a number is invalid, is not below
+/// `row_count` or occurs twice on its line.
 absl::StatusOr<std::vector<RowList>> LoadIndexFile(const std::string& path, std::size_t row_count) {
   FULCRUM_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   std::vector<RowList> lines;
@@ -111,7 +111,7 @@ absl::StatusOr<RunSplits> RunSplits::Load(const ExperimentSpec& spec, const Task
   const std::size_t rows = data.labels.size();
   FULCRUM_ASSIGN_OR_RETURN(splits.halves_, LoadWhereNamed(data_folder, task.train_splits, rows));
   FULCRUM_ASSIGN_OR_RETURN(splits.starts_, LoadWhereNamed(data_folder, task.starts, rows));
-  // A start is made for a half: without that half it is worth nothing.
+  // A start belongs to a training half and is not valid without it.
   splits.starts_.resize(std::min(splits.starts_.size(), splits.halves_.size()));
   return splits;
 }

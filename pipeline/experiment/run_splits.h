@@ -1,6 +1,6 @@
-// Which rows a run trains on, is tested on and starts from. METHOD section 3: half and half, two labels of each class.
+// The rows on which a run trains, is tested and starts. METHOD section 3: half and half, two labels of each class.
 //
-// Published splits are used where the task names files of them and they have a line for the run; whatever is missing is
+// Published splits are used if the task names files of them and these have a line for the run; everything else is
 // drawn from the seed, the task's name and the run's number alone. Immutable after loading, thread-safe.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Split {
 
 class RunSplits {
  public:
-  /// DataLoss if a file is there but cannot be used. `data` must outlive it.
+  /// DataLoss if an existing file cannot be used. `data` must outlive it.
   static absl::StatusOr<RunSplits> Load(const ExperimentSpec& spec, const TaskSettings& task, const TaskData& data,
                                         const std::string& data_folder);
 

@@ -1,4 +1,4 @@
-// One strategy on one run: query, label, train, test, again and again. METHOD section 3.
+// One strategy on one run: query, label, train, test, repeat. METHOD section 3.
 //
 // The rounds are those that campaigns and `fulcrum select` run (pipeline/round/round.h), with answers from the known
 // labels. Thread-safe on shared RunData.
@@ -14,15 +14,15 @@
 
 namespace fulcrum::pipeline {
 
-/// The curve of points 0..rounds, fewer if the pool runs out. Names and number of the run are left to the caller.
+/// The curve of points 0..rounds, fewer if the pool runs out. The caller sets the names and the number of the run.
 absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data);
 
-/// One point: a classifier that knows all answers of the training half.
+/// One point: a classifier trained on all labels of the training half.
 absl::StatusOr<Curve> RunFullData(const classify::SvmParameters& svm, const RunData& data);
 
-// How good predictions are. Pure functions, thread-safe.
+// Quality of predictions. Pure functions, thread-safe.
 
-/// The share of predictions that are right; 0 of nothing.
+/// The share of correct predictions; 0 if there are none.
 double Accuracy(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth);
 
 /// 2 TP / (2 TP + FP + FN) of the class `positive`; 0 if it is neither present nor predicted.

@@ -1,4 +1,4 @@
-// The data set of one task: features and the answers an annotator would give. Immutable after loading, thread-safe.
+// The data set of one task: features and the labels that an annotator would give. Immutable after loading, thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -24,6 +24,7 @@
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/watchdog.h"
+#include "pipeline/round/memory_budget.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/campaign_service.h"
 #include "pipeline/server/executor.h"
@@ -64,7 +65,17 @@ absl::Status CheckListenOptions(const DaemonOptions& options) {
   return absl::OkStatus();
 }
 
-/// Labels and tokens are nobody else's business. Existing folders of older versions are made private as well.
+/// A budget that the system does not grant would end with the process killed in the middle of a round.
+absl::Status CheckMemoryBudget(std::size_t budget) {
+  const std::size_t machine = MachineMemoryBytes();
+  if (budget <= machine) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("memory_budget is ", budget >> 20,
+                   " MiB, but the machine or the control group (container, systemd unit) has only ", machine >> 20,
+                   " MiB. Lower the budget or raise the limit; leave a quarter for connections and buffers"));
+}
+
+/// Labels and tokens are private to the owner. Existing folders of older versions are made private as well.
 absl::Status MakePrivate(const std::string& data_folder) {
   umask(0077);
   std::error_code error;
@@ -88,9 +99,8 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// Lets memory go back to the system when a campaign goes. By itself the allocator learns from the first large matrix
-/// to keep those that follow, and in an arena for each of many threads: a daemon would grow for as long as campaigns
-/// come.
+/// Returns memory to the system when a campaign is closed. By default the allocator raises its threshold after the
+/// first large matrix and keeps later ones in per-thread arenas, so the daemon would grow with every campaign.
 void GiveMemoryBack() {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
@@ -125,7 +135,7 @@ struct Daemon::Parts {
   std::mutex mutex;
   absl::Status fatal;
 
-  ReplySender replies;  // first: whoever answers calls does it through this
+  ReplySender replies;  // first: all calls are answered through it
   std::unique_ptr<TokenStore> tokens;
   std::unique_ptr<AccessControl> gatekeeper;
   std::unique_ptr<Executor> executor;
@@ -136,12 +146,12 @@ struct Daemon::Parts {
   std::unique_ptr<DaemonWatch> watch;
 
   ~Parts() {
-    // Who waits is let go, then what answers calls goes, and what they use last. The campaigns' threads notify the
-    // waiters to the end.
+    // Waiting calls are released first, then the services are destroyed, and what they use last. The campaigns'
+    // threads notify the waiters until then.
     watch.reset();
     if (waiters) waiters->Stop();
     if (campaigns) campaigns->RequestStop();
-    // Before the services go: requests in the queues of the stores are answered through them.
+    // Before the services are destroyed: requests in the queues of the stores are answered through them.
     if (server) server->Stop(std::chrono::milliseconds(0)).IgnoreError();
     if (campaigns) campaigns->Close(std::chrono::steady_clock::now() + options.stop_time);
     server.reset();
@@ -179,7 +189,7 @@ struct Daemon::Parts {
     return absl::OkStatus();
   }
 
-  /// Everybody is woken where the campaign is over, to be told.
+  /// If the campaign is over, all waiters are woken to report it.
   std::size_t OpenTasks(const std::string& name) const {
     const auto campaign = campaigns->Find(name);
     if (!campaign.ok() || (*campaign)->over()) return SIZE_MAX;
@@ -193,6 +203,7 @@ Daemon::~Daemon() = default;
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   FULCRUM_RETURN_IF_ERROR(CheckListenOptions(options));
+  FULCRUM_RETURN_IF_ERROR(CheckMemoryBudget(options.memory_budget));
   FULCRUM_RETURN_IF_ERROR(MakePrivate(options.data_folder));
   RaiseFileLimit();
   GiveMemoryBack();

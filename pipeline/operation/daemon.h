@@ -16,8 +16,8 @@
 namespace fulcrum::pipeline {
 
 struct DaemonOptions {
-  std::string data_folder = {};  ///< campaigns and tokens; made where it is absent
-  std::string pool_root = ".";   ///< pools are read from this folder and no other
+  std::string data_folder = {};  ///< campaigns and tokens; created if absent
+  std::string pool_root = ".";   ///< pools are read only from this folder
   GrpcServerOptions server = {};
   std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: the machine's limit only
   bool ask_for_tokens = true;     ///< off only on loopback
@@ -29,19 +29,19 @@ struct DaemonOptions {
 
 class Daemon {
  public:
-  /// Opens every campaign and listens. InvalidArgument for settings that would let anybody in.
+  /// Opens every campaign and listens. InvalidArgument for settings that would allow unauthenticated access.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
   /// Stops at once if Stop was not called.
   ~Daemon();
 
   int port() const;
-  /// Of /metrics, /healthz and /readyz; 0 where they are off.
+  /// The port of /metrics, /healthz and /readyz; 0 if they are off.
   int watch_port() const;
-  /// Returns when `signals` says so (a file descriptor that becomes readable), or with the error that ends the daemon.
+  /// Returns when the file descriptor `signals` becomes readable, or with the error that ends the daemon.
   absl::Status Wait(int signals);
-  /// Takes no more calls, lets running ones finish for half of the stop time, cancels rounds, and closes the campaigns.
-  /// If a round or a call has not ended by then, the stores of the other campaigns are closed and the process exits
-  /// with kForcedExit: everything that was acknowledged is on disk.
+  /// Accepts no more calls, lets running ones finish for half of the stop time, cancels rounds, and closes the
+  /// campaigns. If a round or a call has not ended by then, the stores of the other campaigns are closed and the
+  /// process exits with kForcedExit: everything that was acknowledged is on disk.
   absl::Status Stop();
 
   static constexpr int kForcedExit = 75;

@@ -105,7 +105,7 @@ class HttpServer::Loop {
 
   void Wake() const {
     const std::uint64_t one = 1;
-    // It fails only if it is about to wake already.
+    // It fails only if a wake-up is already pending.
     static_cast<void>(write(wake_event_, &one, sizeof(one)) == sizeof(one));
   }
 
@@ -115,7 +115,7 @@ class HttpServer::Loop {
       events.assign(1, {.fd = wake_event_, .events = POLLIN, .revents = 0});
       for (const Connection& connection : connections_) {
         const short wanted = connection.state == State::kReading ? POLLIN : POLLOUT;
-        // One that waits for its handler is not looked at, not even for being closed: the handler ends anyway.
+        // A connection that waits for its handler is not polled, not even for being closed: the handler ends anyway.
         const int descriptor = connection.state == State::kWaiting ? -1 : connection.descriptor;
         events.push_back({.fd = descriptor, .events = wanted, .revents = 0});
       }
@@ -161,7 +161,7 @@ class HttpServer::Loop {
   }
 
   void EvictOldest() {
-    // They are in the order in which they came. Those that wait for a handler are few, and about to be answered.
+    // Connections are in the order of arrival. Those that wait for a handler are few and will be answered soon.
     const auto oldest = std::find_if(connections_.begin(), connections_.end(),
                                      [](const Connection& connection) { return connection.state != State::kWaiting; });
     if (oldest == connections_.end()) return;
@@ -272,7 +272,7 @@ int HttpServer::port() const {
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, Handlers handlers) {
-  // Too many connections are this server's own business: it must accept a probe when it has enough of the others.
+  // The server itself limits connections, because it must accept a probe even if there are too many others.
   FULCRUM_ASSIGN_OR_RETURN(auto listener, ConnectionListener::Open(address, SIZE_MAX));
   return std::unique_ptr<HttpServer>(new HttpServer(std::make_unique<Loop>(std::move(listener), std::move(handlers))));
 }

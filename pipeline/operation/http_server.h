@@ -1,9 +1,10 @@
 // A small HTTP server for monitoring: a scraper, an orchestrator's probes, a person with curl.
 //
 // GET only, a fixed set of paths. One thread waits for all connections at once, so that clients that send half a
-// request or do not read the answer delay nobody; when there are too many connections, the oldest incomplete request is
-// closed. Handlers run on a few threads of their own, except urgent ones, which are answered even if all of these are
-// blocked. Handlers must be thread-safe; the destructor waits for those that are running. Owns its sockets and threads.
+// request or do not read the response do not delay others; when there are too many connections, the oldest incomplete
+// request is closed. Handlers run on a few threads of their own, except urgent ones, which are answered even if all of
+// these are blocked. Handlers must be thread-safe; the destructor waits for those that are running. Owns its sockets
+// and threads.
 #pragma once
 
 #include <functional>

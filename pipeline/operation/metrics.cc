@@ -46,7 +46,7 @@ struct Figure {
 constexpr std::array kFigures = {
     Figure{MetricType::Gauge, "fulcrum_live_leases", "Tasks that workers hold.",
            [](const v1::Campaign& campaign) { return static_cast<double>(campaign.live_leases()); }},
-    Figure{MetricType::Gauge, "fulcrum_open_tasks", "Tasks of the current batch that nobody holds.",
+    Figure{MetricType::Gauge, "fulcrum_open_tasks", "Tasks of the current batch that are not leased.",
            [](const v1::Campaign& campaign) { return static_cast<double>(campaign.open_tasks()); }},
     Figure{MetricType::Counter, "fulcrum_labels_total", "Labels taken from workers since the campaign began.",
            [](const v1::Campaign& campaign) { return static_cast<double>(campaign.labels()); }},
@@ -104,14 +104,14 @@ namespace {
 using prometheus::BuildHistogram;
 using prometheus::Histogram;
 
-// From a few hundred rows, answered at once, to a pool of millions.
+// From pools of a few hundred rows to pools of millions.
 const Histogram::BucketBoundaries& RoundBuckets() {
   static const auto* const buckets =
       new Histogram::BucketBoundaries{0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000};
   return *buckets;
 }
 
-// From a disk with a battery behind it to one that is in trouble.
+// From a disk with a battery-backed cache to a failing disk.
 const Histogram::BucketBoundaries& CommitBuckets() {
   static const auto* const buckets =
       new Histogram::BucketBoundaries{0.0003, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1, 3};

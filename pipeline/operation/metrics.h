@@ -1,7 +1,7 @@
-// What is true of the daemon at the moment somebody asks: campaigns by state, leases, labels, queues.
+// Current figures of the daemon: campaigns by state, leases, labels, queues.
 //
-// Nothing is kept: every scrape reads the campaigns' last published figures. Thread-safe; what it looks at
-// must outlive it.
+// Stateless: every scrape reads the last published figures of the campaigns. Thread-safe; the objects it reads must
+// outlive it.
 #pragma once
 
 #include <chrono>
@@ -43,7 +43,7 @@ class DaemonFigures final : public prometheus::Collectable {
   const Queues queues_;
 };
 
-// What the daemon measures as it happens: how long rounds, stages and commits take.
+// Durations of rounds, stages and commits.
 //
 // Histograms in a Prometheus registry, with the campaign's name as a label. Thread-safe; observing costs a lock and an
 // addition.
@@ -52,11 +52,11 @@ class DaemonMetrics {
  public:
   DaemonMetrics();
 
-  /// A round that ended with a batch, and the seconds of its stages.
+  /// Records a round that ended with a batch, and the seconds of its stages.
   void ObserveRound(const std::string& campaign, bool warm, double seconds, std::span<const StageSeconds> stages);
-  /// One group of operations on its way to the disk.
+  /// Records one group commit.
   void ObserveCommit(const std::string& campaign, std::chrono::nanoseconds taken);
-  /// A campaign that is gone, and of which nothing is observed any more.
+  /// Removes the figures of a deleted campaign.
   void Forget(const std::string& campaign);
 
   const prometheus::Registry& registry() const { return *registry_; }
@@ -64,7 +64,7 @@ class DaemonMetrics {
  private:
   using Histograms = prometheus::Family<prometheus::Histogram>;
 
-  /// The one with these labels, which it makes where there is none.
+  /// Returns the histogram with these labels; creates it if needed.
   prometheus::Histogram& Find(Histograms& family, const std::string& campaign, prometheus::Labels labels,
                               const prometheus::Histogram::BucketBoundaries& buckets);
 
@@ -76,9 +76,9 @@ class DaemonMetrics {
   std::map<std::string, std::set<std::pair<Histograms*, prometheus::Histogram*>>> of_campaigns_;
 };
 
-// What the system says of this process, under Prometheus' usual names.
+// Figures of the process, under Prometheus' usual names.
 //
-// Nothing is kept: every scrape reads /proc. Thread-safe.
+// Stateless: every scrape reads /proc. Thread-safe.
 
 /// Memory, file descriptors and processor time.
 class ProcessFigures final : public prometheus::Collectable {
@@ -86,7 +86,7 @@ class ProcessFigures final : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override;
 };
 
-// Prometheus families made by hand, for figures that are read and not counted. Plain functions.
+// Prometheus families for figures that are read rather than counted. Plain functions.
 
 inline prometheus::MetricFamily MakeFamily(prometheus::MetricType type, std::string name, std::string help) {
   prometheus::MetricFamily family;
@@ -96,7 +96,7 @@ inline prometheus::MetricFamily MakeFamily(prometheus::MetricType type, std::str
   return family;
 }
 
-/// Adds a value of a counter or gauge family, with a label where `label` is not empty.
+/// Adds a value of a counter or gauge family, with a label if `label` is not empty.
 inline void AddValue(prometheus::MetricFamily& family, double value, const std::string& label = "",
                      const std::string& label_value = "") {
   prometheus::ClientMetric metric;

@@ -51,15 +51,15 @@ std::future<absl::Status> AskWriter(Campaign& campaign) {
 }  // namespace
 
 Probe ListenerProbe(std::string address, int port, bool tls) {
-  return {"listener", [address = std::move(address), port, tls](std::chrono::milliseconds patience) {
-            return ProbeListener(address, port, patience, tls);
+  return {"listener", [address = std::move(address), port, tls](std::chrono::milliseconds timeout) {
+            return ProbeListener(address, port, timeout, tls);
           }};
 }
 
 Probe CallProbe(const GrpcServer& server) {
-  return {"calls", [channel = server.InProcessChannel()](std::chrono::milliseconds patience) {
+  return {"calls", [channel = server.InProcessChannel()](std::chrono::milliseconds timeout) {
             grpc::ClientContext context;
-            context.set_deadline(std::chrono::system_clock::now() + patience);
+            context.set_deadline(std::chrono::system_clock::now() + timeout);
             v1::GetVersionResponse response;
             const grpc::Status status = v1::ServerService::NewStub(channel)->GetVersion(&context, {}, &response);
             if (status.ok()) return absl::OkStatus();
@@ -68,8 +68,8 @@ Probe CallProbe(const GrpcServer& server) {
 }
 
 Probe StoreProbe(const CampaignRegistry& campaigns) {
-  return {"stores", [&campaigns](std::chrono::milliseconds patience) -> absl::Status {
-            const auto until = std::chrono::steady_clock::now() + patience;
+  return {"stores", [&campaigns](std::chrono::milliseconds timeout) -> absl::Status {
+            const auto until = std::chrono::steady_clock::now() + timeout;
             std::vector<std::pair<std::string, std::future<absl::Status>>> answers;
             for (const auto& campaign : campaigns.List("", kAll)) {
               answers.emplace_back(campaign->plan().name, AskWriter(*campaign));
@@ -144,7 +144,7 @@ namespace {
 // The preface of HTTP/2 and an empty SETTINGS frame.
 constexpr char kGreeting[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0";
 
-/// What a client that speaks TLS sends first. Anything else would be an error in the server's log at every probe.
+/// A TLS ClientHello. Anything else would be logged as an error by the server at every probe.
 std::string ClientHello() {
   const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
   const std::unique_ptr<SSL, void (*)(SSL*)> connection(context ? SSL_new(context.get()) : nullptr, SSL_free);
@@ -171,7 +171,7 @@ Destination UnixDestination(const std::string& path) {
   return destination;
 }
 
-/// Where somebody who listens on every address can be reached.
+/// The loopback address of a listener on all addresses.
 std::string ReachableHost(std::string host) {
   if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) host = host.substr(1, host.size() - 2);
   if (host == "0.0.0.0") return "127.0.0.1";
@@ -200,12 +200,12 @@ absl::Status NoAnswer(const std::string& address, const std::string& why) {
 
 }  // namespace
 
-absl::Status ProbeListener(const std::string& address, int port, std::chrono::milliseconds patience, bool tls) {
+absl::Status ProbeListener(const std::string& address, int port, std::chrono::milliseconds timeout, bool tls) {
   FULCRUM_ASSIGN_OR_RETURN(const Destination destination, Resolve(address, port));
   const int descriptor = socket(destination.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return NoAnswer(address, std::strerror(errno));
   const auto closer = absl::MakeCleanup([descriptor] { close(descriptor); });
-  const timeval limit = {.tv_sec = patience.count() / 1000, .tv_usec = patience.count() % 1000 * 1000};
+  const timeval limit = {.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
   setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
   if (connect(descriptor, reinterpret_cast<const sockaddr*>(&destination.address), destination.size) != 0) {
@@ -213,7 +213,7 @@ absl::Status ProbeListener(const std::string& address, int port, std::chrono::mi
   }
   const std::string greeting = tls ? ClientHello() : std::string(kGreeting, sizeof(kGreeting));
   if (send(descriptor, greeting.data(), greeting.size(), MSG_NOSIGNAL) < 0) {
-    // A listener that is full closes the connection at once: that is an answer too.
+    // A listener at its connection limit closes the connection at once, which is a response too.
     return errno == EPIPE || errno == ECONNRESET ? absl::OkStatus() : NoAnswer(address, std::strerror(errno));
   }
   char first = 0;

@@ -34,14 +34,14 @@ const std::vector<std::string>& LogNames() {
   return *names;
 }
 
-/// "4GB", "512MB" or a number of bytes; nothing where it is none of these.
+/// "4GB", "512MB" or a number of bytes; nothing if it is neither.
 std::optional<std::size_t> ParseBytes(std::string text) {
   std::size_t bytes = 0;
   const bool sound = CLI::AsSizeValue(/*kb_is_1000=*/false)(text).empty() && absl::SimpleAtoi(text, &bytes);
   return sound && bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
-/// An address that was asked for must be had; the default one only if nobody else has it.
+/// A configured address must be available; the default one is optional.
 void SetMetrics(const std::string& address, WatchOptions& watch) {
   watch.address = address == kNoMetrics ? "" : address;
   watch.may_fail = false;

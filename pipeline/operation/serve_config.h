@@ -1,4 +1,5 @@
-// How the daemon is set up: from a YAML file and the command line, which goes before it. Plain functions and values.
+// The configuration of the daemon, from a YAML file and the command line, which takes precedence. Plain functions and
+// values.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,7 @@
 
 namespace fulcrum::pipeline {
 
-/// What was given on the command line.
+/// Values from the command line.
 struct ServeFlags {
   std::string config = {};
   std::optional<std::string> data = {};
@@ -34,7 +35,7 @@ struct ServeOptions {
   LogFormat log = LogFormat::kText;
 };
 
-/// InvalidArgument with everything that is wrong with the file, or with what is missing.
+/// InvalidArgument with all problems of the file and all missing settings.
 absl::StatusOr<ServeOptions> ResolveServeOptions(const ServeFlags& flags);
 
 }  // namespace fulcrum::pipeline

@@ -17,7 +17,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-// A machine that is busy for a moment is not dead.
+// A machine that is busy for a moment is not unhealthy.
 constexpr int kMissedBeats = 4;
 
 }  // namespace
@@ -46,7 +46,7 @@ absl::Status Heartbeat::last() const {
 
 absl::Status Heartbeat::Alive() const {
   const std::scoped_lock lock(mutex_);
-  // The thread itself may hang in a probe: what counts is when all was well for the last time.
+  // The thread itself may hang in a probe, so the time of the last healthy heartbeat decides.
   if (Clock::now() - last_good_ <= kMissedBeats * period_) return absl::OkStatus();
   if (!last_.ok()) return last_;
   return absl::UnavailableError("a part of the daemon has not answered for some time");
@@ -84,7 +84,7 @@ HttpAnswer AnswerOf(const absl::Status& status) {
   return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
 }
 
-/// A beat that is late by one is still in time for the watchdog.
+/// One late heartbeat is still in time for the watchdog.
 std::chrono::milliseconds PeriodFor(std::chrono::milliseconds wished) {
   const auto watchdog = WatchdogTime();
   if (!watchdog) return wished;
@@ -98,7 +98,7 @@ DaemonWatch::DaemonWatch(Subject subject)
 
 absl::StatusOr<std::unique_ptr<DaemonWatch>> DaemonWatch::Start(const WatchOptions& options, Subject subject) {
   std::unique_ptr<DaemonWatch> watch(new DaemonWatch(std::move(subject)));
-  watch->StartPulse(PeriodFor(options.pulse));
+  watch->StartHeartbeat(PeriodFor(options.heartbeat));
   if (options.address.empty()) return watch;
   DaemonWatch& it = *watch;
   auto http = HttpServer::Start(
@@ -117,10 +117,10 @@ absl::StatusOr<std::unique_ptr<DaemonWatch>> DaemonWatch::Start(const WatchOptio
   return watch;
 }
 
-void DaemonWatch::StartPulse(std::chrono::milliseconds period) {
+void DaemonWatch::StartHeartbeat(std::chrono::milliseconds period) {
   std::vector<Probe> probes = {ListenerProbe(subject_.grpc_address, subject_.server.port(), subject_.tls),
                                CallProbe(subject_.server), StoreProbe(subject_.campaigns)};
-  pulse_ =
+  heartbeat_ =
       std::make_unique<Heartbeat>(std::move(probes), period, [this](const absl::Status& status) { OnBeat(status); });
 }
 
@@ -135,17 +135,17 @@ std::string DaemonWatch::MetricsText() const {
 
 void DaemonWatch::NoteStopping() {
   stopping_ = true;
-  pulse_->Stop();
+  heartbeat_->Stop();
 }
 
 absl::Status DaemonWatch::Alive() const {
   // The caller that stops the daemon decides how long stopping may take.
-  return stopping_ ? absl::OkStatus() : pulse_->Alive();
+  return stopping_ ? absl::OkStatus() : heartbeat_->Alive();
 }
 
 absl::Status DaemonWatch::Ready() const {
   if (stopping_) return absl::UnavailableError("stopping");
-  FULCRUM_RETURN_IF_ERROR(pulse_->last());
+  FULCRUM_RETURN_IF_ERROR(heartbeat_->last());
   FULCRUM_RETURN_IF_ERROR(CheckStores(subject_.campaigns));
   return CheckDiskIsWritable(subject_.data_folder);
 }
@@ -159,14 +159,15 @@ HttpAnswer DaemonWatch::Readiness() const {
 void DaemonWatch::OnBeat(const absl::Status& status) {
   if (status.ok()) NotifyAlive();
   NotifyStatus(status.ok() ? DescribeInOneLine(subject_.campaigns) : std::string(status.message()));
-  if (was_well_ && !status.ok()) Log(LogLevel::kError, "no sign of life", {{"reason", std::string(status.message())}});
-  if (!was_well_ && status.ok()) Log(LogLevel::kInfo, "well again");
-  was_well_ = status.ok();
+  if (was_healthy_ && !status.ok())
+    Log(LogLevel::kError, "heartbeat failed", {{"reason", std::string(status.message())}});
+  if (!was_healthy_ && status.ok()) Log(LogLevel::kInfo, "heartbeat recovered");
+  was_healthy_ = status.ok();
 }
 
 namespace {
 
-// What the manager does not hear it will find out: a lost message is no reason to end.
+// A lost notification is not an error: the manager's own timeout applies.
 void Notify(const std::string& state) {
   (void)sd_notify(/*unset_environment=*/0, state.c_str());
 }

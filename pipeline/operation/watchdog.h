@@ -1,11 +1,11 @@
 // Everything that monitors the daemon: /metrics, /healthz and /readyz over HTTP, and the service manager's watchdog.
 //
 //   /metrics  Prometheus' text format
-//   /healthz  200 while its parts answer, 503 when it hangs and should be restarted
+//   /healthz  200 while its parts respond, 503 if it hangs and should be restarted
 //   /readyz   200 while it serves, its stores are sound and its disk can be written. Broken and quarantined campaigns
 //             are listed in the text and do not change the code: the other campaigns must stay reachable
 //
-// Owns its threads. What it looks at must outlive it. Thread-safe.
+// Owns its threads. The objects it monitors must outlive it. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -29,22 +29,22 @@
 
 namespace fulcrum::pipeline {
 
-// How the daemon lets itself be watched. A plain value.
+// Settings of monitoring. A plain value.
 
 struct WatchOptions {
   std::string address = {};  ///< HOST:PORT of /metrics, /healthz and /readyz; empty: none
-  bool may_fail = false;     ///< a port that is taken is a warning: nobody asked for this one
-  /// Between signs of life; a third of the watchdog's time where a service manager asks for them more often.
-  std::chrono::milliseconds pulse{5'000};
+  bool may_fail = false;     ///< a port in use is only a warning, because it is the default
+  /// Interval of heartbeats; at most a third of the service manager's watchdog timeout.
+  std::chrono::milliseconds heartbeat{5'000};
 };
 
-// Whether the daemon really works: asks each of its parts for a sign of life, again and again.
+// Heartbeat of the daemon: checks each of its parts periodically.
 //
-// A thread asks the probes one after the other; a beat is good when all of them answered. Whoever restarts a daemon
-// that hangs (systemd's watchdog, an orchestrator's liveness probe) goes by good beats, so a deadlock, a writer that
-// waits for a dead disk or a deaf listener ends the process instead of the patience of its users. Thread-safe.
+// A thread calls the probes one after another; a heartbeat is healthy if all of them succeed. systemd's watchdog and an
+// orchestrator's liveness probe depend on healthy heartbeats, so the daemon is restarted after a deadlock, if a writer
+// is blocked by a failed disk, or if the listener no longer accepts connections. Thread-safe.
 
-/// One part of the daemon. `ask` must return within about the given time.
+/// One part of the daemon. `ask` must return within approximately the given time.
 struct Probe {
   std::string name = {};
   std::function<absl::Status(std::chrono::milliseconds patience)> ask = {};
@@ -54,19 +54,19 @@ class Heartbeat {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `on_beat` is called on the pulse's thread after every beat, with what was wrong or OK.
+  /// `on_beat` is called on the heartbeat thread after every heartbeat, with its status.
   Heartbeat(std::vector<Probe> probes, std::chrono::milliseconds period,
             std::function<void(const absl::Status&)> on_beat);
-  /// Stops, where that was not done.
+  /// Stops if Stop was not called.
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// No beat follows. Waits for the probe that is being asked.
+  /// Ends the heartbeats. Waits for the running probe.
   void Stop();
-  /// What the last beat found; OK before the first.
+  /// The status of the last heartbeat; OK before the first.
   absl::Status last() const;
-  /// OK while there was a good beat within the last few periods; otherwise what is wrong.
+  /// OK if there was a healthy heartbeat within the last few intervals; otherwise the error.
   absl::Status Alive() const;
 
  private:
@@ -98,43 +98,43 @@ class DaemonWatch {
 
   static absl::StatusOr<std::unique_ptr<DaemonWatch>> Start(const WatchOptions& options, Subject subject);
 
-  /// 0 without HTTP.
+  /// 0 if HTTP is off.
   int port() const { return http_ == nullptr ? 0 : http_->port(); }
-  /// Not ready from now on, and not asked for signs of life any more. For one thread.
+  /// Reports not ready from now on, and ends the heartbeats. For one thread.
   void NoteStopping();
 
  private:
   explicit DaemonWatch(Subject subject);
-  void StartPulse(std::chrono::milliseconds period);
+  void StartHeartbeat(std::chrono::milliseconds period);
   std::string MetricsText() const;
   absl::Status Alive() const;
   absl::Status Ready() const;
-  /// Ready, and the campaigns that somebody should look at.
+  /// Readiness, and the campaigns that need attention.
   HttpAnswer Readiness() const;
-  /// Told to the service manager after every beat.
+  /// Sent to the service manager after every heartbeat.
   void OnBeat(const absl::Status& status);
 
   const Subject subject_;
   const DaemonFigures figures_;
   const ProcessFigures process_;
   std::atomic<bool> stopping_ = false;
-  bool was_well_ = true;  // used by the pulse's thread
-  std::unique_ptr<Heartbeat> pulse_;
+  bool was_healthy_ = true;  // used by the heartbeat thread
+  std::unique_ptr<Heartbeat> heartbeat_;
   std::unique_ptr<HttpServer> http_;  // last: its threads use all of the above
 };
 
-// What the service manager (systemd) is told: ready, stopping, how it is, still alive. Nothing where there is none.
+// Notifications to the service manager (systemd): ready, stopping, status, watchdog. No-ops without a service manager.
 //
 // Plain functions over sd_notify, which does nothing unless NOTIFY_SOCKET is set. Thread-safe.
 
 void NotifyReady();
-/// From then on the manager waits for the end of the process as long as `within`, however short its own patience.
+/// Extends the manager's stop timeout to `within`.
 void NotifyStopping(std::chrono::milliseconds within);
 /// One line for `systemctl status`.
 void NotifyStatus(const std::string& text);
-/// Feeds the watchdog.
+/// Sends a watchdog notification.
 void NotifyAlive();
-/// How often the manager wants to hear that the process is alive, or else ends it; nothing where it does not watch.
+/// The watchdog timeout of the manager; nothing if its watchdog is off.
 std::optional<std::chrono::microseconds> WatchdogTime();
 
 }  // namespace fulcrum::pipeline

@@ -3,17 +3,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
-/// "max", or a file that is not there, is no limit.
-std::size_t ControlGroupBytes() {
-  std::ifstream file("/sys/fs/cgroup/memory.max");
+/// "max" or a missing file means no limit.
+std::size_t LimitInFile(const std::filesystem::path& path) {
+  std::ifstream file(path);
   std::size_t bytes = 0;
   return file >> bytes ? bytes : std::numeric_limits<std::size_t>::max();
 }
@@ -26,10 +28,27 @@ constexpr std::size_t kLeastForEngines = std::size_t{32} << 20;
 
 }  // namespace
 
-std::size_t UsableMemoryBytes() {
+std::size_t ControlGroupBytes(const std::string& membership, const std::string& root) {
+  std::ifstream file(membership);
+  std::filesystem::path group = "/";
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StartsWith(line, "0::/")) group = line.substr(3);
+  }
+  std::size_t bytes = LimitInFile(root + "/memory.max");
+  for (; group.has_relative_path(); group = group.parent_path()) {
+    bytes = std::min(bytes, LimitInFile(root + group.string() + "/memory.max"));
+  }
+  return bytes;
+}
+
+std::size_t MachineMemoryBytes() {
   const auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
-  return std::min(pages * page, ControlGroupBytes()) / 4 * 3;
+  return std::min(pages * page, ControlGroupBytes());
+}
+
+std::size_t UsableMemoryBytes() {
+  return MachineMemoryBytes() / 4 * 3;
 }
 
 PoolMemory MemoryForPool(std::size_t total) {
@@ -45,10 +64,10 @@ absl::StatusOr<std::size_t> MemoryForEngines(std::size_t total, const kernel::Fe
   const std::size_t taken =
       kProgramBytes + features.rows() * kBytesPerRow + features.bytes() + sizeof(double) * labeled * labeled;
   if (total >= taken + kLeastForEngines) return total - taken;
-  return absl::ResourceExhaustedError(
-      absl::StrCat("--memory is ", total >> 20, " MiB, and ", features.rows(), " rows need at least ",
-                   (taken + kLeastForEngines) >> 20, " MiB; allow more",
-                   features.prefers_float() ? "" : ", or import the pool (fulcrum import): it stays on the disk"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the memory limit is ", total >> 20, " MiB, and ", features.rows(), " rows need at least ",
+      (taken + kLeastForEngines) >> 20, " MiB; allow more",
+      features.precision() == kernel::Precision::kFloat ? "" : ", or import the pool: it stays on disk then"));
 }
 
 }  // namespace fulcrum::pipeline

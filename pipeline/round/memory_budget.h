@@ -2,13 +2,22 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "stages/kernel/features.h"
 
 namespace fulcrum::pipeline {
 
-/// Three quarters of the machine's memory, or of the control group's limit if that is less.
+/// The smallest memory limit of the process's control group and the groups above it (version 2); the largest number if
+/// there is none. The arguments are for tests.
+std::size_t ControlGroupBytes(const std::string& membership = "/proc/self/cgroup",
+                              const std::string& root = "/sys/fs/cgroup");
+
+/// The machine's memory, or the control group's limit if that is less.
+std::size_t MachineMemoryBytes();
+
+/// Three quarters of that.
 std::size_t UsableMemoryBytes();
 
 /// How much of `total` a pool in memory may take together with what reads it, and what a round adds for each row.

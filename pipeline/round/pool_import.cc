@@ -67,7 +67,7 @@ ingest::InputLimits LimitsFor(const ImportOptions& options) {
 
 absl::Status Explained(const absl::Status& status, const ImportOptions& options) {
   if (!absl::IsResourceExhausted(status)) return status;
-  return absl::ResourceExhaustedError(absl::StrCat(status.message(), "\n  what to do: --memory is ",
+  return absl::ResourceExhaustedError(absl::StrCat(status.message(), "\n  what to do: the memory limit is ",
                                                    options.memory_bytes >> 10, " KiB; allow more, or free some"));
 }
 

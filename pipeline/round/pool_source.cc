@@ -18,9 +18,9 @@ absl::Status CheckNoColumnsAreNamed(const std::string& path, const ingest::Colum
   const bool named = !columns.id.empty() || !columns.label.empty() || !columns.cost.empty() ||
                      !columns.payload.empty() || !columns.features.empty();
   if (!named) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("'", path, "' is an imported pool: what its columns mean was said at ",
-                                                 "the import; leave --id, --label, --cost, --payload and --features "
-                                                 "out"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", path, "' is an imported pool: the meaning of its columns was set by the ",
+                   "import; do not name columns for id, label, cost, payload or features"));
 }
 
 namespace {

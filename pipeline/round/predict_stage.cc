@@ -15,11 +15,11 @@ namespace {
 constexpr std::size_t kRowsPerBlock = 2 * classify::PoolDecisions::kRowsOfBlock;
 
 absl::Status CheckGivenPredictions(const RoundRequest& request) {
-  if (!request.needs.confidence) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("strategy '%s' needs probabilities, and given predictions have none. Leave --predictions out so "
-                      "that Fulcrum trains its own classifier, or choose a strategy such as dbalevs.",
-                      request.spec.strategy));
+  if (!request.NeedsProbabilities() && !request.needs.margin) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "strategy '%s' needs the confidence of a classifier, and given predictions have none. Give no predictions, so "
+      "that Fulcrum trains its own classifier, or choose a strategy such as dbalevs.",
+      request.spec.strategy));
 }
 
 /// How many of the block's rows are the pool's; rows of a test set may follow them.
@@ -31,10 +31,16 @@ std::size_t RowsOfPool(const RoundRequest& request, const BlockRange& range) {
 absl::Status ClassifyRows(const RoundRequest& request, ConstMatrixView decisions, PredictedBlock& block) {
   const classify::SvmModel& model = *block.range.plan->classifier->model;
   classify::VoteClasses(model, decisions, block.classes);
-  if (!request.needs.confidence) return absl::OkStatus();
+  if (request.needs.margin) {
+    block.margin.resize(block.classes.size());
+    classify::VoteMargins(model, decisions, block.classes, block.margin);
+  }
+  if (!request.NeedsProbabilities()) return absl::OkStatus();
   FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> probabilities, classify::Probabilities(model, decisions));
   for (std::size_t i = 0; i < decisions.rows(); ++i) {
-    block.confidence.push_back(*std::ranges::max_element(probabilities.row(i)));
+    const std::span<const double> row = probabilities.row(i);
+    if (request.needs.confidence) block.confidence.push_back(*std::ranges::max_element(row));
+    if (request.needs.probabilities) block.probabilities.insert(block.probabilities.end(), row.begin(), row.end());
   }
   return absl::OkStatus();
 }
@@ -45,7 +51,7 @@ absl::StatusOr<TrainedClassifier> TrainClassifier(const RoundRequest& request, c
   TrainedClassifier trained;
   if (!request.NeedsClassifier()) return trained;
   FULCRUM_ASSIGN_OR_RETURN(classify::SvmModel model, trainer.Train(request.input.labels, request.input.class_count));
-  if (request.needs.confidence) FULCRUM_RETURN_IF_ERROR(trainer.FitProbabilities(model));
+  if (request.NeedsProbabilities()) FULCRUM_RETURN_IF_ERROR(trainer.FitProbabilities(model));
   const classify::TrainingReport& report = trainer.report();
   trained.report = SvmReport{.support_vectors = report.support_vectors,
                              .dual_objective = report.objective,
@@ -85,7 +91,7 @@ RowBlock ReadBlock(const RoundRequest& request, const BlockRange& range, const c
 absl::StatusOr<PredictedBlock> PredictBlock(const RoundRequest& request, const RowBlock& block,
                                             classify::PoolDecisions& decisions) {
   const BlockRange& range = block.range;
-  PredictedBlock predicted{.range = range, .classes = {}, .confidence = {}};
+  PredictedBlock predicted{.range = range, .classes = {}, .confidence = {}, .margin = {}, .probabilities = {}};
   if (!request.NeedsPredictions()) return predicted;
   const std::size_t count = RowsOfPool(request, range);
   predicted.classes.resize(count);
@@ -104,13 +110,21 @@ absl::StatusOr<PredictedBlock> PredictBlock(const RoundRequest& request, const R
 }
 
 Partition::Partition(const RoundRequest& request) : request_(request) {
-  if (request.NeedsPredictions()) pool_.predicted.reserve(request.features.rows());
-  if (request.needs.confidence) pool_.confidence.reserve(request.features.rows());
+  const std::size_t rows = request.features.rows();
+  if (request.NeedsPredictions()) pool_.predicted.reserve(rows);
+  if (request.needs.confidence) pool_.confidence.reserve(rows);
+  if (request.needs.margin) pool_.margin.reserve(rows);
+  if (request.needs.probabilities) pool_.probabilities.reserve(rows * request.input.class_count);
 }
 
 void Partition::Take(const PredictedBlock& block) {
   pool_.predicted.insert(pool_.predicted.end(), block.classes.begin(), block.classes.end());
-  pool_.confidence.insert(pool_.confidence.end(), block.confidence.begin(), block.confidence.end());
+  const auto append = [](std::vector<double>& all, const std::vector<double>& some) {
+    all.insert(all.end(), some.begin(), some.end());
+  };
+  append(pool_.confidence, block.confidence);
+  append(pool_.margin, block.margin);
+  append(pool_.probabilities, block.probabilities);
   if (!request_.needs.class_groups) return;
   rows_of_class_.resize(request_.input.class_count);
   for (std::size_t i = 0; i < block.classes.size(); ++i) {

@@ -80,8 +80,8 @@ absl::Status ValidateRoundSpec(const RoundSpec& spec) {
 // Kernel values that are not finite would travel through every stage as NaN.
 absl::Status CheckKernels(const RoundSpec& spec, const kernel::Features& features, std::span<const RowIndex> rows) {
   const std::span<const double> norms = features.squared_norms();
-  // Prediction of features that prefer it is in single precision.
-  const double largest = features.prefers_float() ? kLargestFloatValue : kernel::kLargestValue;
+  const bool single = features.precision() == kernel::Precision::kFloat;
+  const double largest = single ? kLargestFloatValue : kernel::kLargestValue;
   FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(spec.svm.kernel, norms, rows, largest));
   FULCRUM_ASSIGN_OR_RETURN(const auto strategy, select::MakeStrategy(spec.strategy));
   const select::Requirements needs = strategy->requirements();

@@ -38,8 +38,9 @@ struct RoundRequest {
   /// What must be computed: the strategy's requirements, or nothing if the round ends with predictions.
   select::Requirements needs = {};
 
+  bool NeedsProbabilities() const { return needs.confidence || needs.probabilities; }
   bool NeedsPredictions() const {
-    return needs.predictions || needs.confidence || needs.class_groups || input.always_classify;
+    return needs.predictions || needs.margin || NeedsProbabilities() || needs.class_groups || input.always_classify;
   }
   bool NeedsClassifier() const { return NeedsPredictions() && !input.predictions; }
 };
@@ -75,7 +76,10 @@ struct RowBlock {
 struct PredictedBlock {
   BlockRange range;
   std::vector<ClassIndex> classes;  ///< of those rows that are the pool's; empty if predictions are not needed
-  std::vector<double> confidence;   ///< empty unless the strategy needs it
+  // Of the same rows; empty unless the strategy needs them.
+  std::vector<double> confidence;
+  std::vector<double> margin;
+  std::vector<double> probabilities;  ///< row after row, one value per class
 };
 
 /// partition -> score class, with the rows of each class, and on to select.
@@ -83,7 +87,10 @@ struct PredictedPool {
   std::shared_ptr<const TrainedClassifier> classifier;
   std::size_t columns_computed = 0;
   std::vector<ClassIndex> predicted;  ///< by row; a labeled row has its label
-  std::vector<double> confidence;     ///< by row
+  // By row; empty unless the strategy needs them.
+  std::vector<double> confidence;
+  std::vector<double> margin;
+  std::vector<double> probabilities;  ///< row after row, one value per class
   std::size_t groups = 0;             ///< how many are to be scored
 };
 

@@ -31,6 +31,10 @@ select::Candidates CandidatesOf(const RoundRequest& request, const PredictedPool
   candidates.labels = request.input.labels;
   candidates.predicted = pool.predicted;
   candidates.confidence = pool.confidence;
+  candidates.margin = pool.margin;
+  if (request.needs.probabilities) {
+    candidates.probabilities = {pool.probabilities.data(), pool.predicted.size(), request.input.class_count};
+  }
   candidates.groups = groups;
   candidates.queries_so_far = request.input.queries_so_far;
   // Excluded rows may be among the picks, and are taken out afterwards.

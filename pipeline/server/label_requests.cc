@@ -226,9 +226,10 @@ namespace {
 
 absl::StatusOr<std::int64_t> ReleaseLeasesOf(storage::Ledger& ledger, const std::string& annotator) {
   std::vector<storage::LeaseRequest> requests;
-  for (const auto& [id, lease] : ledger.state().leases()) {
-    if (lease.annotator == annotator) requests.push_back({.annotator = annotator, .lease = id, .epoch = lease.epoch});
-  }
+  ledger.state().leases().Visit([&](const storage::Lease& lease) {
+    if (lease.annotator != annotator) return;
+    requests.push_back({.annotator = annotator, .lease = lease.id, .epoch = lease.epoch});
+  });
   // The same order whenever the log is replayed.
   std::sort(requests.begin(), requests.end(), [](const auto& a, const auto& b) { return a.lease < b.lease; });
   for (const storage::LeaseRequest& request : requests) {

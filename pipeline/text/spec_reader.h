@@ -1,7 +1,8 @@
-// Reads fields of a YAML document and collects what is wrong with them, so that one look at a message mends a file.
+// Reads fields of a YAML document and collects what is wrong with them, so that one message lists every problem of a
+// file.
 //
-// SpecFields is one map of the document: every field is asked for by name, and those nobody asked for are problems
-// too. Not thread-safe; a SpecProblems must outlive its SpecFields.
+// SpecFields is one map of the document: fields are read by name, and fields that were not read are unknown
+// and reported as problems. Not thread-safe; a SpecProblems must outlive its SpecFields.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ class SpecProblems {
   /// `path` names the field: "tasks[2].tau".
   void Add(const YAML::Node& at, const std::string& path, const std::string& what);
   bool empty() const { return problems_.empty(); }
-  /// InvalidArgument with a line a problem, or OK.
+  /// InvalidArgument with one line per problem, or OK.
   absl::Status ToStatus() const;
 
  private:
@@ -33,10 +34,10 @@ class SpecProblems {
   std::vector<std::string> problems_;
 };
 
-/// What a person sees in the file: "'text'", "a list", "a map" or "nothing".
+/// How the value appears in the file: "'text'", "a list", "a map" or "nothing".
 std::string DescribeNode(const YAML::Node& node);
 
-/// What is wrong with a name that is none of `known`, with the one that was perhaps meant.
+/// Returns the message for a name that is not in `known`, with a suggestion if one is close.
 std::string DescribeUnknownField(const std::string& name, const std::vector<std::string>& known);
 
 /// The smallest and largest value a field may have.
@@ -48,7 +49,7 @@ struct NumberRange {
 
 class SpecFields {
  public:
-  /// A node that is no map is a problem, and reads as an empty map.
+  /// A node that is not a map is a problem and is read as an empty map.
   SpecFields(SpecProblems& problems, const YAML::Node& node, std::string path);
 
   std::string Text(const std::string& name, const std::string& fallback);
@@ -56,17 +57,17 @@ class SpecFields {
   double Number(const std::string& name, double fallback, const NumberRange& range);
   std::optional<double> OptionalNumber(const std::string& name, const NumberRange& range);
   std::size_t Count(const std::string& name, std::size_t fallback, std::size_t low, std::size_t high);
-  /// The position of the field's text in `names`; a problem that lists them where it is none of them.
+  /// The position of the field's text in `names`; if it is not one of them, a problem that lists them.
   std::size_t Choice(const std::string& name, const std::vector<std::string>& names, std::size_t fallback);
-  /// A field of any form; undefined where it is absent.
+  /// A field of any type; undefined if it is absent.
   YAML::Node Take(const std::string& name);
-  /// Calls `visit` for every element of a list field, with its path. A field that is no list is a problem.
+  /// Calls `visit` for every element of a list field, with its path. A field that is not a list is a problem.
   void ForEach(const std::string& name, const std::function<void(const YAML::Node&, const std::string& path)>& visit);
   /// Calls `visit` for every name and value of a map field.
   void ForEachNamed(
       const std::string& name,
       const std::function<void(const std::string& key, const YAML::Node&, const std::string& path)>& visit);
-  /// Fields that were never asked for are problems; call it last.
+  /// Fields that were never read are problems; call it last.
   void RejectOthers();
 
   std::string PathOf(const std::string& name) const { return path_.empty() ? name : path_ + "." + name; }
@@ -80,20 +81,20 @@ class SpecFields {
   std::set<std::string> known_;
 };
 
-// "Did you mean": the known name that a mistyped one is nearest to.
+// "Did you mean": the known name that is closest to a mistyped one.
 
 /// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
 std::size_t EditDistance(std::string_view a, std::string_view b);
 
-/// The nearest of `names`, or an empty string where none is near enough to be meant.
+/// The nearest of `names`, or an empty string if none is close enough.
 std::string NearestName(std::string_view word, const std::vector<std::string>& names);
 
 // Durations as people write them: "50ms", "90s", "10m", "2h", "1h30m". Stateless and thread-safe.
 
-/// Nothing where the text is no duration, below zero, or beyond ten thousand years.
+/// Nothing if the text is not a duration, is negative, or exceeds ten thousand years.
 std::optional<absl::Duration> ParseDurationText(absl::string_view text);
 
-/// For messages: what a duration looks like.
+/// For messages: the format of a duration.
 inline constexpr char kDurationForm[] = "a duration such as 90s, 10m, 2h or 1h30m";
 
 }  // namespace fulcrum::pipeline

@@ -84,7 +84,7 @@ absl::Status WithSerializedDetails(absl::Status status, const std::string& detai
 
 namespace {
 
-// An answer's metadata may have 8 KiB; a client that gets more sees that instead of the error.
+// gRPC limits the metadata of a response to 8 KiB; a client that receives more reports that instead of the error.
 constexpr std::size_t kLongestMessage = 3000;
 constexpr std::size_t kLongestDetails = 3000;
 
@@ -106,8 +106,8 @@ absl::StatusCode CodeOf(int code) {
   return code >= 0 && code <= 16 ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown;
 }
 
-// A server that ends, in order or not, leaves its calls with several codes. All mean the same to a caller who did not
-// cancel: ask again.
+// Calls that are open when a server exits end with one of several codes. All mean the same to a caller that did not
+// cancel: retry.
 bool WasBrokenOff(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::CANCELLED ||
          absl::StrContains(status.error_message(), "Stream removed") ||

@@ -1,6 +1,6 @@
-// What an error says to programs, besides its code and message to people: google.rpc's details.
+// Machine-readable details of an error (google.rpc), in addition to its code and message.
 //
-// They travel as payloads of an absl::Status up to the edge of the process, and from there as gRPC carries them.
+// Inside the process they are payloads of an absl::Status; gRPC transmits them as error details.
 // Stateless and thread-safe.
 #pragma once
 
@@ -20,7 +20,7 @@ struct FieldProblem {
   std::string what = {};
 };
 
-/// google.rpc.RetryInfo: when to try again.
+/// google.rpc.RetryInfo: when to retry.
 absl::Status WithRetryDelay(absl::Status status, std::chrono::milliseconds delay);
 std::optional<std::chrono::milliseconds> RetryDelayOf(const absl::Status& status);
 
@@ -30,14 +30,14 @@ absl::Status WithReason(absl::Status status, const std::string& reason);
 /// google.rpc.BadRequest: which fields are wrong.
 absl::Status WithFieldProblems(absl::Status status, const std::vector<FieldProblem>& problems);
 
-/// A serialized google.rpc.Status with all of them; empty where there are none.
+/// A serialized google.rpc.Status with all details; empty if there are none.
 std::string SerializeDetails(const absl::Status& status);
-/// Attaches what SerializeDetails wrote, or another server. What cannot be read is left out.
+/// Attaches details written by SerializeDetails or by another server. Details that cannot be parsed are dropped.
 absl::Status WithSerializedDetails(absl::Status status, const std::string& details);
 
-// From our errors to gRPC's, in one place. The codes are the same ones.
+// Converts our errors to gRPC's. The codes are identical.
 
-/// With the details that error_details.h attached; what is too long to be sent is cut.
+/// Includes the attached details; text that is too long to be sent is truncated.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace fulcrum::pipeline
@@ -48,17 +48,17 @@ class Status;
 
 namespace fulcrum::pipeline {
 
-// What a gRPC call ended with, as this project's status: the one place where the two meet on the client's side.
+// Converts the status of a gRPC call to absl::Status, on the client's side.
 //
 // Stateless and thread-safe.
 
 /// The same code, with a message that says what to do. `server` is the address that was called.
 absl::Status FromGrpcStatus(const grpc::Status& status, const std::string& server);
 
-/// How one part of a request ended: a google.rpc.Code and its message, as fulcrum.v1.ItemStatus has them.
+/// The status of one part of a request: a google.rpc.Code and its message, as in fulcrum.v1.ItemStatus.
 absl::Status FromItemCode(int code, const std::string& message);
 
-/// Whether the same call may succeed a little later: the server is away, slow or over its limits.
+/// Whether a retry of the same call may succeed: the server is unreachable, slow or over its limits.
 bool MayPass(const absl::Status& status);
 
 }  // namespace fulcrum::pipeline

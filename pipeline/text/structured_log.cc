@@ -34,7 +34,7 @@ const char* NameOf(LogLevel level) {
   return "info";
 }
 
-/// As JSON writes it; bytes that are not UTF-8 must not end the daemon.
+/// Encoded as JSON; bytes that are not UTF-8 must not terminate the daemon.
 std::string Dump(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -88,7 +88,7 @@ void LogGrpcLine(gpr_log_func_args* line) {
 
 void StartLog(LogFormat format) {
   g_format = format;
-  // Never freed: threads may log until the process is gone.
+  // Never freed: threads may log until the process exits.
   g_logger = new std::shared_ptr(
       std::make_shared<spdlog::logger>("fulcrum", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   (*g_logger)->set_pattern("%v");

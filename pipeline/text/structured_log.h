@@ -3,8 +3,8 @@
 //   time=2026-01-02T03:04:05.678+0000 level=info message="campaign done" campaign=rings rounds=20
 //   {"time":"2026-01-02T03:04:05.678+0000","level":"info","message":"campaign done","campaign":"rings","rounds":20}
 //
-// Control characters in messages and fields are escaped. What libprotobuf and gRPC have to say goes the same way.
-// Thread-safe after StartLog; before it nothing is written.
+// Control characters in messages and fields are escaped. Messages of libprotobuf and gRPC are written in the same
+// format. Thread-safe after StartLog; before it nothing is written.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ void StartLog(LogFormat format);
 
 void Log(LogLevel level, const std::string& message, std::initializer_list<LogField> fields = {});
 
-/// One line without its end, for tests and for Log. `time` as it is to appear.
+/// One line without its end, for tests and for Log. `time` is the formatted time.
 std::string FormatLogLine(LogFormat format, const std::string& time, LogLevel level, const std::string& message,
                           std::initializer_list<LogField> fields);
 

@@ -1,8 +1,8 @@
-// Where a command's tables and reports go: a file that appears whole or not at all, compressed where its name
-// ends in .gz or .zst, or standard output for "-". Not thread-safe.
+// The output of a command: a file that appears completely or not at all, compressed if its name ends in
+// .gz or .zst, or standard output for "-". Not thread-safe.
 //
 // A command with several outputs calls Finish on all of them, standard output last, and then Commit on all
-// of them: what can fail (a full disk) fails before the first one is in place.
+// of them: errors such as a full disk occur before the first file is in place.
 #pragma once
 
 #include <memory>
@@ -20,18 +20,18 @@ class TextSink {
   virtual absl::Status Write(std::string_view text) = 0;
   /// After the last Write.
   virtual absl::Status Finish() = 0;
-  /// After Finish: puts the output in its place.
+  /// After Finish: moves the output to its path.
   virtual absl::Status Commit() = 0;
 };
 
-/// InvalidArgument where the path cannot be written to.
+/// InvalidArgument if the path cannot be written to.
 absl::StatusOr<std::unique_ptr<TextSink>> OpenTextSink(const std::string& path);
 
-// Text from elsewhere (payloads, names, messages) made safe for a terminal, a log and a reply.
+// Makes text from outside (payloads, names, messages) safe for a terminal, a log and a reply.
 //
-// What a file holds may have been written by a stranger: control characters in it could move the cursor, change the
-// window's title or answer for the person who looks, and a NUL ends a C string. Every message passes through here at
-// the edge of the process: when it is printed, logged or returned. Stateless and thread-safe.
+// The content of files is not trusted: control characters could move the cursor, change the title of the window or send
+// input, and a NUL ends a C string. Every message is escaped here before it is printed, logged or returned. Stateless
+// and thread-safe.
 
 /// The text with every control character except line ends and tabs, and every byte that is not UTF-8, written as
 /// "\x1b".

@@ -14,11 +14,11 @@ struct LibraryVersion {
 /// Fulcrum's own.
 std::string ProgramVersion();
 
-/// Arrow, oneTBB, the linear algebra, gRPC, Protocol Buffers and SQLite, asked of the loaded libraries
-/// (Protocol Buffers has no such question; it refuses to run with another version than its headers').
+/// Arrow, oneTBB, the linear algebra, gRPC, Protocol Buffers and SQLite, as reported by the loaded libraries
+/// (Protocol Buffers reports none, but refuses to run with a version other than that of its headers).
 std::vector<LibraryVersion> LibraryVersions();
 
-/// All of it, a line each.
+/// All versions, one per line.
 std::string VersionText();
 
 }  // namespace fulcrum::pipeline

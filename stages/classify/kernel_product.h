@@ -1,17 +1,17 @@
-// K(rows, support) * coefficients without ever holding K(rows, support): a tile of the kernel is computed, multiplied
-// and forgotten. Tiles have a fixed size and run under oneTBB, so values do not depend on the number of threads. Where
-// the features prefer it (a pool that is not in memory), kernel values are float32 and only the sums are doubles.
+// K(rows, support) * coefficients without K(rows, support) in memory: each tile of the kernel is multiplied and
+// forgotten. Tiles have a fixed size and run under oneTBB, so values do not depend on the number of threads. If the
+// precision of the features is float (a pool that is not in memory), kernel values are float32 and the sums are
+// doubles.
 #pragma once
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/float_columns.h"
 #include "stages/kernel/kernel_function.h"
+#include "stages/kernel/kernel_tiles.h"
 
 namespace fulcrum::classify {
 
@@ -29,31 +29,28 @@ class KernelProduct {
   KernelProduct(const kernel::KernelFunction& kernel, const WeightedRows& support, const kernel::Features& features);
   ~KernelProduct();
 
-  /// Rows in memory, as the product reads them: copied in float32 if the pool is not in memory, else their numbers.
-  struct Block {
-    std::span<const RowIndex> rows = {};
-    std::vector<kernel::FloatBlock> copied = {};  ///< by tile; empty if the pool is in memory
-  };
-  /// Reads rows, on the calling thread. Keeps a reference to `rows`.
+  /// Rows in memory, as the product reads them.
+  using Block = kernel::TileRows;
+  /// Reads rows, on the calling thread.
   Block Read(std::span<const RowIndex> rows) const;
 
   /// out(i, p) = offsets[p] + sum_s K(x_{rows[i]}, z_{support.rows[s]}) coefficients(s, p), or added to what `out`
-  /// holds where `accumulate` is set. One thread, tile by tile; the values of a row are the same in any block that
-  /// begins at a multiple of kTileRows.
+  /// holds if `accumulate` is set. One thread, tile by tile; the values of a row are the same in any block that begins
+  /// at a multiple of kBlockRows.
   void Compute(std::span<const RowIndex> rows, std::span<const double> offsets, bool accumulate,
                MutableMatrixView out) const;
   /// The same for rows that were read before.
   void Compute(const Block& block, std::span<const double> offsets, bool accumulate, MutableMatrixView out) const;
 
-  /// Rows of a tile; a block of many is what a thread should take at once.
-  static constexpr std::size_t kTileRows = 512;
+  /// A block should have a multiple of so many rows: it consists of whole tiles then.
+  static constexpr std::size_t kBlockRows = 512;
 
  private:
-  class Tiles;
-  class DoubleTiles;
-  class FloatTiles;
+  class Sums;
+  template <typename T>
+  class SumsOfTiles;
 
-  std::unique_ptr<Tiles> tiles_;
+  std::unique_ptr<Sums> sums_;
 };
 
 /// The same for all of `rows` under oneTBB.

@@ -98,18 +98,16 @@ std::string FormatHeader(const SvmModel& model, std::span<const int> class_label
 absl::StatusOr<std::string> FormatLibsvmModel(const SvmModel& model, const kernel::Features& support_features,
                                               std::span<const int> class_labels) {
   FULCRUM_RETURN_IF_ERROR(CheckExportable(model, class_labels));
-  const auto* dense = dynamic_cast<const kernel::DenseFeatures*>(&support_features);
-  if (dense == nullptr) {
-    return absl::UnimplementedError("only a model trained on dense features can be exported; this pool is sparse");
-  }
+  FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> values, SupportVectors(model, support_features));
   const auto by_class = SupportByClass(model);
   std::string text = FormatHeader(model, class_labels, by_class);
   for (std::size_t c = 0; c < by_class.size(); ++c) {
     for (std::size_t support : by_class[c]) {
       const RowIndex row = model.support_rows[support];
-      const bool unit_rows = model.kernel.type == kernel::KernelType::kCosine && dense->squared_norms()[row] > 0;
+      const double norm = support_features.squared_norms()[row];
+      const bool unit_rows = model.kernel.type == kernel::KernelType::kCosine && norm > 0;
       AppendCoefficients(model, support, static_cast<ClassIndex>(c), text);
-      AppendFeatures(dense->values().row(row), unit_rows ? std::sqrt(dense->squared_norms()[row]) : 1, text);
+      AppendFeatures(values.row(support), unit_rows ? std::sqrt(norm) : 1, text);
     }
   }
   return text;

@@ -146,16 +146,6 @@ absl::StatusOr<SavedSvm> ParseBody(ByteReader& reader) {
   return saved;
 }
 
-/// Writes the support vectors as dense rows: there are few of them.
-absl::StatusOr<Matrix<double>> SupportVectors(const SvmModel& model, const kernel::Features& features) {
-  const std::unique_ptr<kernel::Features> support = features.Gather(model.support_rows);
-  if (const auto* dense = dynamic_cast<const kernel::DenseFeatures*>(support.get())) {
-    return Matrix<double>::CopyOf(dense->values());
-  }
-  if (const auto* sparse = dynamic_cast<const kernel::SparseFeatures*>(support.get())) return ToDense(sparse->values());
-  return absl::UnimplementedError("the features of the support vectors are not at hand, so the model cannot be saved");
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> SerializeSvm(const SvmModel& model, const kernel::Features& support_features) {

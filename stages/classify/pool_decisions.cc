@@ -175,7 +175,7 @@ PoolDecisions::UpdateReport PoolDecisions::Begin(const SvmModel& model) {
   report.columns_updated = report.full ? report.columns_total : running_.change.rows.size();
   if (!report.full) report.drift_bound = drift_at_full_ + drift_since_ + running_.added_drift + DriftOfFull(model);
   // The same sums of float32 kernel values are off by so much more.
-  if (features_->prefers_float()) report.drift_bound *= kFloatRounding;
+  if (features_->precision() == kernel::Precision::kFloat) report.drift_bound *= kFloatRounding;
   return report;
 }
 

@@ -1,11 +1,12 @@
 // The decision values of a whole pool, kept between trainings.
 //
-// After a warm training most multipliers are what they were. Only the kernel columns of those that changed are
-// computed and added; a bound on the rounding errors so collected decides when everything is computed afresh.
+// After a warm training most multipliers are unchanged. Only the kernel columns of those that changed are computed and
+// added; a bound on the accumulated rounding errors decides when everything is computed again.
 //
-// Update does all of it. Who streams blocks of the pool calls Begin, UpdateRows for every block (several at once) and
-// Finish, which gives the same values where blocks begin at multiples of kRowsOfBlock. Values count from Finish on: an
-// update that is given up leaves the next one to compute everything. Otherwise not thread-safe; concurrent reads are.
+// Update does all of it. A caller that streams blocks of the pool calls Begin, UpdateRows for every block (several at
+// once) and Finish, which gives the same values if blocks begin at multiples of kRowsOfBlock. Values are valid after
+// Finish; after an update that was not finished, the next one computes everything. Otherwise not thread-safe;
+// concurrent reads are.
 #pragma once
 
 #include <memory>
@@ -32,17 +33,17 @@ class PoolDecisions {
   static constexpr double kDefaultTolerance = 1e-8;
 
   /// Keeps a reference to `features` (the pool the models are trained on), which must outlive it. Updates may add up
-  /// to `tolerance` of rounding error to a decision value before all are computed afresh; 0 always computes afresh.
+  /// to `tolerance` of rounding error to a decision value before all are computed again; 0 always computes all.
   explicit PoolDecisions(const kernel::Features& features, double tolerance = kDefaultTolerance);
 
   UpdateReport Update(const SvmModel& model);
 
-  static constexpr std::size_t kRowsOfBlock = KernelProduct::kTileRows;
+  static constexpr std::size_t kRowsOfBlock = KernelProduct::kBlockRows;
   /// Decides what must be computed, and prepares it. `model` must outlive Finish.
   UpdateReport Begin(const SvmModel& model);
   /// Rows in memory, between being read and being used.
   using Block = KernelProduct::Block;
-  /// Reads rows first to first + count; nothing if their values are right as they are. Thread-safe.
+  /// Reads rows first to first + count; nothing if their values do not change. Thread-safe.
   Block ReadRows(std::size_t first, std::size_t count) const;
   /// Brings rows first to first + count of values() up to date. Thread-safe for rows that do not overlap.
   void UpdateRows(std::size_t first, std::size_t count) { UpdateRows(first, count, ReadRows(first, count)); }
@@ -70,7 +71,7 @@ class PoolDecisions {
     Change change = {};
     double added_drift = 0;
     std::vector<double> offsets = {};
-    std::unique_ptr<KernelProduct> product = {};  // none: the values are right as they are
+    std::unique_ptr<KernelProduct> product = {};  // none: the values do not change
   };
 
   bool SamePairs(const SvmModel& model) const;
@@ -79,14 +80,14 @@ class PoolDecisions {
   double AdditionBound(const SvmModel& model) const;
   double DriftOfFull(const SvmModel& model) const;
   MutableMatrixView mutable_values() { return {values_.data(), all_rows_.size(), columns_}; }
-  /// Everything afresh, or the change alone.
+  /// Prepares the product for all support vectors, or for the change alone.
   void Prepare(const SvmModel& model, bool full);
 
   const kernel::Features* features_;
   double tolerance_;
   double largest_squared_norm_ = 0;
   RowList all_rows_;
-  std::vector<double> values_;  // rows x columns_ without gaps: a row's cache line each would be eight times the memory
+  std::vector<double> values_;  // rows x columns_ without padding: a cache line per row would be eight times the memory
   std::size_t columns_ = 0;
   SvmModel model_;  // the one behind values_
   bool has_values_ = false;

@@ -44,6 +44,14 @@ std::vector<ClassIndex> ClassesOf(std::span<const SvmPair> pairs) {
   return classes;
 }
 
+absl::StatusOr<Matrix<double>> SupportVectors(const SvmModel& model, const kernel::Features& features) {
+  if (features.kind() == kernel::FeatureKind::kInnerProducts) {
+    return absl::UnimplementedError(
+        "only the inner products of the features are known, so the model cannot be written to a file");
+  }
+  return features.Pack(model.support_rows).ToDense();
+}
+
 namespace {
 
 bool PositiveAndFinite(double value) {
@@ -75,7 +83,7 @@ absl::Status ValidateSvmParameters(const SvmParameters& parameters, std::size_t 
   const std::size_t weights = parameters.class_weights.size();
   if (weights != 0 && weights != class_count) {
     return absl::InvalidArgumentError(absl::StrCat("the SVM has ", weights, " class weights but there are ",
-                                                   class_count, " classes; give one weight a class, or none at all"));
+                                                   class_count, " classes; give one weight per class, or none"));
   }
   return absl::OkStatus();
 }

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
+#include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
 
 namespace fulcrum::classify {
@@ -52,6 +54,10 @@ struct SvmModel {
 
 /// Classes in any pair, ascending.
 std::vector<ClassIndex> ClassesOf(std::span<const SvmPair> pairs);
+
+/// The features of the support vectors as dense rows, in their order: there are few of them. Unimplemented if only the
+/// inner products of the features are known.
+absl::StatusOr<Matrix<double>> SupportVectors(const SvmModel& model, const kernel::Features& features);
 
 // Training parameters of a kernel SVM. A plain value.
 

@@ -1,6 +1,7 @@
 #include "stages/classify/svm_predictor.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "absl/status/status.h"
@@ -91,6 +92,19 @@ std::vector<ClassIndex> VoteClasses(const SvmModel& model, ConstMatrixView decis
     VoteClasses(model, decisions.Rows(first, count), std::span(classes).subspan(first, count));
   });
   return classes;
+}
+
+void VoteMargins(const SvmModel& model, ConstMatrixView decisions, std::span<const ClassIndex> classes,
+                 std::span<double> margins) {
+  std::ranges::fill(margins, std::numeric_limits<double>::infinity());
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    for (std::size_t p = 0; p < model.pairs.size(); ++p) {
+      const SvmPair& pair = model.pairs[p];
+      if (pair.first != classes[i] && pair.second != classes[i]) continue;
+      const double advantage = pair.first == classes[i] ? decisions(i, p) : -decisions(i, p);
+      margins[i] = std::min(margins[i], advantage);
+    }
+  }
 }
 
 absl::StatusOr<Matrix<double>> Probabilities(const SvmModel& model, ConstMatrixView decisions) {

@@ -31,6 +31,11 @@ void VoteClasses(const SvmModel& model, ConstMatrixView decisions, std::span<Cla
 /// The same in parallel.
 std::vector<ClassIndex> VoteClasses(const SvmModel& model, ConstMatrixView decisions);
 
+/// margins[i] = the smallest decision value of classes[i], as VoteClasses gives them, against another class: 0 or less
+/// is the greatest doubt. With two classes it is |decision|. On the calling thread.
+void VoteMargins(const SvmModel& model, ConstMatrixView decisions, std::span<const ClassIndex> classes,
+                 std::span<double> margins);
+
 /// Returns the probabilities of all classes of the campaign (a class without labels has 0), rows x class_count. With
 /// two classes: Platt's sigmoid; with more: coupled. Returns FailedPrecondition if the model has no Platt parameters.
 absl::StatusOr<Matrix<double>> Probabilities(const SvmModel& model, ConstMatrixView decisions);

@@ -10,7 +10,7 @@
 #include "stages/core/matrix.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 
 namespace fulcrum::classify {
 namespace {
@@ -132,7 +132,7 @@ bool SvmTrainer::SolvePair(PairProblem& pair) const {
     pair.solution = SolveSmo(pair.View(gram_), Options());
     return false;
   }
-  const WarmStart start = MakeWarmStart(*previous, pair, gram_);
+  const CarriedMultipliers start = CarryMultipliers(*previous, pair, gram_);
   if (!start.products.empty()) pair.starts_since_full_products = previous->starts_since_full_products + 1;
   pair.solution = SolveSmo(pair.View(gram_), Options(), start.View());
   return true;
@@ -274,10 +274,11 @@ double ProductOf(std::size_t example, const PairProblem& next, std::span<const d
 
 }  // namespace
 
-WarmStart MakeWarmStart(const PairProblem& previous, const PairProblem& next, const kernel::RowSetKernel& gram) {
+CarriedMultipliers CarryMultipliers(const PairProblem& previous, const PairProblem& next,
+                                    const kernel::RowSetKernel& gram) {
   const std::size_t count = next.rows.size();
   const RowLookup lookup(previous);
-  WarmStart start{std::vector<double>(count, 0), std::vector<double>(count, 0)};
+  CarriedMultipliers start{std::vector<double>(count, 0), std::vector<double>(count, 0)};
   std::vector<bool> stayed(previous.rows.size(), false);
   std::vector<std::size_t> newcomers;
   for (std::size_t t = 0; t < count; ++t) {

@@ -98,7 +98,7 @@ class SvmTrainer {
 // example starts at zero with a computed product. The gradient costs O(changed * labels) instead of O(support vectors *
 // labels). Pure functions, thread-safe.
 
-struct WarmStart {
+struct CarriedMultipliers {
   std::vector<double> alpha;
   std::vector<double> products;  ///< empty: cheaper or more accurate if the solver computes them from alpha
   SmoStart View() const { return {alpha, products}; }
@@ -106,6 +106,7 @@ struct WarmStart {
 
 /// `previous` is the last solution of the same pair; `next` is not solved yet. `gram` is the kernel of the currently
 /// labeled rows; rows that are no longer in it are read from its features.
-WarmStart MakeWarmStart(const PairProblem& previous, const PairProblem& next, const kernel::RowSetKernel& gram);
+CarriedMultipliers CarryMultipliers(const PairProblem& previous, const PairProblem& next,
+                                    const kernel::RowSetKernel& gram);
 
 }  // namespace fulcrum::classify

@@ -96,9 +96,10 @@ absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeSte
     return normalizer;
   }
   if (features.cols() > max_dense_bytes / sizeof(double) / std::max<std::size_t>(features.rows(), 1)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "a z-score makes sparse features dense, and ", features.rows(), " x ", features.cols(),
-        " numbers need more than ", max_dense_bytes >> 30, " GiB; use --normalize unit, which keeps them sparse"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a z-score makes sparse features dense, and ", features.rows(), " x ", features.cols(),
+                     " numbers need more than ", max_dense_bytes >> 30,
+                     " GiB; scale rows to unit length instead, which keeps them sparse"));
   }
   features.MakeDense();
   return FitInPlace(steps, features.dense().view());

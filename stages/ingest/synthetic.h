@@ -5,7 +5,7 @@
 //
 // R's mlbench, which cites Breiman, has a = 1 / sqrt(d) for ringnorm; Delve's description and its 7,400 rows
 // have 2 / sqrt(d) (the mean measured there is 0.454; 2 / sqrt(20) is 0.447), with the signs of the classes
-// the other way round. `mean_factor` is the numerator of a, for those who need Delve's.
+// the other way round. `mean_factor` is the numerator of a, to reproduce Delve's.
 //
 // Each class has probability one half. A row depends on the seed and its number alone, so rows can be made
 // in any order, by anyone. Everything here is thread-safe.

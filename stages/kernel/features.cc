@@ -1,18 +1,19 @@
 #include "stages/kernel/features.h"
 
 #include <algorithm>
-#include <cassert>
+#include <limits>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "stages/core/parallel.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/sparse_product.h"
 
 namespace fulcrum::kernel {
 namespace {
 
 constexpr std::size_t kRowsPerTask = 1024;
+constexpr const char* kNoNumbers = "only the inner products of these features are known, not their numbers";
 
 bool AreConsecutive(std::span<const RowIndex> rows) {
   for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -21,24 +22,83 @@ bool AreConsecutive(std::span<const RowIndex> rows) {
   return true;
 }
 
-void CopyDoubleRows(ConstMatrixView source, std::span<const RowIndex> rows, MutableMatrixView out) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::copy_n(source.row(rows[i]).data(), source.cols(), out.row(i).data());
-  }
-}
-
-/// The named rows side by side in memory: a view of the source where they lie so already, else a copy in `packed`.
-ConstMatrixView SideBySide(ConstMatrixView source, std::span<const RowIndex> rows, Matrix<double>& packed) {
-  if (rows.empty()) return {source.data(), 0, source.cols(), source.stride()};
-  if (AreConsecutive(rows)) return source.Rows(rows[0], rows.size());
-  packed = Matrix<double>(rows.size(), source.cols());
-  CopyDoubleRows(source, rows, packed.view());
-  return packed.view();
+float ToFloat(double value) {
+  return static_cast<float>(value);
 }
 
 }  // namespace
 
-DenseFeatures::DenseFeatures(Matrix<double> values) : values_(std::move(values)) {
+PackedRows::PackedRows(Matrix<double> copy) : rows_(Dense{std::move(copy), {}}) {
+  Dense& dense = std::get<Dense>(rows_);
+  dense.values = dense.memory.view();
+}
+
+PackedRows::PackedRows(const InnerProductFeatures& source, std::span<const RowIndex> rows)
+    : rows_(Named{&source, RowList(rows.begin(), rows.end())}) {}
+
+std::size_t PackedRows::size() const {
+  if (const auto* dense = std::get_if<Dense>(&rows_)) return dense->values.rows();
+  if (const auto* sparse = std::get_if<SparseCopy>(&rows_)) return sparse->offsets.size() - 1;
+  return std::get<Named>(rows_).rows.size();
+}
+
+Matrix<double> PackedRows::ToDense() const {
+  if (const auto* dense = std::get_if<Dense>(&rows_)) return Matrix<double>::CopyOf(dense->values);
+  const auto* sparse = std::get_if<SparseCopy>(&rows_);
+  if (sparse == nullptr) throw std::logic_error(kNoNumbers);
+  Matrix<double> values = Matrix<double>::Zero(size(), sparse->cols);
+  for (std::size_t row = 0; row < values.rows(); ++row) {
+    for (auto i = static_cast<std::size_t>(sparse->offsets[row]);
+         i < static_cast<std::size_t>(sparse->offsets[row + 1]); ++i) {
+      values(row, static_cast<std::size_t>(sparse->columns[i])) = sparse->values[i];
+    }
+  }
+  return values;
+}
+
+namespace {
+
+/// Some of the rows; offsets count from the first of them, which `memory` holds.
+linalg::SparseRows SomeRows(const PackedRows::SparseCopy& rows, std::size_t first, std::size_t count,
+                            std::vector<int>& memory) {
+  memory.assign(rows.offsets.begin() + static_cast<std::ptrdiff_t>(first),
+                rows.offsets.begin() + static_cast<std::ptrdiff_t>(first + count + 1));
+  const int start = memory.front();
+  for (int& offset : memory) offset -= start;
+  const auto from = static_cast<std::size_t>(start), elements = static_cast<std::size_t>(memory.back());
+  return {rows.cols, memory, std::span(rows.columns).subspan(from, elements),
+          std::span(rows.values).subspan(from, elements)};
+}
+
+}  // namespace
+
+void MultiplyRows(const PackedRows& a, std::size_t a_first, const PackedRows& b, std::size_t b_first,
+                  MutableMatrixView out) {
+  if (out.empty()) return;
+  if (const auto* dense = std::get_if<PackedRows::Dense>(&a.rows_)) {
+    linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0, dense->values.Rows(a_first, out.rows()),
+                 std::get<PackedRows::Dense>(b.rows_).values.Rows(b_first, out.cols()), 0.0, out);
+  } else if (const auto* sparse = std::get_if<PackedRows::SparseCopy>(&a.rows_)) {
+    std::vector<int> a_offsets, b_offsets;
+    linalg::MultiplyByTransposed(SomeRows(*sparse, a_first, out.rows(), a_offsets),
+                                 SomeRows(std::get<PackedRows::SparseCopy>(b.rows_), b_first, out.cols(), b_offsets),
+                                 out);
+  } else {
+    const auto& named = std::get<PackedRows::Named>(a.rows_);
+    const auto& other = std::get<PackedRows::Named>(b.rows_);
+    named.source->WriteInnerProducts(std::span(named.rows).subspan(a_first, out.rows()),
+                                     std::span(other.rows).subspan(b_first, out.cols()), out);
+  }
+}
+
+std::vector<double> SquaredNormsOf(const Features& features, std::span<const RowIndex> rows) {
+  std::vector<double> norms(rows.size());
+  std::transform(rows.begin(), rows.end(), norms.begin(), [&](RowIndex row) { return features.squared_norms()[row]; });
+  return norms;
+}
+
+DenseFeatures::DenseFeatures(Matrix<double> values, Precision precision)
+    : values_(std::move(values)), precision_(precision) {
   squared_norms_.resize(values_.rows());
   ParallelForBlocks(values_.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
     for (std::size_t row = first; row < first + count; ++row) {
@@ -47,62 +107,19 @@ DenseFeatures::DenseFeatures(Matrix<double> values) : values_(std::move(values))
   });
 }
 
-void DenseFeatures::DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
-                             MutableMatrixView out) const {
-  const auto& dense_other = static_cast<const DenseFeatures&>(other);
-  assert(dense_other.dims() == dims());
-  Matrix<double> packed_a, packed_b;
-  linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0, SideBySide(values_.view(), a, packed_a),
-               SideBySide(dense_other.values(), b, packed_b), 0.0, out);
-}
-
-std::unique_ptr<Features> DenseFeatures::Gather(std::span<const RowIndex> rows) const {
-  Matrix<double> gathered(rows.size(), dims());
+PackedRows DenseFeatures::Pack(std::span<const RowIndex> rows) const {
+  if (!rows.empty() && AreConsecutive(rows)) return PackedRows(values_.view().Rows(rows[0], rows.size()));
+  Matrix<double> copy(rows.size(), dims());
   ParallelForBlocks(rows.size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
-    CopyDoubleRows(values_.view(), rows.subspan(first, count), gathered.view().Rows(first, count));
+    for (std::size_t i = first; i < first + count; ++i) std::ranges::copy(values_.row(rows[i]), copy.row(i).begin());
   });
-  return std::make_unique<DenseFeatures>(std::move(gathered));
+  return PackedRows(std::move(copy));
 }
 
-bool DenseFeatures::CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto row = values_.row(rows[i]);
-    std::transform(row.begin(), row.end(), out.row(i).begin(), [](double value) { return static_cast<float>(value); });
-  }
-  return true;
+void DenseFeatures::CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    std::ranges::transform(values_.row(rows[i]), out.row(i).begin(), ToFloat);
 }
-
-namespace {
-
-/// The named rows side by side, with offsets as narrow as MKL wants them.
-class PackedRows {
- public:
-  PackedRows(const SparseMatrix& matrix, std::span<const RowIndex> rows) : cols_(matrix.cols) {
-    std::size_t elements = 0;
-    for (RowIndex row : rows) elements += matrix.ColumnsOf(row).size();
-    offsets_.reserve(rows.size() + 1);
-    offsets_.push_back(0);
-    columns_.reserve(elements);
-    values_.reserve(elements);
-    for (RowIndex row : rows) {
-      const auto columns = matrix.ColumnsOf(row);
-      const auto values = matrix.ValuesOf(row);
-      columns_.insert(columns_.end(), columns.begin(), columns.end());
-      values_.insert(values_.end(), values.begin(), values.end());
-      offsets_.push_back(static_cast<int>(columns_.size()));
-    }
-  }
-
-  linalg::SparseRows view() const { return {cols_, offsets_, columns_, values_}; }
-
- private:
-  std::size_t cols_;
-  std::vector<int> offsets_;
-  std::vector<int> columns_;
-  std::vector<double> values_;
-};
-
-}  // namespace
 
 SparseFeatures::SparseFeatures(SparseMatrix values) : values_(std::move(values)) {
   squared_norms_.resize(values_.rows());
@@ -114,26 +131,39 @@ SparseFeatures::SparseFeatures(SparseMatrix values) : values_(std::move(values))
   });
 }
 
-void SparseFeatures::DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
-                              MutableMatrixView out) const {
-  const auto& sparse_other = static_cast<const SparseFeatures&>(other);
-  assert(sparse_other.dims() == dims());
-  if (out.empty()) return;
-  const PackedRows left(values_, a), right(sparse_other.values(), b);
-  linalg::MultiplyByTransposed(left.view(), right.view(), out);
-}
-
-std::unique_ptr<Features> SparseFeatures::Gather(std::span<const RowIndex> rows) const {
-  SparseMatrix gathered;
-  gathered.cols = values_.cols;
+PackedRows SparseFeatures::Pack(std::span<const RowIndex> rows) const {
+  std::size_t elements = 0;
+  for (RowIndex row : rows) elements += values_.ColumnsOf(row).size();
+  if (elements > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    throw std::length_error("these rows have more elements than a sparse product can count");
+  }
+  PackedRows::SparseCopy copy{.cols = values_.cols};
+  copy.offsets.reserve(rows.size() + 1);
+  copy.columns.reserve(elements);
+  copy.values.reserve(elements);
   for (RowIndex row : rows) {
     const auto columns = values_.ColumnsOf(row);
     const auto values = values_.ValuesOf(row);
-    gathered.columns.insert(gathered.columns.end(), columns.begin(), columns.end());
-    gathered.values.insert(gathered.values.end(), values.begin(), values.end());
-    gathered.offsets.push_back(gathered.values.size());
+    copy.columns.insert(copy.columns.end(), columns.begin(), columns.end());
+    copy.values.insert(copy.values.end(), values.begin(), values.end());
+    copy.offsets.push_back(static_cast<int>(copy.columns.size()));
   }
-  return std::make_unique<SparseFeatures>(std::move(gathered));
+  return PackedRows(std::move(copy));
+}
+
+void SparseFeatures::CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::ranges::fill(out.row(i), 0.0F);
+    const auto columns = values_.ColumnsOf(rows[i]);
+    const auto values = values_.ValuesOf(rows[i]);
+    for (std::size_t j = 0; j < columns.size(); ++j) {
+      out(i, static_cast<std::size_t>(columns[j])) = ToFloat(values[j]);
+    }
+  }
+}
+
+void InnerProductFeatures::CopyRows(std::span<const RowIndex>, MatrixView<float>) const {
+  throw std::logic_error(kNoNumbers);
 }
 
 }  // namespace fulcrum::kernel

@@ -1,82 +1,124 @@
 // The pool's features as the kernels read them.
 //
-// Immutable and thread-safe after construction. Kernels need only inner products between rows and
-// squared norms, so dense and sparse pools meet behind DotBlock.
+// Kernels need inner products between rows and squared norms. Features pack the rows that a product needs next to each
+// other in memory (PackedRows), and products run on packed rows. Immutable and thread-safe after construction.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
+#include "stages/linalg/sparse_product.h"
 
 namespace fulcrum::kernel {
 
-/// What is known of a row.
+/// How the rows of a pool are known.
 enum class FeatureKind {
-  kDense,          ///< its numbers
-  kSparse,         ///< its non-zero numbers
-  kInnerProducts,  ///< inner products with other rows alone
+  kDense,          ///< all numbers of a row
+  kSparse,         ///< the non-zero numbers of a row
+  kInnerProducts,  ///< only the inner products between rows
 };
+
+/// The precision of kernel values in a pass over all rows of a pool.
+enum class Precision { kFloat, kDouble };
+
+class InnerProductFeatures;
+
+/// Some rows of a pool in double precision, ready for many products. Refers to the features that packed it, which must
+/// outlive it. Thread-safe for reading.
+class PackedRows {
+ public:
+  /// Rows of a sparse pool, with offsets of the width that the products want.
+  struct SparseCopy {
+    std::size_t cols = 0;
+    std::vector<int> offsets = {0};
+    std::vector<int> columns = {};
+    std::vector<double> values = {};
+  };
+
+  PackedRows() = default;
+  /// Dense rows: a copy, or rows of the pool that are adjacent already.
+  explicit PackedRows(Matrix<double> copy);
+  explicit PackedRows(ConstMatrixView in_place) : rows_(Dense{{}, in_place}) {}
+  explicit PackedRows(SparseCopy rows) : rows_(std::move(rows)) {}
+  PackedRows(const InnerProductFeatures& source, std::span<const RowIndex> rows);
+
+  std::size_t size() const;
+  /// The numbers of all rows, zeros included. Throws std::logic_error if only inner products are known.
+  Matrix<double> ToDense() const;
+
+  /// out(i, j) = the inner product of row a_first + i of `a` and row b_first + j of `b`, for as many rows as `out` has.
+  /// Both are of the same kind and dimension; throws std::bad_variant_access if not. One thread; callers tile.
+  friend void MultiplyRows(const PackedRows& a, std::size_t a_first, const PackedRows& b, std::size_t b_first,
+                           MutableMatrixView out);
+
+ private:
+  struct Dense {
+    Matrix<double> memory;  // empty if the values are in the pool
+    ConstMatrixView values;
+  };
+  struct Named {
+    const InnerProductFeatures* source;
+    RowList rows;
+  };
+
+  std::variant<Dense, SparseCopy, Named> rows_;
+};
+
+void MultiplyRows(const PackedRows& a, std::size_t a_first, const PackedRows& b, std::size_t b_first,
+                  MutableMatrixView out);
 
 class Features {
  public:
   virtual ~Features() = default;
-  virtual FeatureKind kind() const { return FeatureKind::kInnerProducts; }
+  virtual FeatureKind kind() const = 0;
+  /// kFloat for a pool that is too large for better: one that is not in memory.
+  virtual Precision precision() const { return Precision::kDouble; }
   std::size_t rows() const { return squared_norms_.size(); }
   virtual std::size_t dims() const = 0;
   /// |x_i|^2 of every row.
   std::span<const double> squared_norms() const { return squared_norms_; }
-  /// out(i, j) = x_{a[i]} . z_{b[j]}, z a row of `other` (often *this), which is of the same kind and
-  /// dimension. One thread; callers tile.
-  virtual void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
-                        MutableMatrixView out) const = 0;
-  /// The named rows alone, side by side in memory and ready for many products, in their order. Null where nothing but
-  /// inner products is known.
-  virtual std::unique_ptr<Features> Gather(std::span<const RowIndex>) const { return nullptr; }
-  /// Writes the named rows in float32. False, and nothing written, where a row of numbers is not what there is: sparse
-  /// features, or inner products alone.
-  virtual bool CopyRows(std::span<const RowIndex>, MatrixView<float>) const { return false; }
-  /// Whether predictions should be made of float32 kernel values: a pool that is not in memory is too large for better.
-  virtual bool prefers_float() const { return false; }
-  /// What the rows take of memory.
+  /// The named rows, in their order.
+  virtual PackedRows Pack(std::span<const RowIndex> rows) const = 0;
+  /// Writes the named rows in float32, on the calling thread. Throws std::logic_error if only inner products are known.
+  virtual void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const = 0;
+  /// The memory that the rows take.
   virtual std::size_t bytes() const { return sizeof(double) * rows() * dims(); }
 
  protected:
   std::vector<double> squared_norms_;
 };
 
-/// Features in a dense matrix, one example a row. Owns it.
+/// Squared norms of the named rows.
+std::vector<double> SquaredNormsOf(const Features& features, std::span<const RowIndex> rows);
+
+/// Features in a dense matrix, one row per example. Owns it.
 class DenseFeatures final : public Features {
  public:
-  explicit DenseFeatures(Matrix<double> values);
+  explicit DenseFeatures(Matrix<double> values, Precision precision = Precision::kDouble);
   FeatureKind kind() const override { return FeatureKind::kDense; }
+  Precision precision() const override { return precision_; }
   std::size_t dims() const override { return values_.cols(); }
-  void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
-                MutableMatrixView out) const override;
-  std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override;
-  bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;
+  PackedRows Pack(std::span<const RowIndex> rows) const override;
+  void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;
   ConstMatrixView values() const { return values_.view(); }
 
  private:
   Matrix<double> values_;
+  Precision precision_;
 };
 
-// Features of a sparse pool, kept sparse as far as the kernel: kernel blocks are the first thing that is dense.
-//
-// Immutable and thread-safe after construction. Owns the matrix.
-
+/// Features of a sparse pool. Only kernel blocks are dense. Owns the matrix.
 class SparseFeatures final : public Features {
  public:
   explicit SparseFeatures(SparseMatrix values);
   FeatureKind kind() const override { return FeatureKind::kSparse; }
   std::size_t dims() const override { return values_.cols; }
-  /// `other` must be sparse too.
-  void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
-                MutableMatrixView out) const override;
-  std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override;
+  PackedRows Pack(std::span<const RowIndex> rows) const override;
+  void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;
   std::size_t bytes() const override {
     return values_.values.size() * (sizeof(double) + sizeof(std::int32_t)) + rows() * sizeof(std::size_t);
   }
@@ -84,6 +126,18 @@ class SparseFeatures final : public Features {
 
  private:
   SparseMatrix values_;
+};
+
+/// Features of which only inner products are known, for example because they were computed in advance.
+class InnerProductFeatures : public Features {
+ public:
+  FeatureKind kind() const final { return FeatureKind::kInnerProducts; }
+  PackedRows Pack(std::span<const RowIndex> rows) const final { return {*this, rows}; }
+  void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const final;
+  /// out(i, j) = x_{a[i]} . x_{b[j]}. Both name rows of the same examples, `b` possibly by other features of them.
+  /// Thread-safe.
+  virtual void WriteInnerProducts(std::span<const RowIndex> a, std::span<const RowIndex> b,
+                                  MutableMatrixView out) const = 0;
 };
 
 }  // namespace fulcrum::kernel

@@ -4,17 +4,17 @@
 #include <utility>
 
 #include "stages/core/parallel.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 
 namespace fulcrum::kernel {
 namespace {
 
-// Beyond this share of newcomers a symmetric rebuild, which computes each value once, is as fast.
+// Above this share of new rows a symmetric rebuild, which computes each value once, is as fast.
 constexpr double kRebuildShare = 0.4;
 
-// The kernel of leavers is kept up to this share of the set: beyond, nobody corrects sums by it.
+// The kernel of removed rows is kept up to this share of the set; above it, sums are computed again.
 constexpr double kDepartedShare = 0.1;
-// Rows whose columns are written together: enough to read the new values a cache line at a time.
+// Rows whose columns are written together: enough to read the new values by cache lines.
 constexpr std::size_t kRowsPerTask = 64;
 
 std::size_t WithSlack(std::size_t size) {

@@ -1,8 +1,8 @@
 // The kernel matrix of a changing set of rows: a class group, or the labeled examples.
 //
-// The pool's kernel does not change between rounds, only who belongs to the set. Update() computes
-// the rows and columns of newcomers and moves a few of the others into the holes of those that left,
-// so a round costs O(changed * m) instead of O(m^2). Not thread-safe for writing; concurrent reads are.
+// The pool's kernel does not change between rounds, only the members of the set. Update() computes the rows and columns
+// of new members and moves a few others into the places of removed ones, so that a round costs O(changed * m) instead
+// of O(m^2). Not thread-safe for writing; concurrent reads are.
 #pragma once
 
 #include <span>
@@ -19,23 +19,24 @@ class RowSetKernel {
   struct UpdateStats {
     std::size_t entered = 0;
     std::size_t left = 0;
-    bool rebuilt = false;  ///< more changed than an update in place is worth
+    bool rebuilt = false;  ///< too much changed for an update in place
   };
 
-  /// The last Update's leavers and their kernel with the rows of that time, for those who correct sums over the set.
+  /// The rows that the last Update removed and their kernel with the previous rows, for corrections of sums over the
+  /// set.
   struct Departed {
     RowList others;         ///< all rows of the set before the update
-    Matrix<double> values;  ///< leavers (in the order of others) x others; empty where too many left to be worth it
+    Matrix<double> values;  ///< removed rows (in the order of others) x others; empty if too many were removed
   };
 
   /// Keeps a reference to `features`, which must outlive it.
   RowSetKernel(const KernelFunction& kernel, const Features& features);
 
-  /// The same features with more rows behind them; what is computed stays. They must outlive it in their turn.
+  /// Replaces the features by the same features with rows appended, which must outlive it; computed values stay.
   void MoveTo(const Features& grown);
 
-  /// Makes the set equal to `rows` (any order, no repeats). The order of rows() is its own: those that
-  /// stay keep their places where possible.
+  /// Makes the set equal to `rows` (any order, no repeats). The order of rows() may differ: rows that stay keep their
+  /// places if possible.
   UpdateStats Update(std::span<const RowIndex> rows);
 
   const Departed& departed() const { return departed_; }

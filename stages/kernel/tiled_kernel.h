@@ -8,22 +8,21 @@
 // order of the turns, whatever the number of threads. Immutable and thread-safe after construction.
 #pragma once
 
-#include <memory>
 #include <span>
-#include <vector>
 
 #include "stages/core/block_stream.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::kernel {
 
 class TiledKernel final : public linalg::SymmetricOperator {
  public:
-  /// Keeps references to `features`, `rows` and `stream`, which moves the tiles, and a copy of the rows' features.
+  /// Keeps references to `features`, `rows` and `stream`, which schedules the tiles, and a copy of the rows' features.
   TiledKernel(const KernelFunction& kernel, const Features& features, std::span<const RowIndex> rows,
               const BlockStream& stream = BlocksInTurns());
 
@@ -37,19 +36,14 @@ class TiledKernel final : public linalg::SymmetricOperator {
   void WriteRows(std::span<const RowIndex> some, MutableMatrixView out) const;
 
  private:
-  /// y += x K for what two panels have to do with each other.
+  /// y += x K for the tiles between two panels.
   void MultiplyPanels(std::size_t first, std::size_t second, ConstMatrixView x, MutableMatrixView y) const;
-  std::size_t panels() const;
   /// Calls multiply(i) for every i below `count`, several at once.
   void Stream(std::size_t count, const BlockStream::BlockCall& multiply) const;
 
-  KernelFunction kernel_;
-  const Features& features_;
   std::span<const RowIndex> rows_;
   const BlockStream& stream_;
-  std::unique_ptr<Features> gathered_;  // the features of rows_ side by side, where they can be had
-  RowList numbers_;                     // of rows_ in gathered_, else in features_
-  std::vector<double> norms_;           // squared, in the order of rows_
+  KernelTiles<double> tiles_;
   double trace_ = 0;
 };
 

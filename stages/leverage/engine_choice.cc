@@ -6,31 +6,32 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "stages/core/status_macros.h"
+#include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/landmark_sample.h"
-#include "stages/leverage/refinement.h"
+#include "stages/leverage/warm_start.h"
 
 namespace fulcrum::leverage {
 namespace {
 
-// What a core does in a second of useful work, whatever the engine. bench_large's tiled-pass shows 21e9 on one of two
+// Useful operations of one core per second, for all engines. bench_large's tiled-pass shows 21e9 on one of two
 // idle cores with AVX2; newer ones do more.
 constexpr double kOperationsPerSecond = 25e9;
-// Landmarks take some twenty seconds where the exact engines take a minute; longer is not worth the last digits.
-constexpr double kPatienceSeconds = 60;
+// Landmarks take about twenty seconds if the exact engines take a minute; more time is not worth the accuracy.
+constexpr double kMostSeconds = 60;
 // Products that the exact engines need, and how many of them a tiled pass serves.
 constexpr double kUsualProducts = 400;
 constexpr double kTiledWidth = 32;
 constexpr std::size_t kFewestTiledVectors = 192;
-// Refined, so many landmarks are worth more than any number that is not (docs/large-pools.md).
+// With refinement, this many landmarks are better than any number without (docs/large-pools.md).
 constexpr std::size_t kEnoughToRefine = 1000;
 
 std::size_t MatrixBytes(std::size_t rows) {
-  // Slack for newcomers, and the basis of the solver.
+  // Room for new rows, and the basis of the solver.
   return sizeof(double) * rows * (rows + rows / 16 + 1000);
 }
 
 std::size_t TiledBytes(const ClassSize& size, std::size_t vectors) {
-  // The basis and its products; then what the solver looks at and hands over.
+  // The basis and its products; then the working memory and the result of the solver.
   return sizeof(double) * size.rows * (size.dims + 4 * vectors);
 }
 
@@ -50,14 +51,14 @@ std::string Mebibytes(std::size_t bytes) {
   return absl::StrFormat("%d MiB", bytes >> 20);
 }
 
-/// As many as the class deserves and memory allows.
+/// The default for the class, or as many as fit into memory.
 std::size_t AffordableLandmarks(const ClassSize& size, std::size_t memory) {
   std::size_t count = DefaultLandmarks(size.rows);
   while (count > 1 && LandmarkBytes(count, size.dims) > memory) count -= std::max<std::size_t>(1, count / 16);
   return count;
 }
 
-/// Whether there is time and memory for refining, with landmarks enough beside it.
+/// Whether there is time and memory for refining and for enough landmarks.
 bool CanBeRefined(const ClassSize& size, std::size_t memory) {
   const std::size_t needed = RefinementBytes(size.rows, size.dims) +
                              LandmarkBytes(std::min(kEnoughToRefine, DefaultLandmarks(size.rows)), size.dims);
@@ -65,12 +66,12 @@ bool CanBeRefined(const ClassSize& size, std::size_t memory) {
 }
 
 EngineChoice ChooseByItself(const ClassSize& size, std::size_t memory) {
-  if (MatrixBytes(size.rows) <= memory && MatrixSeconds(size) <= kPatienceSeconds) {
+  if (MatrixBytes(size.rows) <= memory && MatrixSeconds(size) <= kMostSeconds) {
     return {"krylov", KernelForm::kMatrix, ""};
   }
   const std::string without =
       absl::StrFormat("a kernel matrix of %d rows needs %s", size.rows, Mebibytes(MatrixBytes(size.rows)));
-  if (TiledBytes(size, kFewestTiledVectors) <= memory && TiledSeconds(size) <= kPatienceSeconds) {
+  if (TiledBytes(size, kFewestTiledVectors) <= memory && TiledSeconds(size) <= kMostSeconds) {
     return {"tiled", KernelForm::kTiles, without + absl::StrFormat(", there are %s", Mebibytes(memory))};
   }
   return {"landmark", KernelForm::kLandmarks,
@@ -84,10 +85,11 @@ absl::StatusOr<EngineChoice> ChooseEngine(const std::string& asked, const ClassS
   EngineChoice choice{asked, FormOf(asked), ""};
   if (asked == "auto") choice = ChooseByItself(size, memory);
   if (choice.form == KernelForm::kMatrix && MatrixBytes(size.rows) > memory) {
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "the %s engine keeps a kernel matrix, and that of %d rows needs %s where a class may use %s; allow more "
-        "(--memory), or let --engine auto choose one that does without",
-        asked, size.rows, Mebibytes(MatrixBytes(size.rows)), Mebibytes(memory)));
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("the %s engine keeps a kernel matrix, and that of %d rows needs %s, but a class may use %s; "
+                        "allow more memory, or "
+                        "use the engine auto, which chooses one without a matrix if necessary",
+                        asked, size.rows, Mebibytes(MatrixBytes(size.rows)), Mebibytes(memory)));
   }
   if (choice.form == KernelForm::kLandmarks) {
     choice.refine = CanBeRefined(size, memory);
@@ -110,7 +112,8 @@ ClassSize SizeOfClass(const kernel::Features& features, std::size_t rows, const 
 
 namespace {
 
-/// Chooses in every round; a class may outgrow its engine, and what that one kept is freed before another begins.
+/// Chooses in every round. A class may outgrow its engine: what that one kept is freed before another begins, except
+/// the subspace of the last round, which krylov and tiled take over from each other.
 class AutoEngine final : public LeverageEngine {
  public:
   explicit AutoEngine(const EngineParts& parts)
@@ -122,7 +125,8 @@ class AutoEngine final : public LeverageEngine {
     if (choice.engine != name_) {
       engine_.reset();
       name_ = choice.engine;
-      FULCRUM_ASSIGN_OR_RETURN(engine_, MakeLeverageEngine(name_, {kernel_, *features_, stream_}));
+      if (choice.form == KernelForm::kLandmarks || subspace_ == nullptr) subspace_ = std::make_shared<WarmStart>();
+      FULCRUM_ASSIGN_OR_RETURN(engine_, MakeLeverageEngine(name_, {kernel_, *features_, stream_, subspace_}));
     }
     FULCRUM_ASSIGN_OR_RETURN(ClassScores result, engine_->Score(rows, request));
     if (!choice.reason.empty()) result.reason = absl::StrCat(choice.reason, ": ", result.reason);
@@ -143,6 +147,7 @@ class AutoEngine final : public LeverageEngine {
   const kernel::Features* features_;
   const BlockStream& stream_;
   std::string name_;
+  std::shared_ptr<WarmStart> subspace_;
   std::unique_ptr<LeverageEngine> engine_;
 };
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/dense_eigensolver.h"
 #include "stages/linalg/krylov_eigensolver.h"
@@ -18,13 +18,13 @@ namespace fulcrum::leverage {
 namespace {
 
 // Added to the diagonal of the landmarks' kernel, relative to its mean. Directions with smaller eigenvalues than this
-// cannot be told from the rounding of float32 sums, and would be blown up by whitening.
+// cannot be told from the rounding of float32 sums, and whitening would amplify them.
 constexpr double kRidge = 1e-3;
-// What float32 leaves of a score is no better.
+// Scores in float32 are no more accurate.
 constexpr double kScoreTolerance = 1e-6;
 constexpr std::size_t kRowsPerTask = 128;
 
-/// H with the trace of the class, of which the landmarks see a part.
+/// H with the trace of the class, of which the landmarks represent a part.
 class SpanOperator final : public linalg::SymmetricOperator {
  public:
   SpanOperator(ConstMatrixView matrix, double trace) : matrix_(matrix), trace_(trace) {}
@@ -79,7 +79,7 @@ void KernelSubspace::Whiten(MutableMatrixView rows) const {
 std::vector<double> KernelSubspace::OwnParts() const {
   std::vector<double> parts(size());
   ParallelForBlocks(size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
-    // (B^-1)_ss = |L^-1 e_s|^2, and what is before s in L^-1 e_s is zero.
+    // (B^-1)_ss = |L^-1 e_s|^2, and the elements before s in L^-1 e_s are zero.
     const std::size_t rest = size() - first;
     Matrix<double> units = Matrix<double>::Zero(count, rest);
     for (std::size_t i = 0; i < count; ++i) units(i, i) = 1;
@@ -92,7 +92,7 @@ std::vector<double> KernelSubspace::OwnParts() const {
 Matrix<double> KernelSubspace::Project(Matrix<double> gram) const {
   Whiten(gram.view());
   TransposeInPlace(gram.view());
-  // The result is symmetric: of each row only what is below the diagonal, which needs that much of the factor.
+  // The result is symmetric: only the part of each row below the diagonal is computed, from that part of the factor.
   ParallelForBlocks(gram.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
     const std::size_t end = first + count;
     linalg::SolveLowerForRows(lower_.view().Block(0, 0, end, end), gram.view().Block(first, 0, count, end));

@@ -9,7 +9,7 @@
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/float_columns.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/leverage/engine_choice.h"
 #include "stages/leverage/engine_registry.h"
 #include "stages/leverage/kernel_subspace.h"
@@ -17,7 +17,6 @@
 #include "stages/leverage/landmark_sample.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/leverage/low_rank.h"
-#include "stages/leverage/refinement.h"
 
 namespace fulcrum::leverage {
 namespace {
@@ -25,16 +24,15 @@ namespace {
 // Rows whose residuals are computed, and rows of the comparison with exact scores.
 constexpr std::size_t kResidualRows = 64;
 constexpr std::size_t kComparedRows = 1000;
-// Streams of the seed, so that landmarks and samples have nothing to do with each other.
+// Streams of the seed, so that landmarks and samples are independent.
 constexpr std::uint64_t kLandmarkStream = 11, kResidualStream = 12, kComparedStream = 13;
-// An update costs as much a row as the first sum; beyond this share of changes the sum is taken afresh.
+// An update costs as much per row as the first sum; above this share of changes the sum is computed again.
 constexpr double kLargestChangedShare = 0.4;
-// Rounding errors of updates add up; so often they are done away with.
+// Rounding errors of updates accumulate; after this many updates the sum is computed again.
 constexpr std::size_t kUpdatesBetweenSums = 32;
-// With fewer rows for a landmark than this, landmarks are shown as they lie in the span: where all rows are landmarks
-// that is exact.
+// With fewer rows per landmark than this, landmarks are not corrected: if all rows are landmarks that is exact.
 constexpr std::size_t kLeastRowsForOne = 2;
-// Scores that have moved by no more than this share of their mean are what float32 would make of them again.
+// Scores that moved by at most this share of their mean are within float32 rounding.
 constexpr double kNegligibleChange = 1e-4;
 
 std::string Describe(const LandmarkScores& scores, std::size_t landmarks) {
@@ -60,8 +58,8 @@ std::string Describe(const LandmarkScores& scores, std::size_t landmarks) {
   return text;
 }
 
-/// The part of a class that is summed: every one of so many, by the number of a row alone, so that a row that stays in
-/// its class stays in the sum. Numbers come in no order that features know of, once they are mixed.
+/// The part of a class that is summed: one of so many, chosen by a hash of the row number alone, so that a row that
+/// stays in its class stays in the sum.
 RowList SummedPart(std::span<const RowIndex> rows, std::size_t most) {
   constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15;
   std::uint64_t one_of = 1;
@@ -85,28 +83,30 @@ struct LastPass {
   Matrix<float> projection;    // of its solution
   Matrix<double> vectors;      // ScaledVectors of the solution
   double residual = 0;
-  bool one_left_out = false;  // landmarks were shown as if they were none
+  bool one_left_out = false;  // landmarks were corrected (leave-one-out)
 };
 
 }  // namespace
 
 /// What stays from round to round.
 struct LandmarkEngine::Model {
-  Model(const kernel::KernelFunction& kernel, const kernel::Features& features, RowList landmarks, KernelSubspace made)
-      : columns(kernel, features, landmarks), span(std::move(made)), gram(columns) {}
+  Model(const kernel::KernelFunction& kernel, const kernel::Features& features, const RowList& chosen,
+        KernelSubspace made)
+      : landmarks(kernel, features, chosen), span(std::move(made)), gram(landmarks) {}
 
-  kernel::FloatColumns columns;
+  kernel::KernelTiles<float> landmarks;
   KernelSubspace span;
   LandmarkGram gram;
   RowList rows;             // that gram is the sum of
-  std::size_t updates = 0;  // since it was summed afresh
+  std::size_t updates = 0;  // since it was summed over all rows
   SpanSolution solution;    // of the last round
   LastPass last_pass;
   bool leave_one_out = false;  // in this round
   std::vector<double> unseen;  // OwnParts of the span, once they are needed
 
   LeadingVectors VectorsOf(const Matrix<float>& projection, std::span<const double> values = {}) const {
-    return VectorsSeen({&columns, &projection, leave_one_out ? std::span(unseen) : std::span<const double>()}, values);
+    return VectorsSeen({&landmarks, &projection, leave_one_out ? std::span(unseen) : std::span<const double>()},
+                       values);
   }
 };
 
@@ -123,7 +123,7 @@ absl::Status LandmarkEngine::Begin(std::span<const RowIndex> rows, const Landmar
     landmarks = SampleRows(rows, wanted, request.seed, kLandmarkStream);
   }
   FULCRUM_ASSIGN_OR_RETURN(KernelSubspace span, KernelSubspace::OfLandmarks(kernel_, features_, landmarks));
-  model_ = std::make_unique<Model>(kernel_, features_, std::move(landmarks), std::move(span));
+  model_ = std::make_unique<Model>(kernel_, features_, landmarks, std::move(span));
   return absl::OkStatus();
 }
 
@@ -147,7 +147,7 @@ void LandmarkEngine::UpdateGram(std::span<const RowIndex> rows, const LandmarkRe
 }
 
 std::span<const RowIndex> LandmarkEngine::landmarks() const {
-  return model_ == nullptr ? std::span<const RowIndex>() : model_->columns.rows();
+  return model_ == nullptr ? std::span<const RowIndex>() : model_->landmarks.columns();
 }
 
 double LandmarkEngine::TraceOf(std::span<const RowIndex> rows) const {
@@ -159,9 +159,9 @@ double LandmarkEngine::TraceOf(std::span<const RowIndex> rows) const {
 absl::Status LandmarkEngine::CompareWithExact(std::span<const RowIndex> rows, const LandmarkRequest& request,
                                               LandmarkQuality& quality) const {
   const RowList compared = SampleRows(rows, kComparedRows, request.seed, kComparedStream);
-  FULCRUM_ASSIGN_OR_RETURN(
-      quality.collected_share,
-      CollectedShare(kernel_, features_, model_->columns.rows(), model_->span, compared, request.tau, request.refine));
+  FULCRUM_ASSIGN_OR_RETURN(quality.collected_share,
+                           CollectedShare(kernel_, features_, model_->landmarks.columns(), model_->span, compared,
+                                          request.tau, request.refine));
   quality.sample = compared.size();
   return absl::OkStatus();
 }
@@ -215,7 +215,7 @@ absl::Status LandmarkEngine::ScoreAll(std::span<const RowIndex> rows, const Land
 absl::Status LandmarkEngine::ScoreRefined(std::span<const RowIndex> rows, const LandmarkRequest& request,
                                           std::size_t count, LandmarkScores& result) {
   const Matrix<float> projection = model_->span.Projection(model_->solution.eigen, count);
-  const Matrix<float> start = ExtendToRows(model_->columns, projection.view(), rows, stream_);
+  const Matrix<float> start = ExtendToRows(model_->landmarks, projection.view(), rows, stream_);
   const RowList sample = SampleRows(rows, kResidualRows, request.seed, kResidualStream);
   FULCRUM_ASSIGN_OR_RETURN(RefinedScores refined,
                            Refine(kernel_, features_, rows, start.view(),
@@ -253,7 +253,7 @@ absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> r
   UpdateGram(rows, request, result);
   SpanSolution& solution = model_->solution;
   // Refining takes vectors from beyond the rank, which are not settled: a start would make them depend on the rounds
-  // before, of which a process that was started again knows nothing.
+  // before, which a restarted process does not know.
   const Matrix<double> start = request.refine ? Matrix<double>() : std::move(solution.eigen.vectors);
   const double share = static_cast<double>(rows.size()) / static_cast<double>(model_->rows.size());
   FULCRUM_ASSIGN_OR_RETURN(
@@ -264,14 +264,14 @@ absl::StatusOr<LandmarkScores> LandmarkEngine::Score(std::span<const RowIndex> r
   const std::size_t refined = request.refine ? VectorsToRefine(solution.eigen) : 0;
   absl::Status scored = refined > 0 ? ScoreRefined(rows, request, refined, result) : ScoreAll(rows, request, result);
   if (refined > 0 && absl::IsInvalidArgument(scored)) {
-    // The refined functions depend on each other: what the landmarks show is an answer all the same.
+    // The refined functions depend on each other: the unrefined scores are used.
     result.not_refined = std::string(scored.message());
     scored = ScoreAll(rows, request, result);
   }
   FULCRUM_RETURN_IF_ERROR(scored);
   // Landmarks stay, and so does what they are worth.
   if (first) FULCRUM_RETURN_IF_ERROR(CompareWithExact(rows, request, result.quality));
-  result.reason = Describe(result, model_->columns.size());
+  result.reason = Describe(result, model_->landmarks.size());
   return result;
 }
 
@@ -320,7 +320,7 @@ class LandmarkLeverage final : public LeverageEngine {
     return result;
   }
 
-  /// What is seen from landmarks is forgotten.
+  /// Forgets the landmarks.
   void MoveTo(const kernel::Features& grown) override {
     features_ = &grown;
     engine_.reset();

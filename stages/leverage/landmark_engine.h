@@ -1,14 +1,14 @@
-// Leverage scores of a class of any number of rows, seen from some of them: the landmarks.
+// Leverage scores of a class of any number of rows, approximated from some of them: the landmarks.
 //
 //   landmarks S, uniform over the class, by a seed         once; they stay from round to round
 //   L L' = K_SS                                            once (kernel_subspace.h)
 //   G = sum of c(x) c(x)', c(x) = K(S, x)                  a first pass; later only the rows that entered or left
 //   (theta, w) = top of L^-1 G L^-T, k from tau            n_s x n_s, warm from last round's
 //   l(x) = |projection c(x)|^2                             a second pass; later only the rows that can matter
-//   or, where asked for, from one product of more vectors with the whole kernel (refinement.h), in every round
+//   or, if requested, from one product of more vectors with the whole kernel (landmark_pass.h), in every round
 //
 // Both passes stream the rows in blocks of float32 kernel tiles; nothing of the size of the class is kept but its
-// scores. What the answer is worth is measured in every round: see LandmarkQuality. Not thread-safe; loops run in
+// scores. The quality of the scores is measured in every round: see LandmarkQuality. Not thread-safe; loops run in
 // parallel inside, and the result does not depend on the number of threads. Keeps a reference to the features.
 #pragma once
 
@@ -31,36 +31,36 @@ struct LandmarkRequest {
   double tau = 0.5;
   std::uint64_t seed = 1;
   std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks (landmark_sample.h)
-  /// The landmarks to begin with, ascending, as another engine had them; empty, or where the class has grown to twice
-  /// what they were drawn from: they are drawn.
+  /// The landmarks to begin with, ascending, from an earlier engine. They are drawn if this is empty, or if the class
+  /// has grown to twice what they were drawn from.
   std::span<const RowIndex> chosen = {};
-  /// Of more rows than this the first pass sums a part, which is as good to a thousandth: far less than what landmarks
-  /// do not see.
+  /// Above this number of rows the first pass sums a part, which changes scores by a thousandth: far less than the
+  /// error of landmarks.
   std::size_t most_summed = 1000000;
-  /// The vectors that landmarks show are multiplied with the whole kernel: far better scores, for m^2 kernel values a
+  /// Multiplies the vectors of the landmarks with the whole kernel: much better scores, for m^2 kernel values per
   /// round. All rows are scored then.
   bool refine = false;
-  /// Scores of an earlier round will do, with a bound on how much they are off; the caller asks for those that matter.
+  /// Scores of an earlier round suffice, with a bound on their error; the caller requests those that matter.
   bool bounds_suffice = false;
 };
 
 /// How good the scores are.
 struct LandmarkQuality {
-  double captured_share = 0;   ///< of the class's trace: what can be seen from the landmarks at all
+  double captured_share = 0;   ///< of the class's trace: the most that the landmarks can represent
   double residual = 0;         ///< |K u - theta u| / theta_1, the largest over the pairs, estimated from sampled rows
-  std::size_t sample = 0;      ///< rows of the comparison with exact scores; 0 where it was not repeated
-  double collected_share = 0;  ///< of the leverage of the exact best twentieth of the sample, what ours collects
+  std::size_t sample = 0;      ///< rows of the comparison with exact scores; 0 if it was not repeated
+  double collected_share = 0;  ///< share of the leverage of the exact best twentieth of the sample that ours has
 };
 
 struct LandmarkScores {
   std::vector<double> scores = {};  ///< l_i in the order of the rows, not scaled
   std::size_t rank = 0;             ///< k
   double trace_share = 0;           ///< that the rank reaches
-  bool warm = false;                ///< G was updated, not summed afresh
-  std::size_t vectors_refined = 0;  ///< with the whole kernel; 0: scores are as the landmarks show them
+  bool warm = false;                ///< G was updated, not summed again
+  std::size_t vectors_refined = 0;  ///< with the whole kernel; 0: not refined
   std::string not_refined = {};     ///< why scores were not refined although that was requested; empty otherwise
-  std::size_t rows_summed = 0;      ///< rows that the first pass looked at
-  std::size_t rows_scored = 0;      ///< rows that the second pass looked at
+  std::size_t rows_summed = 0;      ///< rows of the first pass
+  std::size_t rows_scored = 0;      ///< rows of the second pass
   double slack = 0;                 ///< above 0: scores are of an earlier round, none of them off by more
   LandmarkQuality quality = {};
   std::string reason = {};
@@ -68,7 +68,7 @@ struct LandmarkScores {
 
 class LandmarkEngine {
  public:
-  /// `stream` moves the blocks of both passes; it must outlive the engine, as the features must.
+  /// `stream` schedules the blocks of both passes; it and the features must outlive the engine.
   LandmarkEngine(const kernel::KernelFunction& kernel, const kernel::Features& features,
                  const BlockStream& stream = BlocksInTurns());
   ~LandmarkEngine();
@@ -86,16 +86,16 @@ class LandmarkEngine {
   struct Model;
 
   absl::Status Begin(std::span<const RowIndex> rows, const LandmarkRequest& request);
-  /// Brings the sum up to date, by an update where that is enough.
+  /// Brings the sum up to date, by an update if that is enough.
   void UpdateGram(std::span<const RowIndex> rows, const LandmarkRequest& request, LandmarkScores& result);
   /// No score can have moved by more since the last pass over all rows.
   absl::StatusOr<double> ChangeSinceLastPass(std::span<const RowIndex> rows) const;
-  /// The second pass, over as many rows as must be looked at.
+  /// The second pass, over as many rows as necessary.
   absl::Status ScoreAll(std::span<const RowIndex> rows, const LandmarkRequest& request, LandmarkScores& result);
   /// Scores of all rows from `count` leading vectors and the whole kernel.
   absl::Status ScoreRefined(std::span<const RowIndex> rows, const LandmarkRequest& request, std::size_t count,
                             LandmarkScores& result);
-  /// Leaves the scores of the last pass, and those that newcomers would have had in it.
+  /// Keeps the scores of the last pass, and scores new rows with its solution.
   void ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScores& result);
   void RememberPass(std::span<const RowIndex> rows, std::span<const double> scores);
   absl::Status CompareWithExact(std::span<const RowIndex> rows, const LandmarkRequest& request,

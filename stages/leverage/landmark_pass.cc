@@ -7,7 +7,10 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/rows.h"
-#include "stages/kernel/float_columns.h"
+#include "stages/core/status_macros.h"
+#include "stages/kernel/kernel_tiles.h"
+#include "stages/leverage/kernel_subspace.h"
+#include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
 
 namespace fulcrum::leverage {
@@ -73,7 +76,7 @@ class Pass {
 
   /// u_j(t) of the sampled rows t in a block.
   void KeepSampled(std::span<const RowIndex> rows, MatrixView<const float> u) {
-    const std::span<const RowIndex> sample = sampled_.rows();
+    const std::span<const RowIndex> sample = sampled_.columns();
     for (auto found = std::ranges::lower_bound(sample, rows.front()); found != sample.end() && *found <= rows.back();
          ++found) {
       const auto position = std::ranges::lower_bound(rows, *found) - rows.begin();
@@ -86,13 +89,13 @@ class Pass {
   Matrix<float> ProductsWith(std::span<const RowIndex> block, MatrixView<const float> u) const {
     if (sampled_.size() == 0) return {};
     Matrix<float> to_sample(block.size(), sampled_.size()), products(sampled_.size(), rank());
-    sampled_.WriteTile(sampled_.CopyBlock(block), 0, to_sample.view());
+    sampled_.Write(sampled_.Pack(block), to_sample.view());
     linalg::Gemm(Transpose::kYes, Transpose::kNo, 1.0F, std::as_const(to_sample).view(), u, 0.0F, products.view());
     return products;
   }
 
   const LeadingVectors& vectors_;
-  kernel::FloatColumns sampled_;
+  kernel::KernelTiles<float> sampled_;
   Matrix<float> at_sample_;  // u_j(t)
   Matrix<double> products_;  // (K u_j)(t), as far as streamed
 };
@@ -109,42 +112,31 @@ LandmarkPass ScoreRows(const kernel::KernelFunction& kernel, const kernel::Featu
   return result;
 }
 
-namespace {
-
-// A tile of 256 x 512 floats is half a megabyte: it is multiplied before it leaves the cache.
-constexpr std::size_t kPanel = 512;
-
-}  // namespace
-
-void ExtendToBlock(const kernel::FloatColumns& columns, MatrixView<const float> coefficients,
-                   const kernel::FloatBlock& block, MatrixView<float> values) {
-  Matrix<float> tile(block.rows.size(), std::min(kPanel, columns.size()));
-  for (std::size_t first = 0; first < columns.size(); first += kPanel) {
-    const auto part = tile.view().Cols(0, std::min(kPanel, columns.size() - first));
-    columns.WriteTile(block, first, part);
-    linalg::Gemm(Transpose::kNo, Transpose::kNo, 1.0F, part, coefficients.Rows(first, part.cols()),
-                 first == 0 ? 0.0F : 1.0F, values);
-  }
+void ExtendToBlock(const kernel::KernelTiles<float>& columns, MatrixView<const float> coefficients,
+                   const kernel::TileRows& block, MatrixView<float> values) {
+  columns.ForEachTile(block, [&](std::size_t row, std::size_t column, MatrixView<const float> tile) {
+    linalg::Gemm(Transpose::kNo, Transpose::kNo, 1.0F, tile, coefficients.Rows(column, tile.cols()),
+                 column == 0 ? 0.0F : 1.0F, values.Rows(row, tile.rows()));
+  });
 }
 
-Matrix<float> ExtendToRows(const kernel::FloatColumns& columns, MatrixView<const float> coefficients,
+Matrix<float> ExtendToRows(const kernel::KernelTiles<float>& columns, MatrixView<const float> coefficients,
                            std::span<const RowIndex> rows, const BlockStream& stream) {
   Matrix<float> values(rows.size(), coefficients.cols());
   const auto extend = [&](std::size_t index) {
     const std::size_t first = index * kExtendedRows, count = std::min(kExtendedRows, rows.size() - first);
-    ExtendToBlock(columns, coefficients, columns.CopyBlock(rows.subspan(first, count)),
-                  values.view().Rows(first, count));
+    ExtendToBlock(columns, coefficients, columns.Pack(rows.subspan(first, count)), values.view().Rows(first, count));
   };
-  // What was extended is in its place already; there is nothing to take.
+  // The values are in their place; nothing is left to do when a block is taken.
   stream.Run((rows.size() + kExtendedRows - 1) / kExtendedRows, BlocksForAllThreads(), extend, [](std::size_t) {});
   return values;
 }
 
 namespace {
 
-/// Takes away from the landmarks in a block what only they themselves see of them.
+/// Subtracts from the landmarks in a block the part that only they themselves represent.
 void LeaveOneOut(const LandmarkResiduals& view, std::span<const RowIndex> block, MatrixView<float> u) {
-  const std::span<const RowIndex> landmarks = view.landmarks->rows();
+  const std::span<const RowIndex> landmarks = view.landmarks->columns();
   for (std::size_t i = 0; i < block.size(); ++i) {
     const auto found = std::ranges::lower_bound(landmarks, block[i]);
     if (found == landmarks.end() || *found != block[i]) continue;
@@ -160,7 +152,7 @@ void LeaveOneOut(const LandmarkResiduals& view, std::span<const RowIndex> block,
 LeadingVectors VectorsSeen(const LandmarkResiduals& view, std::span<const double> values) {
   return {values, [view](std::span<const RowIndex> block, std::size_t) {
             Matrix<float> u(block.size(), view.projection->cols());
-            ExtendToBlock(*view.landmarks, view.projection->view(), view.landmarks->CopyBlock(block), u.view());
+            ExtendToBlock(*view.landmarks, view.projection->view(), view.landmarks->Pack(block), u.view());
             if (!view.unseen.empty()) LeaveOneOut(view, block, u.view());
             return u;
           }};
@@ -168,12 +160,13 @@ LeadingVectors VectorsSeen(const LandmarkResiduals& view, std::span<const double
 
 namespace {
 
-// Rows at a time: enough that adding a block's float32 sums to the doubles costs nothing beside making them, few enough
-// for float32 sums to stay exact to 1e-6.
+// Rows at a time: enough that adding a block's float32 sums to the doubles costs little compared to computing them, few
+// enough for float32 sums to stay exact to 1e-6.
 constexpr std::size_t kRowsPerBlock = 2048;
 // One is written while the other is multiplied.
 constexpr std::size_t kBlocksAtOnce = 2;
-constexpr std::size_t kRowsPerTile = 256;
+// Rows and columns of the sum that one task adds to.
+constexpr std::size_t kPanel = 512;
 
 struct PanelPair {
   std::size_t row = 0, rows = 0, column = 0, columns = 0;
@@ -199,17 +192,11 @@ void AddScaled(double factor, MatrixView<const float> from, MutableMatrixView to
 
 }  // namespace
 
-LandmarkGram::LandmarkGram(const kernel::FloatColumns& columns)
+LandmarkGram::LandmarkGram(const kernel::KernelTiles<float>& columns)
     : columns_(columns), upper_(Matrix<double>::Zero(columns.size(), columns.size())) {}
 
 void LandmarkGram::Clear() {
   std::fill_n(upper_.data(), upper_.rows() * upper_.stride(), 0.0);
-}
-
-void LandmarkGram::WriteKernel(std::span<const RowIndex> rows, MatrixView<float> out) const {
-  ParallelForBlocks(rows.size(), kRowsPerTile, [&](std::size_t first, std::size_t count) {
-    columns_.WriteTile(columns_.CopyBlock(rows.subspan(first, count)), 0, out.Rows(first, count));
-  });
 }
 
 void LandmarkGram::AddProducts(MatrixView<const float> values, double sign) {
@@ -231,7 +218,7 @@ void LandmarkGram::Accumulate(std::span<const RowIndex> rows, double sign, const
   const auto write = [&](std::size_t index) {
     Matrix<float>& block = blocks[index % kBlocksAtOnce];
     if (block.empty()) block = Matrix<float>(std::min(kRowsPerBlock, rows.size()), columns_.size());
-    WriteKernel(rows_of(index), block.view().Rows(0, rows_of(index).size()));
+    columns_.Write(rows_of(index), block.view().Rows(0, rows_of(index).size()));
   };
   const auto add = [&](std::size_t index) {
     AddProducts(std::as_const(blocks[index % kBlocksAtOnce]).view().Rows(0, rows_of(index).size()), sign);
@@ -246,6 +233,109 @@ Matrix<double> LandmarkGram::Symmetric(double factor) const {
     for (std::size_t j = i; j < both.cols(); ++j) both(i, j) *= factor;
   }
   return both;
+}
+
+namespace {
+
+// Multiplications of the product that are worth spending on a class.
+constexpr double kRefinementWork = 2e12;
+constexpr std::size_t kMostVectors = 256;
+// Vectors beyond the rank absorb errors of those before them; with fewer than these nothing is gained.
+constexpr double kVectorsPerRank = 1.25;
+// Vectors with smaller eigenvalues than this share of the last one that counts do not improve it.
+constexpr double kLeastOfTheLast = 0.05;
+// Those with smaller ones than this share of the first cannot be told from float32 rounding.
+constexpr double kLeastOfTheFirst = 1e-4;
+// Float32 sums over so many rows are added up in double precision.
+constexpr std::size_t kSummedRows = 2048;
+
+/// The sum over the rows of a(x) b(x)'.
+Matrix<double> SumOfProducts(MatrixView<const float> a, MatrixView<const float> b) {
+  Matrix<double> sum = Matrix<double>::Zero(a.cols(), b.cols());
+  Matrix<float> part(a.cols(), b.cols());
+  for (std::size_t first = 0; first < a.rows(); first += kSummedRows) {
+    const std::size_t count = std::min(kSummedRows, a.rows() - first);
+    linalg::Gemm(Transpose::kYes, Transpose::kNo, 1.0F, a.Rows(first, count), b.Rows(first, count), 0.0F, part.view());
+    for (std::size_t i = 0; i < sum.rows(); ++i) {
+      for (std::size_t j = 0; j < sum.cols(); ++j) sum(i, j) += static_cast<double>(part(i, j));
+    }
+  }
+  return sum;
+}
+
+/// Rounding leaves the two triangles of a symmetric matrix a little apart.
+void Symmetrize(MutableMatrixView matrix) {
+  for (std::size_t i = 0; i < matrix.rows(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) matrix(i, j) = matrix(j, i) = (matrix(i, j) + matrix(j, i)) / 2;
+  }
+}
+
+/// Rayleigh-Ritz on functions with these inner products and this sum over the class.
+absl::StatusOr<SpanSolution> SolveFor(Matrix<double> inner_products, Matrix<double> gram,
+                                      const RefinementRequest& request) {
+  Symmetrize(inner_products.view());
+  Symmetrize(gram.view());
+  FULCRUM_ASSIGN_OR_RETURN(const KernelSubspace span, KernelSubspace::OfInnerProducts(std::move(inner_products)));
+  return span.Solve(std::move(gram), request.trace, request.tau, request.seed, {});
+}
+
+}  // namespace
+
+bool IsRefinable(std::size_t rows, std::size_t dims) {
+  const auto m = static_cast<double>(rows);
+  return m * m * static_cast<double>(dims + kMostVectors) <= kRefinementWork;
+}
+
+std::size_t RefinementBytes(std::size_t rows, std::size_t dims) {
+  // The vectors, the functions, and the features side by side.
+  return sizeof(float) * rows * (2 * kMostVectors + dims);
+}
+
+std::size_t VectorsToRefine(const linalg::TopEigen& eigen) {
+  const auto wanted = static_cast<std::size_t>(kVectorsPerRank * static_cast<double>(eigen.rank));
+  if (wanted > kMostVectors) return 0;
+  const double least = std::max(kLeastOfTheLast * eigen.values[eigen.rank - 1], kLeastOfTheFirst * eigen.values[0]);
+  const std::size_t most = std::min(eigen.vectors.rows(), kMostVectors);
+  std::size_t count = 0;
+  while (count < most && linalg::RitzValue(eigen, count) >= least) ++count;
+  return count >= eigen.rank ? count : 0;
+}
+
+absl::StatusOr<RefinedScores> Refine(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                                     std::span<const RowIndex> rows, MatrixView<const float> start,
+                                     const RefinementRequest& request, std::span<const RowIndex> sample,
+                                     const BlockStream& stream) {
+  const kernel::KernelTiles<float> columns(kernel, features, rows);
+  const Matrix<float> functions = ExtendToRows(columns, start, rows, stream);
+  FULCRUM_ASSIGN_OR_RETURN(
+      const SpanSolution solution,
+      SolveFor(SumOfProducts(start, functions.view()), SumOfProducts(functions.view(), functions.view()), request));
+  const auto vectors_of_block = [&](std::span<const RowIndex> block, std::size_t first) {
+    Matrix<float> u(block.size(), solution.eigen.rank);
+    linalg::Gemm(Transpose::kNo, Transpose::kNo, 1.0F, functions.view().Rows(first, block.size()),
+                 solution.projection.view(), 0.0F, u.view());
+    return u;
+  };
+  return RefinedScores{
+      .rank = solution.eigen.rank,
+      .trace_share = solution.eigen.trace_share,
+      .pass = ScoreRows(kernel, features, {solution.eigen.values, vectors_of_block}, rows, sample, stream)};
+}
+
+absl::StatusOr<std::vector<double>> RefineInMemory(const linalg::SymmetricOperator& kernel, ConstMatrixView start,
+                                                   const RefinementRequest& request) {
+  Matrix<double> functions(start.rows(), start.cols()), inner_products(start.rows(), start.rows()),
+      gram(start.rows(), start.rows());
+  kernel.Apply(start, functions.view());
+  linalg::InnerProducts(start, functions.view(), inner_products.view());
+  linalg::InnerProducts(functions.view(), functions.view(), gram.view());
+  FULCRUM_ASSIGN_OR_RETURN(const SpanSolution solution, SolveFor(std::move(inner_products), std::move(gram), request));
+  Matrix<double> coefficients(solution.eigen.rank, start.rows()), vectors(solution.eigen.rank, start.cols());
+  for (std::size_t i = 0; i < coefficients.rows(); ++i) {
+    for (std::size_t j = 0; j < coefficients.cols(); ++j) coefficients(i, j) = solution.projection(j, i);
+  }
+  linalg::Combine(1.0, coefficients.view(), functions.view(), 0.0, vectors.view());
+  return ScoresFromVectors(vectors.view(), vectors.rows());
 }
 
 }  // namespace fulcrum::leverage

@@ -1,27 +1,30 @@
-// The passes over the rows of a class that landmarks need: their kernel with the landmarks summed (LandmarkGram), the
-// leading vectors at any rows, and the scores with a look at how good they are.
+// The passes over the rows of a class that landmarks need: the sum of their kernel with the landmarks (LandmarkGram),
+// the leading vectors at any rows, the scores with an estimate of how good they are, and their refinement.
 //
 // All of them stream the rows in blocks of float32 kernel tiles and keep nothing of the size of the class but its
 // scores. Sums are taken in a fixed order, so that results do not depend on the number of threads. Functions are
 // thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "stages/core/block_stream.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/float_columns.h"
 #include "stages/kernel/kernel_function.h"
+#include "stages/kernel/kernel_tiles.h"
+#include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {
 
 // The pass that turns the leading vectors of a class into scores, and estimates their residual from a few sampled rows.
 
-/// The leading vectors of a class, known by what they are at a block of its rows.
+/// The leading vectors of a class as a function of a block of its rows.
 struct LeadingVectors {
   std::span<const double> values = {};  ///< theta_j; needed for residuals only
   /// u_j(x) of a block of the rows, the one numbered `first` and those after it, one row per x. Thread-safe.
@@ -44,28 +47,28 @@ LandmarkPass ScoreRows(const kernel::KernelFunction& kernel, const kernel::Featu
 // thread-safe.
 
 /// Rows of a block that the functions below are best called with.
-inline constexpr std::size_t kExtendedRows = 256;
+inline constexpr std::size_t kExtendedRows = kernel::KernelTiles<float>::kRows;
 
 /// values(i, j) = f_j(row i of the block); `coefficients` has a row for every column of the kernel. One thread.
-void ExtendToBlock(const kernel::FloatColumns& columns, MatrixView<const float> coefficients,
-                   const kernel::FloatBlock& block, MatrixView<float> values);
+void ExtendToBlock(const kernel::KernelTiles<float>& columns, MatrixView<const float> coefficients,
+                   const kernel::TileRows& block, MatrixView<float> values);
 
 /// The same for many rows: values(i, j) = f_j(rows[i]).
-Matrix<float> ExtendToRows(const kernel::FloatColumns& columns, MatrixView<const float> coefficients,
+Matrix<float> ExtendToRows(const kernel::KernelTiles<float>& columns, MatrixView<const float> coefficients,
                            std::span<const RowIndex> rows, const BlockStream& stream);
 
-// The leading vectors of a class as its landmarks show them, at any rows.
+// The leading vectors of a class as its landmarks represent them, at any rows.
 //
-// A landmark's own kernel function lies wholly in the span, so that it is seen better than all other rows and gets too
-// large a score: of a large isotropic class the best rows would be landmarks nearly without exception. It is shown as
-// it would be if it were none: with r_s the part of K(s, s) that the other landmarks do not see, u_j(s) - r_s P(s, j),
-// P the projection (the leave-one-out residual of a kernel regression; what s does to the eigenvectors themselves is
-// left in). Pure functions, thread-safe.
+// A landmark's own kernel function lies inside the span, so that it is represented better than all other rows and gets
+// too large a score: in a large isotropic class nearly all of the best rows would be landmarks. It is evaluated as if
+// it were not a landmark: with r_s the part of K(s, s) that the other landmarks do not represent, u_j(s) - r_s P(s, j),
+// P the projection (the leave-one-out residual of a kernel regression; the effect of s on the eigenvectors themselves
+// stays). Pure functions, thread-safe.
 
 struct LandmarkResiduals {
-  const kernel::FloatColumns* landmarks = nullptr;
+  const kernel::KernelTiles<float>* landmarks = nullptr;
   const Matrix<float>* projection = nullptr;
-  std::span<const double> unseen = {};  ///< r_s by landmark; empty: landmarks are shown as they lie in the span
+  std::span<const double> unseen = {};  ///< r_s by landmark; empty: landmarks are not corrected
 };
 
 /// Refers to what `view` refers to. `values` are needed for residuals only.
@@ -73,15 +76,15 @@ LeadingVectors VectorsSeen(const LandmarkResiduals& view, std::span<const double
 
 // The sum of c(x) c(x)' over the rows x of a class, c(x) = K(x, S) being a row's kernel with the landmarks S.
 //
-// All that Rayleigh-Ritz on the landmarks' span needs to know of the class, in n_s x n_s numbers whatever the number of
-// rows. Rows can be added and taken away again, so that a round touches only those whose class changed. Tiles are
+// All that Rayleigh-Ritz on the landmarks' span needs of the class, in n_s x n_s numbers for any number of rows. Rows
+// can be added and subtracted again, so that a round visits only those whose class changed. Tiles are
 // float32, sums are doubles, taken in a fixed order: the result does not depend on the number of threads. Not
 // thread-safe; its loops run in parallel inside.
 
 class LandmarkGram {
  public:
   /// Of no rows. `columns` (the landmarks) must outlive it.
-  explicit LandmarkGram(const kernel::FloatColumns& columns);
+  explicit LandmarkGram(const kernel::KernelTiles<float>& columns);
 
   void Add(std::span<const RowIndex> rows, const BlockStream& stream) { Accumulate(rows, 1.0, stream); }
   void Subtract(std::span<const RowIndex> rows, const BlockStream& stream) { Accumulate(rows, -1.0, stream); }
@@ -92,12 +95,50 @@ class LandmarkGram {
 
  private:
   void Accumulate(std::span<const RowIndex> rows, double sign, const BlockStream& stream);
-  /// The kernel of some rows with the landmarks.
-  void WriteKernel(std::span<const RowIndex> rows, MatrixView<float> out) const;
   void AddProducts(MatrixView<const float> values, double sign);
 
-  const kernel::FloatColumns& columns_;
+  const kernel::KernelTiles<float>& columns_;
   Matrix<double> upper_;  // tiles on and above the diagonal
 };
+
+// Refinement: one product with the whole kernel of a class, which removes most of the error of landmarks.
+//
+// Vectors u_j that were computed from landmarks are off in two ways: they lack what lies outside the landmarks' span,
+// and they favour the landmarks, which alone lie inside it. f_j = K u_j has both errors only as far as the end of the
+// spectrum is large relative to theta_j. Rayleigh-Ritz on the f_j (kernel_subspace.h) needs no second product: their
+// inner products are U'F, the class's sum of f f' is F'F, and their leading vectors are those that the class's kernel
+// has after a step and a half of subspace iteration. It costs m^2 kernel values, so it is for classes of some ten
+// thousand rows. Pure functions, thread-safe; loops run in parallel inside.
+
+struct RefinementRequest {
+  double trace = 0;  ///< of the class's kernel
+  double tau = 0.5;
+  std::uint64_t seed = 1;
+};
+
+struct RefinedScores {
+  std::size_t rank = 0;
+  double trace_share = 0;
+  LandmarkPass pass = {};  ///< scores, and their residual
+};
+
+/// Whether the product with the whole kernel is worth its time.
+bool IsRefinable(std::size_t rows, std::size_t dims);
+/// The memory that refining needs at most.
+std::size_t RefinementBytes(std::size_t rows, std::size_t dims);
+
+/// How many of the leading vectors of a solution to begin with; 0 if the rank is too large, or its last eigenvalues are
+/// too small, for refining.
+std::size_t VectorsToRefine(const linalg::TopEigen& eigen);
+
+/// `start` are the u_j at `rows` (ascending), one row per x. The residual is estimated from `sample`, some of the rows.
+absl::StatusOr<RefinedScores> Refine(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                                     std::span<const RowIndex> rows, MatrixView<const float> start,
+                                     const RefinementRequest& request, std::span<const RowIndex> sample,
+                                     const BlockStream& stream);
+
+/// The same for a kernel in memory: the scores. Vectors are rows of `start`.
+absl::StatusOr<std::vector<double>> RefineInMemory(const linalg::SymmetricOperator& kernel, ConstMatrixView start,
+                                                   const RefinementRequest& request);
 
 }  // namespace fulcrum::leverage

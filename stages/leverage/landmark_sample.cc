@@ -9,9 +9,9 @@
 #include "stages/core/random.h"
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
+#include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/leverage_scores.h"
-#include "stages/leverage/refinement.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/top_eigen.h"
 
@@ -57,11 +57,11 @@ absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, cons
   kernel::ComputeKernelSymmetric(kernel, features, sample, exact.view());
   kernel::ComputeKernelBlock(kernel, features, sample, landmarks, seen.view());
   span.Whiten(seen.view());
-  // z(x)'z(y): the sample's kernel as the landmarks see it.
+  // z(x)'z(y): the sample's kernel as the landmarks represent it.
   linalg::InnerProducts(seen.view(), seen.view(), projected.view());
   const linalg::DenseSymmetricOperator exact_kernel(exact.view());
   FULCRUM_ASSIGN_OR_RETURN(const LeverageScores of_exact, ComputeLeverage(exact_kernel, {.tau = tau}));
-  // The same share of the sample's whole trace, of which the landmarks see a part.
+  // The same share of the sample's whole trace, of which the landmarks represent a part.
   const linalg::DenseSymmetricOperator seen_kernel(projected.view());
   const double seen_tau = std::min(1.0, tau * exact_kernel.Trace() / seen_kernel.Trace());
   FULCRUM_ASSIGN_OR_RETURN(LeverageScores of_seen, ComputeLeverage(seen_kernel, {.tau = seen_tau}));
@@ -69,7 +69,7 @@ absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, cons
   if (refined > 0) {
     absl::StatusOr<std::vector<double>> scores = RefineInMemory(
         exact_kernel, of_seen.eigen.vectors.view().Rows(0, refined), {.trace = exact_kernel.Trace(), .tau = tau});
-    // As in a class: where the refined functions depend on each other the scores stay as the landmarks show them.
+    // As in a class: if the refined functions depend on each other, the unrefined scores are used.
     if (!scores.ok() && !absl::IsInvalidArgument(scores.status())) return scores.status();
     if (scores.ok()) of_seen.scores = *std::move(scores);
   }

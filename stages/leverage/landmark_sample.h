@@ -15,11 +15,11 @@
 
 namespace fulcrum::leverage {
 
-/// `count` of the rows, uniform and without repeats, ascending; all of them where they are fewer. The same seed and
+/// `count` of the rows, uniform and without repeats, ascending; all of them if they are fewer. The same seed and
 /// stream give the same ones.
 RowList SampleRows(std::span<const RowIndex> rows, std::size_t count, std::uint64_t seed, std::uint64_t stream);
 
-/// Takes the sample for a class of its own, scores it exactly and within the landmarks' span (refined, where `refine`
+/// Treats the sample as a class, scores it exactly and within the landmarks' span (refined, if `refine`
 /// says so), and lets both pick their best twentieth: the exact leverage that the span's picks collect, over what the
 /// exact ones do.
 absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, const kernel::Features& features,
@@ -28,11 +28,11 @@ absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, cons
 
 // How many landmarks a class gets, what they cost, and when they are drawn anew.
 //
-// Nothing but sizes and the rows themselves decide it, so that a process that was started again decides as one that
+// It depends only on sizes and the rows themselves, so that a restarted process decides as one that
 // never ended. Pure functions, thread-safe.
 
 /// As many as pay: the sum over a large class should not take much longer than scoring it, and that over a small class
-/// may. 2,000 to 4,000, or the class where that is less.
+/// may. 2,000 to 4,000, or all rows of a smaller class.
 std::size_t DefaultLandmarks(std::size_t rows);
 /// What an engine with so many landmarks holds at most.
 std::size_t LandmarkBytes(std::size_t landmarks, std::size_t dims);

@@ -68,11 +68,16 @@ class LeverageEngine {
   virtual std::span<const RowIndex> landmarks() const { return {}; }
 };
 
+class WarmStart;
+
 /// What an engine is made of. The features and the stream must outlive it.
 struct EngineParts {
   kernel::KernelFunction kernel;
   const kernel::Features& features;
   const BlockStream& stream = BlocksInTurns();
+  /// The subspace of the last round, for engines that start from one; an engine that replaces another takes it over.
+  /// Null: the engine has its own.
+  std::shared_ptr<WarmStart> last_subspace = nullptr;
 };
 
 /// The engine of that name from the registry; InvalidArgument that lists the existing names if there is none.

@@ -20,7 +20,7 @@ struct LeverageRequest {
   std::string engine = "auto";  ///< a name from the engine registry
   std::uint64_t seed = 1;
   ConstMatrixView start = {};             ///< last round's subspace over the rows now, or empty
-  ConstMatrixView start_multiplied = {};  ///< the kernel times `start`, where known (see warm_start.h)
+  ConstMatrixView start_multiplied = {};  ///< the kernel times `start`, if known (see warm_start.h)
   bool dense_at_once = false;             ///< do not try krylov: it failed for nearly the same rows
   std::size_t basis_bytes = 0;            ///< tiled: what its vectors may take; 0: the engine's default
 };

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/dense_eigensolver.h"

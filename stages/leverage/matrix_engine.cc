@@ -2,6 +2,7 @@
 //
 // Between rounds the matrix is updated by the rows that entered and left, and the last subspace starts the next run.
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -20,7 +21,10 @@ namespace {
 class MatrixEngine final : public LeverageEngine {
  public:
   MatrixEngine(std::string name, const EngineParts& parts)
-      : name_(std::move(name)), kernel_(parts.kernel), features_(&parts.features) {}
+      : name_(std::move(name)),
+        kernel_(parts.kernel),
+        features_(&parts.features),
+        subspace_(parts.last_subspace ? parts.last_subspace : std::make_shared<WarmStart>()) {}
 
   absl::StatusOr<ClassScores> Score(std::span<const RowIndex> rows, const ClassRequest& request) override {
     FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(kernel_, features_->squared_norms(), rows));
@@ -35,7 +39,7 @@ class MatrixEngine final : public LeverageEngine {
     }
     if (!matrix_) matrix_.emplace(kernel_, *features_);
     matrix_->Update(rows);
-    const StartSubspace start = subspace_.For(*matrix_);
+    const StartSubspace start = subspace_->For(*matrix_);
     FULCRUM_ASSIGN_OR_RETURN(linalg::TopEigen eigen,
                              SolveLeadingSpace(linalg::DenseSymmetricOperator(matrix_->matrix()),
                                                {.tau = request.tau,
@@ -47,7 +51,7 @@ class MatrixEngine final : public LeverageEngine {
     ClassScores result = ScoresOf(eigen, matrix_->rows());
     result.warm = !start.vectors.empty();
     result.kernel = matrix_->matrix();
-    subspace_.Remember(matrix_->rows(), std::move(eigen));
+    subspace_->Remember(matrix_->rows(), std::move(eigen));
     return result;
   }
 
@@ -61,7 +65,7 @@ class MatrixEngine final : public LeverageEngine {
   const kernel::KernelFunction kernel_;
   const kernel::Features* features_;
   std::optional<kernel::RowSetKernel> matrix_;
-  WarmStart subspace_;
+  const std::shared_ptr<WarmStart> subspace_;
 };
 
 }  // namespace

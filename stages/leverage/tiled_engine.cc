@@ -2,6 +2,7 @@
 //
 // Between rounds it keeps the last subspace alone.
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -20,7 +21,10 @@ namespace {
 class TiledEngine final : public LeverageEngine {
  public:
   explicit TiledEngine(const EngineParts& parts)
-      : kernel_(parts.kernel), features_(&parts.features), stream_(parts.stream) {}
+      : kernel_(parts.kernel),
+        features_(&parts.features),
+        stream_(parts.stream),
+        subspace_(parts.last_subspace ? parts.last_subspace : std::make_shared<WarmStart>()) {}
 
   absl::StatusOr<ClassScores> Score(std::span<const RowIndex> rows, const ClassRequest& request) override {
     FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(kernel_, features_->squared_norms(), rows));
@@ -32,7 +36,7 @@ class TiledEngine final : public LeverageEngine {
       return *std::move(low_rank);
     }
     const kernel::TiledKernel tiles(kernel_, *features_, rows, stream_);
-    const StartSubspace start = subspace_.For(tiles);
+    const StartSubspace start = subspace_->For(tiles);
     FULCRUM_ASSIGN_OR_RETURN(linalg::TopEigen eigen,
                              SolveLeadingSpace(tiles, {.tau = request.tau,
                                                        .engine = "tiled",
@@ -42,7 +46,7 @@ class TiledEngine final : public LeverageEngine {
                                                        .basis_bytes = choice.basis_bytes}));
     ClassScores result = ScoresOf(eigen, rows);
     result.warm = !start.vectors.empty();
-    subspace_.Remember(rows, std::move(eigen));
+    subspace_->Remember(rows, std::move(eigen));
     return result;
   }
 
@@ -52,7 +56,7 @@ class TiledEngine final : public LeverageEngine {
   const kernel::KernelFunction kernel_;
   const kernel::Features* features_;
   const BlockStream& stream_;
-  WarmStart subspace_;
+  const std::shared_ptr<WarmStart> subspace_;
 };
 
 }  // namespace

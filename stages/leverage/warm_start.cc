@@ -10,15 +10,15 @@
 namespace fulcrum::leverage {
 namespace {
 
-// With more newcomers than this the old subspace says too little, and a vector that only newcomers know of
-// could be missed.
+// With more new rows than this the old subspace is too inaccurate, and a vector that only new rows contribute to could
+// be missed.
 constexpr double kLargestNewShare = 0.2;
 
-// Spectra change slowly: where the dense solver had to take over it will have to again, but not for ever.
+// Spectra change slowly: if the dense solver had to take over, it will have to again for some rounds.
 constexpr std::size_t kDenseRoundsBetweenTries = 16;
 
-// Where the kernel of newcomers and leavers must be computed for it, correcting the products costs as much as taking
-// them once more when this share of the rows changed.
+// If the kernel of new and removed rows must be computed for it, correcting the products costs as much as computing
+// them again when this share of the rows changed.
 constexpr double kLargestCorrectedShare = 0.1;
 
 // Rows of the kernel at a time: with 100,000 columns, 50 MB.
@@ -35,10 +35,10 @@ Matrix<double> EntriesAt(ConstMatrixView vectors, std::span<const std::size_t> p
 
 }  // namespace
 
-/// Who stayed, came and left, as positions now and then.
+/// The rows that stayed, entered and left, as positions now and before.
 struct WarmStart::Change {
   static constexpr std::size_t kNew = ~std::size_t{0};
-  std::vector<std::size_t> old_position;  // of each row now; kNew for newcomers
+  std::vector<std::size_t> old_position;  // of each row now; kNew for new rows
   std::vector<std::size_t> newcomers;     // positions now
   std::vector<std::size_t> departed;      // positions then
 };
@@ -84,7 +84,7 @@ Matrix<double> WarmStart::CarryEntries(const Change& change, ConstMatrixView old
 }
 
 void WarmStart::ExtendToNewcomers(const Change& change, KernelRows of_newcomers, Matrix<double>& vectors) const {
-  // Taken from the rows that stayed, so all are computed before any is written: the newcomers' entries are still zero.
+  // Taken from the rows that stayed, so all are computed before any is written: the entries of new rows are still zero.
   Matrix<double> extended = Matrix<double>::Zero(vectors.rows(), change.newcomers.size());
   for (std::size_t first = 0; first < change.newcomers.size(); first += kRowsAtOnce) {
     const std::size_t count = std::min(kRowsAtOnce, change.newcomers.size() - first);
@@ -149,7 +149,7 @@ StartSubspace WarmStart::For(const kernel::RowSetKernel& kernel) const {
     return CarryEntries(change, kernel.departed().values.view().Rows(first, count));
   };
   StartSubspace start = CarryVectors(change, of_newcomers);
-  // The kernel's record of who left must speak of the same rows as ours.
+  // The kernel's record of removed rows must refer to the same previous rows as ours.
   const bool departed_known = !kernel.departed().values.empty() && kernel.departed().others == rows_;
   if (!eigen_.multiplied.empty() && (change.departed.empty() || departed_known)) {
     start.multiplied = CarryProducts(change, start.vectors.view(), of_newcomers, of_departed);

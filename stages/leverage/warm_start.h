@@ -1,10 +1,10 @@
 // Last round's subspace, carried over to this round's rows.
 //
-// Between rounds a class group loses and gains a few rows. Those that stay keep their entries; a newcomer's
-// are extended from them (Nystroem: u(x) = K(x, .) u / lambda), which is where the eigenvectors would put it.
-// The kernel times the subspace is carried over too: only the terms of those that left and entered are computed,
-// so a start costs nothing like a product with the kernel. That works the same whether the kernel matrix is in memory
-// or recomputed: all that is needed of it is its rows for those who left and entered. Not thread-safe.
+// Between rounds a class group loses and gains a few rows. Rows that stay keep their entries; those of a new row are
+// extended from them (Nystroem: u(x) = K(x, .) u / lambda). The kernel times the subspace is carried over too: only the
+// terms of rows that left and entered are computed, so that a start costs far less than a product with the kernel. It
+// needs only the kernel's rows for those that left and entered, whether the matrix is in memory or recomputed. Not
+// thread-safe.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ namespace fulcrum::leverage {
 struct StartSubspace {
   Matrix<double> vectors;      ///< vectors are rows; empty: start cold
   Matrix<double> multiplied;   ///< the vectors times the kernel matrix, or empty
-  bool dense_at_once = false;  ///< there is nothing to start from: the dense solver will be faster again
+  bool dense_at_once = false;  ///< the dense solver will be faster again
 };
 
 class WarmStart {
@@ -29,19 +29,19 @@ class WarmStart {
   /// Keeps the vectors of `eigen`, whose rows belong to the pool rows `rows`.
   void Remember(std::span<const RowIndex> rows, linalg::TopEigen eigen);
 
-  /// A start for the rows of `kernel` now; empty where nothing is remembered or too many rows changed for it to help.
+  /// A start for the current rows of `kernel`; empty if nothing is remembered or too many rows changed.
   StartSubspace For(const kernel::RowSetKernel& kernel) const;
   StartSubspace For(const kernel::TiledKernel& kernel) const;
 
  private:
   struct Change;
-  /// The kernel of `count` of the newcomers, or of those who left, from the one numbered `first` on, with all rows now.
+  /// The kernel of `count` of the new (or removed) rows, from number `first` on, with all current rows.
   using KernelRows = absl::FunctionRef<Matrix<double>(std::size_t first, std::size_t count)>;
 
   Change CompareRows(std::span<const RowIndex> rows_now) const;
-  /// Whether a start would not help, or there is nothing to start from.
+  /// Whether a start would not help, or nothing is remembered.
   bool TooMuchIsNew(const Change& change) const;
-  /// Entries of vectors over the rows then, moved to the rows now; zero for newcomers.
+  /// Entries of vectors over the previous rows, moved to the current rows; zero for new rows.
   Matrix<double> CarryEntries(const Change& change, ConstMatrixView old) const;
   StartSubspace CarryVectors(const Change& change, KernelRows of_newcomers) const;
   void ExtendToNewcomers(const Change& change, KernelRows of_newcomers, Matrix<double>& vectors) const;

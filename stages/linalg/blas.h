@@ -48,7 +48,7 @@ void Combine(double alpha, ConstMatrixView coefficients, ConstMatrixView vectors
 void CombineInPlace(ConstMatrixView coefficients, MutableMatrixView block);
 
 /// Makes the vectors of `block` orthonormal among themselves and orthogonal to the orthonormal vectors of `basis`.
-/// Those that depend on the others are dropped, and so are those of which no more than `noise` is left outside the
+/// Those that depend on the others are dropped, and so are those with no more than `noise` outside the
 /// basis: the rounding error of what computed the block. Returns how many are left, the first ones.
 std::size_t OrthonormalizeAgainst(ConstMatrixView basis, MutableMatrixView block, double noise = 0);
 

@@ -18,13 +18,13 @@ namespace {
   std::_Exit(70);
 }
 
-/// The interface layer is last: it finds the other two among what is loaded.
+/// The interface layer is last: it finds the other two among the loaded libraries.
 void* LoadMkl() {
   void* handle = nullptr;
   for (const char* library : {"libmkl_core.so", "libmkl_sequential.so", "libmkl_intel_lp64.so"}) {
     handle = dlopen(library, RTLD_LAZY | RTLD_GLOBAL);
     if (handle != nullptr) continue;
-    // What is not in the linker's path is looked for where it was when the program was built.
+    // A library that is not in the linker's path is expected where it was when the program was built.
     char path[4096];
     std::snprintf(path, sizeof(path), "%s/%s", FULCRUM_MKL_DIRECTORY, library);
     handle = dlopen(path, RTLD_LAZY | RTLD_GLOBAL);

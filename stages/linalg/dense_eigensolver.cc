@@ -27,13 +27,13 @@ Matrix<double> LastRowsReversed(ConstMatrixView rows, std::size_t count) {
 /// All eigenpairs of a tridiagonal matrix.
 struct DivideAndConquer {
   std::vector<double> values;  // the diagonal at first
-  std::vector<double> beside;
-  // LAPACK's columns are our rows: the eigenvectors come out as rows.
+  std::vector<double> off_diagonal;
+  // LAPACK's columns are our rows: the eigenvectors are rows.
   Matrix<double> vectors = Matrix<double>(values.size(), values.size());
   int failure = 0;
 
   void Run() {
-    failure = LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', static_cast<int>(values.size()), values.data(), beside.data(),
+    failure = LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', static_cast<int>(values.size()), values.data(), off_diagonal.data(),
                              vectors.data(), static_cast<int>(vectors.stride()));
   }
 };
@@ -53,7 +53,7 @@ absl::StatusOr<FullEigen> DecomposeSymmetric(Matrix<double> matrix) {
   FULCRUM_RETURN_IF_ERROR(CheckRows(size));
   FULCRUM_ASSIGN_OR_RETURN(Tridiagonal tridiagonal, ReduceToTridiagonal(std::move(matrix)));
   DivideAndConquer solved =
-      RunAbandonably(size, DivideAndConquer{.values = tridiagonal.diagonal, .beside = tridiagonal.beside});
+      RunAbandonably(size, DivideAndConquer{.values = tridiagonal.diagonal, .off_diagonal = tridiagonal.off_diagonal});
   FULCRUM_RETURN_IF_ERROR(CheckLapack("dstedc", size, solved.failure));
   FULCRUM_RETURN_IF_ERROR(ApplyReflectors(tridiagonal, solved.vectors.view()));
   return FullEigen{.values = std::move(solved.values), .vectors = std::move(solved.vectors)};
@@ -109,17 +109,17 @@ namespace {
 /// All eigenvalues of a tridiagonal matrix.
 struct AllValues {
   std::vector<double> values;  // the diagonal at first
-  std::vector<double> beside;
+  std::vector<double> off_diagonal;
   int failure = 0;
 
-  void Run() { failure = LAPACKE_dsterf(static_cast<int>(values.size()), values.data(), beside.data()); }
+  void Run() { failure = LAPACKE_dsterf(static_cast<int>(values.size()), values.data(), off_diagonal.data()); }
 };
 
 /// The eigenvectors of the `count` largest eigenvalues of a tridiagonal matrix, one a row, the largest last.
 struct LargestVectors {
   std::size_t count;
   std::vector<double> diagonal;
-  std::vector<double> beside;
+  std::vector<double> off_diagonal;
   Matrix<double> vectors = Matrix<double>(count, diagonal.size());
   int failure = 0;
 
@@ -128,15 +128,16 @@ struct LargestVectors {
     std::vector<double> values(diagonal.size());
     std::vector<int> supports(2 * count);
     int found = 0, try_accurate = 1;
-    failure = LAPACKE_dstemr(LAPACK_COL_MAJOR, 'V', 'I', size, diagonal.data(), beside.data(), 0, 0, size - wanted + 1,
-                             size, &found, values.data(), vectors.data(), static_cast<int>(vectors.stride()), wanted,
-                             supports.data(), &try_accurate);
+    failure = LAPACKE_dstemr(LAPACK_COL_MAJOR, 'V', 'I', size, diagonal.data(), off_diagonal.data(), 0, 0,
+                             size - wanted + 1, size, &found, values.data(), vectors.data(),
+                             static_cast<int>(vectors.stride()), wanted, supports.data(), &try_accurate);
   }
 };
 
 absl::StatusOr<std::vector<double>> DescendingValues(const Tridiagonal& tridiagonal) {
   const std::size_t size = tridiagonal.diagonal.size();
-  AllValues all = RunAbandonably(size, AllValues{.values = tridiagonal.diagonal, .beside = tridiagonal.beside});
+  AllValues all =
+      RunAbandonably(size, AllValues{.values = tridiagonal.diagonal, .off_diagonal = tridiagonal.off_diagonal});
   FULCRUM_RETURN_IF_ERROR(CheckLapack("dsterf", size, all.failure));
   std::ranges::reverse(all.values);
   return std::move(all.values);
@@ -146,7 +147,7 @@ absl::StatusOr<std::vector<double>> DescendingValues(const Tridiagonal& tridiago
 absl::StatusOr<Matrix<double>> TopVectors(const Tridiagonal& tridiagonal, std::size_t count) {
   const std::size_t size = tridiagonal.diagonal.size();
   LargestVectors largest = RunAbandonably(
-      size, LargestVectors{.count = count, .diagonal = tridiagonal.diagonal, .beside = tridiagonal.beside});
+      size, LargestVectors{.count = count, .diagonal = tridiagonal.diagonal, .off_diagonal = tridiagonal.off_diagonal});
   FULCRUM_RETURN_IF_ERROR(CheckLapack("dstemr", size, largest.failure));
   FULCRUM_RETURN_IF_ERROR(ApplyReflectors(tridiagonal, largest.vectors.view()));
   Matrix<double> vectors(count, size);

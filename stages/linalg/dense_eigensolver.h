@@ -33,10 +33,10 @@ absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEig
 /// Largest |A u - lambda u| over the pairs of `top`, relative to the largest eigenvalue.
 double LargestResidual(ConstMatrixView matrix, const TopEigen& top);
 
-// The top of the spectrum of a dense symmetric matrix by LAPACK, without the eigenvectors nobody asks for.
+// The top of the spectrum of a dense symmetric matrix by LAPACK, without the other eigenvectors.
 //
 // Reduces the matrix to tridiagonal form, takes all eigenvalues from there (cheap), and computes only the vectors of
-// those that reach tau: two to three times as fast as a full decomposition where these are few. Thread-safe.
+// those that reach tau: two to three times as fast as a full decomposition if these are few. Thread-safe.
 
 /// The same answer as SolveTopEigenDense, to rounding.
 absl::StatusOr<TopEigen> SolveTopEigenPartial(ConstMatrixView matrix, const TopEigenRequest& request);

@@ -19,7 +19,7 @@ constexpr double kGrowthBetweenChecks = 1.12;
 // A warm start always needs another block before its answer is worth checking; it follows from the products alone.
 constexpr std::size_t kBlocksAfterWarmStart = 1;
 
-// Relative: an invariant subspace with no less of the trace than this leaves out nothing but rounding errors.
+// Relative: an invariant subspace with at least this share of the trace leaves out only rounding errors.
 constexpr double kWholeTrace = 1 - 1e-12;
 
 /// One run of the solver: a basis, a request, and the checks between expansions.
@@ -39,7 +39,7 @@ class KrylovRun {
   /// Grows the basis by the products of its last block; sets captured_ if there is nothing left to grow by.
   void ExpandByKrylov();
   std::size_t ExpandByRandom();
-  /// Size of the basis at which to look at the answer again.
+  /// Size of the basis at which to check for convergence again.
   std::size_t NextCheck(bool first, std::size_t added) const;
   bool DenseIsCheaper(const RitzVerdict& verdict) const;
   /// How many more vectors the options allow.
@@ -105,7 +105,7 @@ std::size_t KrylovRun::NextCheck(bool first, std::size_t added) const {
 bool KrylovRun::DenseIsCheaper(const RitzVerdict& verdict) const {
   if (matrix_.Dense().empty()) return false;
   const double largest_basis = options_.largest_basis_share * static_cast<double>(matrix_.size());
-  // Experience: the basis ends at no less than one and a half times the rank.
+  // Empirically the final basis has at least one and a half times the rank.
   return static_cast<double>(std::max(basis_.size(), verdict.rank_lower_bound * 3 / 2)) > largest_basis;
 }
 
@@ -119,8 +119,8 @@ absl::Status KrylovRun::Restart(const RitzPairs& pairs, const RitzVerdict& verdi
   const std::size_t kept = std::min(std::max(needed, options_.largest_basis / 2), basis_.size());
   if (!verdict.rank_found || needed + options_.block_width > options_.largest_basis) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "tau = %g needs a rank of %d or more of m = %d, and memory is for %d vectors of that length; allow more "
-        "(--memory), lower --tau, or use --engine landmark",
+        "tau = %g needs a rank of %d or more of m = %d, and the memory is for %d vectors of that length; allow more "
+        "memory, lower tau, or use the landmark engine",
         request_.tau, std::max(verdict.rank, verdict.rank_lower_bound), matrix_.size(), options_.largest_basis));
   }
   // The last products continue all Ritz vectors at once, unless they are more than there is room for: the residuals of

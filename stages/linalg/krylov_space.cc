@@ -197,7 +197,7 @@ Matrix<double> PickRows(ConstMatrixView matrix, std::span<const std::size_t> row
   return picked;
 }
 
-/// Nothing while a residual is not small beside its gap: to first order means nothing then.
+/// Empty while a residual is not small compared to its gap, because the first-order estimate is not valid then.
 std::optional<ScoreErrors> FirstOrderErrors(const RitzPairs& pairs, std::size_t k, std::span<const double> norms,
                                             ConstMatrixView vectors, ConstMatrixView residuals) {
   const double unresolved = LargestUnresolved(pairs, k, norms);

@@ -61,7 +61,8 @@ namespace {
 
 constexpr int kWidestPanel = 32;
 constexpr int kNarrowestPanel = 1;
-// A panel reads half of what is left of the matrix once a column. With this many elements it takes less than a second.
+// A panel reads half of what is left of the matrix once per column. With this many elements it takes less than a
+// second.
 constexpr double kElementsPerPanel = 1.2e9;
 // The last rows are not worth panels.
 constexpr int kUnblockedRows = 64;
@@ -99,7 +100,7 @@ class Reduction {
     const auto at = static_cast<std::size_t>(done);
     return CheckLapack("dsytrd", result_.reflectors.rows(),
                        LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', size_ - done, Element(done, done), stride_,
-                                      &result_.diagonal[at], &result_.beside[at], &result_.scales[at]));
+                                      &result_.diagonal[at], &result_.off_diagonal[at], &result_.scales[at]));
   }
 
  private:
@@ -109,13 +110,13 @@ class Reduction {
   void ReducePanel(int first, int width) {
     const int rows = size_ - first;
     const auto at = static_cast<std::size_t>(first);
-    dlatrd_("L", &rows, &width, Element(first, first), &stride_, &result_.beside[at], &result_.scales[at],
+    dlatrd_("L", &rows, &width, Element(first, first), &stride_, &result_.off_diagonal[at], &result_.scales[at],
             updates_.data(), &size_);
     const int next = first + width;
     cblas_dsyr2k(CblasColMajor, CblasLower, CblasNoTrans, rows - width, width, -1.0, Element(next, first), stride_,
                  updates_.data() + width, size_, 1.0, Element(next, next), stride_);
     for (int column = first; column < next; ++column) {
-      *Element(column + 1, column) = result_.beside[static_cast<std::size_t>(column)];
+      *Element(column + 1, column) = result_.off_diagonal[static_cast<std::size_t>(column)];
       result_.diagonal[static_cast<std::size_t>(column)] = *Element(column, column);
     }
   }

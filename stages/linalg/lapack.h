@@ -1,7 +1,7 @@
 // Cholesky factorisation and the triangular solves that go with it, on row-major matrices.
 //
 // The solves run on the calling thread and are thread-safe on disjoint rows, so callers tile. The factorisation can be
-// abandoned inside a StopScope (abandonable.h).
+// abandoned inside a StopScope (RunAbandonably below).
 #pragma once
 
 #include <atomic>
@@ -34,14 +34,14 @@ void SolveLowerTransposedForRows(ConstMatrixView lower, MutableMatrixView rows);
 // The reduction of a dense symmetric matrix to tridiagonal form, with which LAPACK's dense eigensolvers begin.
 //
 // Written as the loop over panels that LAPACK's own dsytrd is, out of the same two routines, so that it can be stopped:
-// inside a StopScope it ends between panels, where one call for a matrix of ten thousand rows would not end for a
+// inside a StopScope it ends between panels; one call for a matrix of ten thousand rows would take a
 // minute. Pure functions, thread-safe.
 
 /// Q T Q' = the matrix, T tridiagonal, Q a product of reflectors.
 struct Tridiagonal {
   Matrix<double> reflectors;
   std::vector<double> diagonal;
-  std::vector<double> beside;  ///< as long as the diagonal: some routines work in the last one
+  std::vector<double> off_diagonal;  ///< as long as the diagonal: some routines use the last element
   std::vector<double> scales;
 };
 
@@ -51,16 +51,16 @@ absl::StatusOr<Tridiagonal> ReduceToTridiagonal(Matrix<double> matrix);
 /// Every row x of `vectors` becomes Q x: eigenvectors of T become those of the matrix. In parallel.
 absl::Status ApplyReflectors(const Tridiagonal& tridiagonal, MutableMatrixView vectors);
 
-/// An error that names the routine where `failure` is not zero.
+/// An error that names the routine if `failure` is not zero.
 absl::Status CheckLapack(const char* routine, std::size_t rows, int failure);
 
-// Calls that cannot be interrupted, made so that whoever is asked to stop need not wait for their end.
+// Calls that cannot be interrupted, run so that a caller that is asked to stop does not wait for their end.
 //
-// Inside a StopScope a large one runs on a thread of its own and owns all that it works on. Where the stop comes first,
-// the caller goes at once, and the thread ends by itself when the call is done, its result dropped. Thread-safe.
+// Inside a StopScope a large call runs on its own thread and owns all of its data. If the stop is requested first, the
+// caller returns at once; the thread ends when the call is done, and its result is dropped. Thread-safe.
 
-/// Calls that still run although nobody waits for them. A process that ends meanwhile must not tear down what they use:
-/// it ends with _exit.
+/// The number of abandoned calls that still run. A process that exits meanwhile must not destroy what they use: it
+/// exits with _exit.
 inline std::atomic<std::size_t>& AbandonedCalls() {
   static std::atomic<std::size_t> calls = 0;
   return calls;
@@ -70,11 +70,11 @@ inline std::atomic<std::size_t>& AbandonedCalls() {
 /// allocated for the life of the process.
 void ReleaseThreadBuffers();
 
-/// Smaller problems take less than a stop may, and are not worth a thread.
+/// Smaller problems end soon enough without a thread.
 inline constexpr std::size_t kAbandonableRows = 512;
 
-/// Does `call.Run()` and gives the call back, with what it computed. It must own all that it touches and not throw.
-/// StoppedOnRequest is thrown where the scope is asked to stop before it has ended.
+/// Runs `call.Run()` and returns the call with its results. It must own all of its data and not throw. Throws
+/// StoppedOnRequest if the scope is asked to stop before the call has ended.
 template <typename Call>
 Call RunAbandonably(std::size_t rows, Call call) {
   std::stop_token stop = StopScope::Token();

@@ -14,7 +14,7 @@ void FillWithZeros(MutableMatrixView out) {
   for (std::size_t row = 0; row < out.rows(); ++row) std::fill_n(out.row(row).data(), out.cols(), 0.0);
 }
 
-/// Places for the columns of a matrix: their own numbers where the vocabulary is small beside the elements, else only
+/// Places for the columns of a matrix: their own numbers if the vocabulary is small compared to the elements, else only
 /// the columns that some row has, so that work and memory depend on the elements alone.
 class ColumnPlaces {
  public:
@@ -29,7 +29,7 @@ class ColumnPlaces {
   }
 
   std::size_t size() const { return size_; }
-  /// -1 where no row has the column.
+  /// -1 if no row has the column.
   int PlaceOf(int column) const {
     if (all_) return column;
     const auto found = std::lower_bound(used_.begin(), used_.end(), column);

@@ -20,7 +20,7 @@ struct SparseRows {
   std::size_t rows() const { return offsets.size() - 1; }
 };
 
-/// out = a * b^T, by MKL's sparse BLAS where MKL is linked.
+/// out = a * b^T, by MKL's sparse BLAS if MKL is linked.
 void MultiplyByTransposed(const SparseRows& a, const SparseRows& b, MutableMatrixView out);
 
 /// The same without MKL: what the function above is on OpenBLAS, which has no sparse part.

@@ -1,4 +1,4 @@
-// What an eigensolver is asked for and what it answers: the smallest leading eigenspace of a positive
+// The request and the result of an eigensolver: the smallest leading eigenspace of a positive
 // semi-definite matrix that holds a share tau of its trace (METHOD: "rank from tau").
 #pragma once
 
@@ -20,7 +20,7 @@ struct TopEigenRequest {
   std::uint64_t seed = 1;
   /// Last round's subspace for the same rows (vectors are rows of m), or empty to start cold.
   ConstMatrixView start = {};
-  /// The matrix times `start`, where the caller has it cheaper than by multiplying; or empty.
+  /// The matrix times `start`, if the caller has it without a product; or empty.
   ConstMatrixView start_multiplied = {};
   /// The dense solver had to take over for nearly this matrix before: let it do so at once.
   bool dense_at_once = false;
@@ -48,12 +48,12 @@ struct TopEigen {
   std::string engine;
   /// Why that engine answered, in words for the report.
   std::string reason;
-  /// True where the cut after k falls inside (numerically) equal eigenvalues, so that the scores are
+  /// True if the cut after k falls inside (numerically) equal eigenvalues, so that the scores are
   /// one choice of several.
   bool degenerate_cut = false;
 };
 
-/// The eigenvalue of a vector of `top`, beyond the rank too where the products are known.
+/// The eigenvalue of a vector of `top`, also beyond the rank if the products are known.
 double RitzValue(const TopEigen& top, std::size_t index);
 
 // A symmetric positive semi-definite matrix known by its products.
@@ -68,7 +68,7 @@ class SymmetricOperator {
   virtual double Trace() const = 0;
   /// y = x A for a block of vectors, one a row: x and y are width x size().
   virtual void Apply(ConstMatrixView x, MutableMatrixView y) const = 0;
-  /// The matrix itself where it is in memory, for solvers that need all of it; an empty view otherwise.
+  /// The matrix itself if it is in memory, for solvers that need all of it; an empty view otherwise.
   virtual ConstMatrixView Dense() const { return {}; }
 };
 

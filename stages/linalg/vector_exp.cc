@@ -85,7 +85,7 @@ void ExpInPlaceBy(std::span<T> values) {
   for (T& value : values) value = Exp<Method, T>(std::min(value, Method::kLargest));
 }
 
-// The program is built for AVX2; where the processor has vectors of twice the length, as MKL's products use them, the
+// The program is built for AVX2; if the processor has vectors of twice the length, as MKL's products use them, the
 // same loops are there for those. Every step of theirs is the same, and so is the result.
 #if defined(__GNUC__) && !defined(__clang__)
 #define FULCRUM_WIDE_VECTORS [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten]]

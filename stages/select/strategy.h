@@ -49,6 +49,8 @@ struct Group {
 struct Requirements {
   bool predictions = false;    ///< predicted
   bool confidence = false;     ///< confidence (Platt)
+  bool probabilities = false;  ///< probabilities (Platt, coupled)
+  bool margin = false;         ///< margin
   bool class_groups = false;   ///< groups per class, with leverage and kernel
   bool pool_leverage = false;  ///< pool_leverage
   /// Leverage may be inexact; the strategy calls Group::refine_leverage if exact values are needed.
@@ -63,6 +65,11 @@ struct Candidates {
   std::span<const ClassIndex> labels;     ///< by row; kUnlabeled if unlabeled
   std::span<const ClassIndex> predicted;  ///< by row; a labeled row has its label
   std::span<const double> confidence;     ///< by row: p(y*|x) of the predicted class
+  /// Rows x classes: the probability of each class; 0 for a class without labels. Labeled rows have the classifier's.
+  ConstMatrixView probabilities;
+  /// By row: the smallest decision value of the predicted class against another class, so 0 or less is the greatest
+  /// doubt. With two classes the distance from the border, |f(x)|. Not a probability: it needs no calibration.
+  std::span<const double> margin;
   std::span<const Group> groups;          ///< one per class, in the order of class indices
   std::span<const double> pool_leverage;  ///< by row, over the whole pool
   std::size_t queries_so_far = 0;         ///< labels requested since the start, for schedules

@@ -17,7 +17,7 @@ const std::vector<StrategyEntry>& Strategies() {
       {"uncertainty", "what the classifier is least sure of",
        "late in a campaign, when the classifier is already good; batches may repeat themselves", MakeUncertainty},
       {"quire", "informative and representative at once, by the learner's own kernel",
-       "one query a round, clustered data; ignores --kernel, uses the classifier's", MakeQuire},
+       "one query per round, clustered data; ignores the leverage kernel, uses the classifier's", MakeQuire},
       {"ted", "the design that best predicts the whole pool; looks at no label's value",
        "a first batch before any classifier is of use; cost grows with the square of the pool", MakeTed},
       {"nearopt", "splits 300 sampled linear classifiers as evenly as it can",

@@ -41,10 +41,10 @@ absl::StatusOr<CampaignState> Replay(SqliteDatabase& database) {
 /// The files that the log names, in order and once.
 std::vector<std::string> NamedFiles(const CampaignState& state) {
   std::vector<std::string> names;
-  for (const Round& round : state.rounds()) {
+  state.rounds().Visit([&](const Round& round) {
     for (const absl::string_view name : absl::StrSplit(round.files, '\n', absl::SkipEmpty())) names.emplace_back(name);
-  }
-  for (const StoredModel& model : state.models()) names.push_back(model.file);
+  });
+  state.rounds().VisitModels([&](const StoredModel& model) { names.push_back(model.file); });
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;

@@ -165,7 +165,7 @@ absl::StatusOr<std::vector<std::string>> CompareTables(DerivedTables& tables, st
                                                        const CampaignState& now) {
   if (through == now.last_sequence()) return tables.FindDifferences(now);
   FULCRUM_ASSIGN_OR_RETURN(const CampaignState then, ReplayLog(log, through));
-  return tables.FindDifferences(then, now.changes().items.Ids());
+  return tables.FindDifferences(then, now.items().changed().Ids());
 }
 
 /// The state at the end of the log; the derived tables are compared with what it was where they end.
@@ -210,27 +210,27 @@ void CheckLastRound(const CampaignFolder& folder, const Round& round, FsckReport
 }
 
 void CheckFiles(const CampaignFolder& folder, const CampaignState& state, FsckReport& report) {
-  if (!state.rounds().empty()) CheckLastRound(folder, state.rounds().back(), report);
-  for (const Round& round : state.rounds()) {
+  if (const Round* const last = state.rounds().last()) CheckLastRound(folder, *last, report);
+  state.rounds().Visit([&](const Round& round) {
     for (const absl::string_view name : absl::StrSplit(round.files, '\n', absl::SkipEmpty())) {
       std::error_code error;
       if (std::filesystem::exists(folder.File(std::string(name)), error)) continue;
       report.problems.push_back(absl::StrCat("round ", round.number, ": the file ", name, " is missing"));
     }
-  }
+  });
   for (const AppendedRows& rows : state.appended()) {
     std::error_code error;
     if (std::filesystem::is_directory(folder.File(rows.folder), error)) continue;
     report.problems.push_back(absl::StrCat("rows appended by event ", rows.sequence, ": the folder ", rows.folder,
                                            " is missing; restore a backup"));
   }
-  for (const StoredModel& model : state.models()) {
+  state.rounds().VisitModels([&](const StoredModel& model) {
     const auto checksum = ChecksumOfFile(folder.File(model.file));
-    if (checksum.ok() && *checksum == model.checksum) continue;
+    if (checksum.ok() && *checksum == model.checksum) return;
     report.problems.push_back(absl::StrCat("model of round ", model.round, ": ",
                                            checksum.ok() ? absl::StrCat("the file ", model.file, " is damaged")
                                                          : std::string(checksum.status().message())));
-  }
+  });
 }
 
 /// Reads every block of a pool and compares its checksum, and what was computed when it was imported.
@@ -288,7 +288,7 @@ absl::StatusOr<FsckReport> CheckCampaign(const std::string& path) {
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
   FULCRUM_ASSIGN_OR_RETURN(report.events, log.LastSequence());
   const auto state = ReplayAndCompare(database, log, report);
-  const std::int64_t rounds = state.ok() ? static_cast<std::int64_t>(state->rounds().size()) : evidence.round;
+  const std::int64_t rounds = state.ok() ? state->rounds().count() : evidence.round;
   FULCRUM_RETURN_IF_ERROR(CheckEvidence(evidence, log, rounds, report));
   if (!state.ok()) {
     report.problems.push_back(absl::StrCat("log: ", state.status().message()));
@@ -297,7 +297,7 @@ absl::StatusOr<FsckReport> CheckCampaign(const std::string& path) {
   report.labels = state->totals().labels;
   report.items = static_cast<std::int64_t>(state->items().size());
   report.rounds = rounds;
-  report.models = static_cast<std::int64_t>(state->models().size());
+  report.models = state->rounds().model_count();
   CheckFiles(folder, *state, report);
   CheckPools(folder, report);
   return report;

@@ -33,12 +33,12 @@ absl::StatusOr<LastImports> FindLastImports(CampaignReader& reader, std::int64_t
 
 ExportedLabel Describe(EventRow event, const CampaignState& state, const LastImports& imports) {
   ExportedLabel label{.late = event.reason == "late"};
-  const Item& item = *state.FindItem(event.item);
+  const Item& item = *state.items().Find(event.item);
   label.item_status = ItemStatusName(item.status);
   label.decision = item.status == ItemStatus::kLabeled ? item.value : "";
   if (event.kind == EventKind::kLabelImported) {
     label.counts = imports.at(event.item) == event.sequence;
-  } else if (const Vote* const vote = CampaignState::FindVote(item, event.annotator)) {
+  } else if (const Vote* const vote = ItemTable::FindVote(item, event.annotator)) {
     label.counts = vote->sequence == event.sequence && !vote->withdrawn;
   }
   label.event = std::move(event);

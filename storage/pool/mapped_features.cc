@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cstdint>
 #include <numeric>
 #include <utility>
@@ -114,10 +113,10 @@ void MappedFeatures::GiveBackPages() const {
   }
 }
 
-bool MappedFeatures::CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const {
+void MappedFeatures::CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const {
   if (normalizer_.changes_nothing()) {
     CopyAsTheyAre(rows, out);
-    return true;
+    return;
   }
   Matrix<double> values(rows.size(), dims_);
   CopyNormalized(rows, values.view());
@@ -125,26 +124,14 @@ bool MappedFeatures::CopyRows(std::span<const RowIndex> rows, MatrixView<float> 
     std::transform(values.row(i).begin(), values.row(i).end(), out.row(i).begin(),
                    [](double value) { return static_cast<float>(value); });
   }
-  return true;
 }
 
-std::unique_ptr<kernel::Features> MappedFeatures::Gather(std::span<const RowIndex> rows) const {
-  Matrix<double> gathered(rows.size(), dims_);
+kernel::PackedRows MappedFeatures::Pack(std::span<const RowIndex> rows) const {
+  Matrix<double> copy(rows.size(), dims_);
   ParallelForBlocks(rows.size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
-    CopyNormalized(rows.subspan(first, count), gathered.view().Rows(first, count));
+    CopyNormalized(rows.subspan(first, count), copy.view().Rows(first, count));
   });
-  return std::make_unique<kernel::DenseFeatures>(std::move(gathered));
-}
-
-void MappedFeatures::DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
-                              MutableMatrixView out) const {
-  const auto& mapped = static_cast<const MappedFeatures&>(other);
-  assert(mapped.dims() == dims());
-  Matrix<double> left(a.size(), dims_), right(b.size(), dims_);
-  CopyNormalized(a, left.view());
-  mapped.CopyNormalized(b, right.view());
-  linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1.0, std::as_const(left).view(),
-               std::as_const(right).view(), 0.0, out);
+  return kernel::PackedRows(std::move(copy));
 }
 
 }  // namespace fulcrum::storage

@@ -35,11 +35,9 @@ class MappedFeatures final : public kernel::Features {
 
   kernel::FeatureKind kind() const override { return kernel::FeatureKind::kDense; }
   std::size_t dims() const override { return dims_; }
-  void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
-                MutableMatrixView out) const override;
-  std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override;
-  bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;
-  bool prefers_float() const override { return true; }
+  kernel::Precision precision() const override { return kernel::Precision::kFloat; }
+  kernel::PackedRows Pack(std::span<const RowIndex> rows) const override;
+  void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;
   std::size_t bytes() const override { return StaysInMemory() ? MappingBytes() : 0; }
 
   const ingest::Normalizer& normalizer() const { return normalizer_; }

@@ -185,7 +185,7 @@ absl::Status PoolWriter::Continue() {
     return absl::FailedPreconditionError(
         absl::StrCat("'", folder_,
                      "' is an existing pool, and without an id column it is impossible to tell "
-                     "which rows are new; name the column with --id, or import into "
+                     "which rows are new; name the id column, or import into "
                      "another folder"));
   }
   if (shape_ != pool.shape()) {
@@ -266,8 +266,8 @@ absl::Status PoolWriter::RejectAll(bool keep_reasons) {
       counts_.rejected, " of ", counts_.read, " rows cannot be taken, which is more than is allowed:\n  ",
       absl::StrJoin(rejected_->examples(), "\n  "), counts_.rejected > 5 ? "\n  ..." : "",
       "\n  what to do: correct them", moved ? absl::StrCat(" (all of them, with reasons, are in '", kept, "')") : "",
-      ", or leave them out: `fulcrum import` takes --features, the columns that are features, and --max-rejected, the "
-      "share that may be missing; the pool is as it was before"));
+      ", or leave them out: name the columns that are features, or allow a larger share of rejected rows; the pool is "
+      "unchanged"));
 }
 
 absl::Status PoolWriter::FinishFiles() {

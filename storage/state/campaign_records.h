@@ -1,11 +1,12 @@
-// What is known of items, slots, leases and rounds at one point of the log.
+// The records of a campaign's state: items with their slots and votes, leases, rounds, models.
 //
-// Plain values inside CampaignState, which alone changes them.
+// Plain values. Those in the state are changed by its tables only (item_table.h, lease_table.h, round_table.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,26 +18,26 @@
 namespace fulcrum::storage {
 
 enum class ItemStatus {
-  kInPool,    ///< may be batched; it may have votes from before
+  kInPool,    ///< may be batched; it may have votes from earlier rounds
   kOffered,   ///< in the open round and waiting for votes
   kLabeled,   ///< decided, by votes or by an imported label
-  kDisputed,  ///< as many votes as are wanted, and no decision
-  kSetAside,  ///< attempts used up, or called bad
+  kDisputed,  ///< has the largest number of votes, and no decision
+  kSetAside,  ///< attempts used up, or reported as bad
 };
 const char* ItemStatusName(ItemStatus status);
 
 enum class SlotStatus { kOpen, kLeased, kAnswered, kClosed };
 const char* SlotStatusName(SlotStatus status);
 
-/// A place for one annotator's answer to an item. Numbers are never used again within an item.
+/// One of the answers that an item needs. Numbers are never reused within an item.
 struct Slot {
   std::int64_t number = 0;
   SlotStatus status = SlotStatus::kOpen;
   std::int64_t round = 0;
   std::int64_t lease = 0;     ///< the live lease, or 0
   std::int64_t epoch = 0;     ///< of the latest lease; only grows
-  std::int64_t attempts = 0;  ///< leases that ended without an answer, except those handed back or put off
-  std::int64_t passes = 0;    ///< times it was put off ("not now"): it is offered after those with fewer
+  std::int64_t attempts = 0;  ///< leases that expired or were declined
+  std::int64_t passes = 0;    ///< times it was skipped as "not now"; slots with fewer are offered first
 };
 
 struct Vote {
@@ -49,18 +50,25 @@ struct Vote {
 struct Item {
   std::string id = {};
   ItemStatus status = ItemStatus::kInPool;
-  std::string value = {};                     ///< the label, where labeled
+  std::string value = {};                     ///< the label, if labeled
   std::string reason = {};                    ///< why it was set aside
   std::int64_t round = 0;                     ///< the last round it was batched in
   std::int64_t rank = 0;                      ///< in that batch
   double cost = 0;                            ///< of one label
-  std::int64_t decided_sequence = 0;          ///< of the event that gave it its present label
-  std::string imported = {};                  ///< a label from elsewhere, which no vote overrules
-  std::vector<Vote> votes = {};               ///< at most one an annotator, withdrawn ones included
-  std::vector<std::string> declined_by = {};  ///< who skipped it as unsure or bad
+  std::int64_t decided_sequence = 0;          ///< of the event that decided its label
+  std::string imported = {};                  ///< an imported label, which no vote overrules
+  std::vector<Vote> votes = {};               ///< at most one per annotator, withdrawn ones included
+  std::vector<std::string> declined_by = {};  ///< annotators who skipped it as unsure or bad
   std::int64_t bad_reports = 0;
   std::vector<Slot> slots = {};  ///< of the open round, and older ones that are still leased
   std::int64_t next_slot = 0;
+};
+
+/// What an event did to the status of an item of a round.
+struct StatusChange {
+  std::int64_t round = 0;
+  ItemStatus from = ItemStatus::kInPool;
+  ItemStatus to = ItemStatus::kInPool;
 };
 
 struct Lease {
@@ -81,12 +89,11 @@ struct Round {
   Time closed_at = {};
   std::string reason = {};    ///< why it closed
   std::int64_t based_on = 0;  ///< log sequence that the batch is a function of
-  std::string files = {};     ///< names of its files, a line each
+  std::string files = {};     ///< names of its files, one per line
   std::int64_t items = 0;
   std::int64_t labeled = 0;  ///< while it was open, like the next two
   std::int64_t disputed = 0;
   std::int64_t set_aside = 0;
-  std::vector<std::string> item_ids = {};  ///< in rank order; empty once closed
 
   std::int64_t settled() const { return labeled + disputed + set_aside; }
   RoundProgress progress() const {
@@ -95,18 +102,18 @@ struct Round {
 };
 
 struct StoredModel {
-  std::int64_t sequence = 0;  ///< of the event that tells of it
+  std::int64_t sequence = 0;  ///< of the event that recorded it
   std::int64_t round = 0;
   std::int64_t trained_on = 0;  ///< log sequence that the model is a function of
   std::string file = {};
   std::string checksum = {};
-  std::string record = {};  ///< what is known of it, in the words of whoever trained it
+  std::string record = {};  ///< what the trainer stored about it
   Time at = {};
 };
 
-/// Rows that joined the pool after the campaign was made.
+/// Rows that were added to the pool after the campaign was created.
 struct AppendedRows {
-  std::int64_t sequence = 0;  ///< of the event that tells of them
+  std::int64_t sequence = 0;  ///< of the event that recorded them
   std::string folder = {};    ///< an imported pool, relative to the campaign's folder
   std::int64_t rows = 0;
 };
@@ -123,13 +130,27 @@ struct Totals {
 // Why an annotator did not answer.
 
 enum class SkipReason {
-  kUnsure,   ///< somebody else should answer
-  kBadItem,  ///< nobody can answer: broken, empty, not what it should be
+  kUnsure,   ///< another annotator should answer
+  kBadItem,  ///< the item cannot be answered: broken, empty, of the wrong kind
   kNotNow,   ///< the same annotator may be asked again later
 };
 
 /// "unsure", "bad item", "not now"
 const char* SkipReasonName(SkipReason reason);
 absl::StatusOr<SkipReason> ParseSkipReason(absl::string_view name);
+
+// What follows from the votes on an item: a label, more votes, or a dispute.
+
+enum class VoteOutcome { kUndecided, kDecided, kDisputed };
+
+struct VoteVerdict {
+  VoteOutcome outcome = VoteOutcome::kUndecided;
+  std::string value = {};         ///< if decided
+  std::int64_t votes_wanted = 0;  ///< if undecided: how many more
+};
+
+/// Withdrawn votes do not count. With `overlap` votes the first value decides if it leads by `margin`; otherwise one
+/// more annotator is asked at a time, until there are `most_votes`.
+VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings);
 
 }  // namespace fulcrum::storage

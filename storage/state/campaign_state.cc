@@ -1,6 +1,7 @@
 #include "storage/state/campaign_state.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
@@ -26,7 +27,7 @@ absl::Status CampaignState::Apply(const Event& event) {
   return absl::OkStatus();
 }
 
-// Two independent hashes, so that two requests never pass for one: strings would take several times the memory.
+// Two independent hashes, so that two requests never have the same key; strings would take several times the memory.
 CampaignState::RequestKey CampaignState::KeyOfRequest(absl::string_view annotator, absl::string_view request_id) {
   using Salted = std::tuple<int, absl::string_view, absl::string_view>;
   return {absl::Hash<Salted>()(Salted(1, annotator, request_id)),
@@ -40,7 +41,7 @@ absl::Status CampaignState::NoteRequest(const Event& event) {
   }
   const RequestKey key = KeyOfRequest(event.annotator, event.request_id);
   const bool first = requests_.emplace(key, event.sequence).second;
-  // One request may cause several events, but only in a row.
+  // A request may cause several events, but only consecutive ones.
   const bool repeated = !first && key != last_request_;
   last_request_ = key;
   if (!repeated) return absl::OkStatus();
@@ -55,72 +56,174 @@ std::optional<std::int64_t> CampaignState::FindRequest(absl::string_view annotat
   return found->second;
 }
 
-const Round* CampaignState::open_round() const {
-  return rounds_.empty() || !rounds_.back().open ? nullptr : &rounds_.back();
-}
-
-const Item* CampaignState::FindItem(absl::string_view id) const {
-  const auto found = items_.find(id);
-  return found == items_.end() ? nullptr : &found->second;
-}
-
-const Slot* CampaignState::FindSlot(const Item& item, std::int64_t number) {
-  for (const Slot& slot : item.slots) {
-    if (slot.number == number) return &slot;
-  }
-  return nullptr;
-}
-
-const Vote* CampaignState::FindVote(const Item& item, absl::string_view annotator) {
-  for (const Vote& vote : item.votes) {
-    if (vote.annotator == annotator) return &vote;
-  }
-  return nullptr;
-}
-
-const Lease* CampaignState::FindLease(std::int64_t id) const {
-  const auto found = leases_.find(id);
-  return found == leases_.end() ? nullptr : &found->second;
-}
-
-std::optional<Time> CampaignState::NextExpiry() const {
-  if (expiries_.empty()) return std::nullopt;
-  return expiries_.begin()->first;
-}
-
-std::vector<std::int64_t> CampaignState::LeasesDue(Time now) const {
-  std::vector<std::int64_t> due;
-  for (const auto& [expires_at, lease] : expiries_) {
-    if (expires_at > now) break;
-    due.push_back(lease);
-  }
-  return due;
-}
-
-void CampaignState::VisitOpenSlots(const std::function<bool(const Item&, const Slot&)>& visit) const {
-  for (const OpenSlotKey& key : open_slots_) {
-    const Item& item = items_.at(std::get<3>(key));
-    if (!visit(item, *FindSlot(item, std::get<4>(key)))) return;
-  }
-}
-
 bool CampaignState::MayAnswer(const Item& item, absl::string_view annotator) const {
-  if (FindVote(item, annotator) != nullptr) return false;
+  if (ItemTable::FindVote(item, annotator) != nullptr) return false;
   const auto& declined = item.declined_by;
   if (std::find(declined.begin(), declined.end(), annotator) != declined.end()) return false;
   return std::none_of(item.slots.begin(), item.slots.end(), [&](const Slot& slot) {
-    return slot.lease != 0 && leases_.at(slot.lease).annotator == annotator;
+    return slot.lease != 0 && leases_.Find(slot.lease)->annotator == annotator;
   });
 }
 
-std::vector<DecidedLabel> CampaignState::DecidedLabels() const {
-  std::vector<DecidedLabel> labels;
-  for (const auto& [id, item] : items_) {
-    if (item.status == ItemStatus::kLabeled) labels.push_back({id, item.value, item.decided_sequence});
+void CampaignState::ForgetChanges() {
+  items_.changed() = {};
+  rounds_.ForgetChanges();
+}
+
+ItemTable::Moment CampaignState::MomentOf(const Event& event) const {
+  const Round* const open = rounds_.open();
+  return {.settings = settings_, .open_round = open == nullptr ? 0 : open->number, .sequence = event.sequence};
+}
+
+absl::Status CampaignState::Count(const absl::StatusOr<StatusChange>& change) {
+  if (change.ok()) rounds_.Count(*change);
+  return change.status();
+}
+
+// While the store was closed, no lease could be renewed and no task answered, and the clock may have been set: that
+// time counts neither for leases nor for the round. The gap is negative if the clock was set back, so that leases that
+// were taken while it was ahead keep the time that they had left.
+absl::Status CampaignState::Change(const Event& event, const StoreOpened& opened) {
+  const std::chrono::microseconds gap = opened.gap;
+  if ((gap.count() < 0 || event.at < last_time_) && event.at - last_time_ != gap) {
+    return absl::DataLossError("its gap is negative, or should be, and does not match its time");
   }
-  // One event can decide one item only, so the order is complete.
-  std::sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
-  return labels;
+  leases_.Shift(gap);
+  leases_.Visit([this](const Lease& lease) { items_.MarkChanged(lease.item); });
+  rounds_.Shift(gap);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const SettingsChanged& changed) {
+  FULCRUM_ASSIGN_OR_RETURN(settings_, SettingsFromText(changed.settings));
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const LifeChanged& changed) {
+  life_ = changed.life;
+  life_reason_ = changed.reason;
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const BatchCommitted& committed) {
+  return rounds_.Open(committed, event.at);
+}
+
+absl::Status CampaignState::Change(const Event& event, const ItemBatched& batched) {
+  FULCRUM_RETURN_IF_ERROR(rounds_.AddItem(batched));
+  return Count(items_.Batch(batched, MomentOf(event)));
+}
+
+absl::Status CampaignState::Change(const Event& event, const RoundClosed& closed) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> items, rounds_.Close(closed, event.at));
+  items_.CloseRound(items);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const ModelStored& stored) {
+  if (stored.trained_on > last_sequence_) return absl::DataLossError("it was trained on events that are yet to come");
+  rounds_.AddModel({.sequence = event.sequence,
+                    .round = stored.round,
+                    .trained_on = stored.trained_on,
+                    .file = stored.file,
+                    .checksum = stored.checksum,
+                    .record = stored.record,
+                    .at = event.at});
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const RowsAppended& appended) {
+  if (appended.rows < 0) return absl::DataLossError("the number of rows is negative");
+  // A request that added nothing is in the log for its answer only.
+  if (appended.rows > 0) {
+    appended_.push_back({.sequence = event.sequence, .folder = appended.folder, .rows = appended.rows});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const RetrainRequested& /*requested*/) {
+  retrain_requested_ = event.sequence;
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const LeaseGranted& granted) {
+  const Item* const wanted = items_.Find(granted.item);
+  if (wanted != nullptr && !MayAnswer(*wanted, event.annotator)) {
+    return absl::DataLossError(absl::StrCat("'", event.annotator, "' may not answer item '", granted.item, "'"));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const Item* const item, items_.LeaseSlot(granted, event.sequence));
+  leases_.Grant({.id = event.sequence,
+                 .item = granted.item,
+                 .slot = granted.slot,
+                 .epoch = granted.epoch,
+                 .annotator = event.annotator,
+                 .round = granted.round,
+                 .expires_at = granted.expires_at,
+                 .cost = item->cost});
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const LeaseRenewed& renewed) {
+  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, leases_.Renew(renewed));
+  items_.MarkChanged(lease.item);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::EndLease(const Event& event, std::int64_t id, ItemTable::Unanswered how) {
+  FULCRUM_ASSIGN_OR_RETURN(const Lease lease, leases_.End(id));
+  return Count(items_.ReturnSlot(lease, how, MomentOf(event)));
+}
+
+absl::Status CampaignState::Change(const Event& event, const LeaseReleased& released) {
+  return EndLease(event, released.lease, ItemTable::Unanswered::kReleased);
+}
+
+absl::Status CampaignState::Change(const Event& event, const LeaseExpired& expired) {
+  ++totals_.expired_leases;
+  return EndLease(event, expired.lease, ItemTable::Unanswered::kExpired);
+}
+
+absl::Status CampaignState::Change(const Event& event, const TaskSkipped& skipped) {
+  FULCRUM_ASSIGN_OR_RETURN(const SkipReason reason, ParseSkipReason(skipped.reason));
+  ++totals_.skips;
+  return EndLease(event, skipped.lease,
+                  reason == SkipReason::kNotNow    ? ItemTable::Unanswered::kNotNow
+                  : reason == SkipReason::kBadItem ? ItemTable::Unanswered::kBadItem
+                                                   : ItemTable::Unanswered::kUnsure);
+}
+
+absl::Status CampaignState::Change(const Event& event, const LabelSubmitted& submitted) {
+  const Lease* const lease = leases_.Find(submitted.lease);
+  if (lease != nullptr && lease->item != submitted.item) {
+    return absl::DataLossError(absl::StrCat("its lease is for item '", lease->item, "'"));
+  }
+  FULCRUM_RETURN_IF_ERROR(Count(items_.AddVote(submitted, event.annotator, lease, MomentOf(event))));
+  ++totals_.labels;
+  totals_.cost += submitted.cost;
+  if (lease != nullptr) return leases_.End(submitted.lease).status();
+  ++totals_.late_labels;
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const LabelChanged& changed) {
+  return Count(items_.ChangeVote(changed, event.annotator, MomentOf(event)));
+}
+
+absl::Status CampaignState::Change(const Event& event, const LabelWithdrawn& withdrawn) {
+  return Count(items_.WithdrawVote(withdrawn, event.annotator, MomentOf(event)));
+}
+
+absl::Status CampaignState::Change(const Event& event, const LabelImported& imported) {
+  ++totals_.imported;
+  return Count(items_.Import(imported, MomentOf(event)));
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const ItemSetAside& set_aside) {
+  return Count(items_.SetAside(set_aside));
+}
+
+absl::Status CampaignState::Change(const Event& event, const ItemReturned& returned) {
+  return Count(items_.Return(returned, MomentOf(event)));
 }
 
 CampaignStatus StatusOf(const CampaignState& state) {
@@ -130,17 +233,16 @@ CampaignStatus StatusOf(const CampaignState& state) {
                            .life_reason = state.life_reason(),
                            .totals = state.totals(),
                            .live_leases = state.leases().size(),
-                           .open_slots = state.open_slots(),
+                           .open_slots = state.items().open_slots(),
                            .touched_items = state.items().size(),
-                           .next_expiry = state.NextExpiry()};
-  if (!state.rounds().empty()) {
-    const Round& round = state.rounds().back();
-    status.round = round.number;
-    status.round_open = round.open;
-    status.round_items = round.items;
-    status.round_labeled = round.labeled;
-    status.round_settled = round.settled();
-    status.round_due = round.open && JudgeRound(state.settings().policy, round.progress(), state.last_time()).advance;
+                           .next_expiry = state.leases().NextExpiry()};
+  if (const Round* const round = state.rounds().last()) {
+    status.round = round->number;
+    status.round_open = round->open;
+    status.round_items = round->items;
+    status.round_labeled = round->labeled;
+    status.round_settled = round->settled();
+    status.round_due = round->open && JudgeRound(state.settings().policy, round->progress(), state.last_time()).advance;
   }
   return status;
 }

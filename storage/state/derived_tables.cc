@@ -32,22 +32,21 @@ std::int64_t NumberOf(const std::string& text) {
 std::optional<DerivedRow> ExpectedRow(const CampaignState& state, DerivedTable table, const DerivedRow& row) {
   switch (table) {
     case DerivedTable::kItem: {
-      const Item* const item = state.FindItem(row[0]);
+      const Item* const item = state.items().Find(row[0]);
       return item == nullptr ? std::nullopt : std::optional(RowOf(*item));
     }
     case DerivedTable::kSlot: {
-      const Item* const item = state.FindItem(row[0]);
-      const Slot* const slot = item == nullptr ? nullptr : CampaignState::FindSlot(*item, NumberOf(row[1]));
+      const Item* const item = state.items().Find(row[0]);
+      const Slot* const slot = item == nullptr ? nullptr : ItemTable::FindSlot(*item, NumberOf(row[1]));
       return slot == nullptr ? std::nullopt : std::optional(RowOf(*item, *slot));
     }
     case DerivedTable::kLease: {
-      const Lease* const lease = state.FindLease(NumberOf(row[0]));
+      const Lease* const lease = state.leases().Find(NumberOf(row[0]));
       return lease == nullptr ? std::nullopt : std::optional(RowOf(*lease));
     }
     case DerivedTable::kRound: {
-      const std::int64_t number = NumberOf(row[0]);
-      if (number < 1 || number > static_cast<std::int64_t>(state.rounds().size())) return std::nullopt;
-      return RowOf(state.rounds()[static_cast<std::size_t>(number - 1)]);
+      const Round* const round = state.rounds().Find(NumberOf(row[0]));
+      return round == nullptr ? std::nullopt : std::optional(RowOf(*round));
     }
     case DerivedTable::kFigure: {
       const std::vector<DerivedRow> figures = FigureRows(state);
@@ -158,7 +157,7 @@ absl::Status DerivedTables::WriteItem(const CampaignState& state, const Item& it
     FULCRUM_RETURN_IF_ERROR(Run(inserts_[static_cast<std::size_t>(DerivedTable::kSlot)], RowOf(item, slot)));
     if (slot.lease == 0) continue;
     FULCRUM_RETURN_IF_ERROR(
-        Run(inserts_[static_cast<std::size_t>(DerivedTable::kLease)], RowOf(*state.FindLease(slot.lease))));
+        Run(inserts_[static_cast<std::size_t>(DerivedTable::kLease)], RowOf(*state.leases().Find(slot.lease))));
   }
   return absl::OkStatus();
 }
@@ -176,9 +175,9 @@ absl::Status DerivedTables::WriteItems(const CampaignState& state, const std::ve
 }
 
 absl::Status DerivedTables::Finish(const CampaignState& state) {
-  for (const std::int64_t number : state.changes().rounds) {
-    const Round& round = state.rounds()[static_cast<std::size_t>(number - 1)];
-    FULCRUM_RETURN_IF_ERROR(Run(inserts_[static_cast<std::size_t>(DerivedTable::kRound)], RowOf(round)));
+  for (const std::int64_t number : state.rounds().changed()) {
+    FULCRUM_RETURN_IF_ERROR(
+        Run(inserts_[static_cast<std::size_t>(DerivedTable::kRound)], RowOf(*state.rounds().Find(number))));
   }
   return WriteFigures(state);
 }
@@ -299,24 +298,24 @@ std::vector<DerivedRow> FigureRows(const CampaignState& state) {
           {"imported_labels", absl::StrCat(totals.imported)},
           {"skips", absl::StrCat(totals.skips)},
           {"expired_leases", absl::StrCat(totals.expired_leases)},
-          {"models", absl::StrCat(state.models().size())}};
+          {"models", absl::StrCat(state.rounds().model_count())}};
 }
 
 void VisitRows(const CampaignState& state, DerivedTable table, const std::function<void(const DerivedRow&)>& visit) {
   switch (table) {
     case DerivedTable::kItem:
-      for (const auto& [id, item] : state.items()) visit(RowOf(item));
+      state.items().Visit([&](const Item& item) { visit(RowOf(item)); });
       return;
     case DerivedTable::kSlot:
-      for (const auto& [id, item] : state.items()) {
+      state.items().Visit([&](const Item& item) {
         for (const Slot& slot : item.slots) visit(RowOf(item, slot));
-      }
+      });
       return;
     case DerivedTable::kLease:
-      for (const auto& [id, lease] : state.leases()) visit(RowOf(lease));
+      state.leases().Visit([&](const Lease& lease) { visit(RowOf(lease)); });
       return;
     case DerivedTable::kRound:
-      for (const Round& round : state.rounds()) visit(RowOf(round));
+      state.rounds().Visit([&](const Round& round) { visit(RowOf(round)); });
       return;
     case DerivedTable::kFigure:
       for (const DerivedRow& row : FigureRows(state)) visit(row);

@@ -26,7 +26,7 @@ std::int64_t FingerprintOf(const SubmitRequest& request) {
 }
 
 absl::Status RefuseSecondAnswer(const Item& item, const std::string& annotator) {
-  const Vote* const vote = CampaignState::FindVote(item, annotator);
+  const Vote* const vote = ItemTable::FindVote(item, annotator);
   if (vote == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("you answered item '", item.id, "' before (event ", vote->sequence,
                                                     "); to say something else, change that label"));
@@ -41,8 +41,8 @@ absl::StatusOr<LabelAnswer> ChangeOrWithdraw(Ledger& ledger, const ChangeRequest
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
                            FindRepeated(ledger, {request.annotator, request.request_id, fingerprint}));
   if (repeated.has_value()) return LabelAnswer{repeated->sequence, false, true};
-  const Item* const item = ledger.state().FindItem(request.item);
-  const Vote* const vote = item == nullptr ? nullptr : CampaignState::FindVote(*item, request.annotator);
+  const Item* const item = ledger.state().items().Find(request.item);
+  const Vote* const vote = item == nullptr ? nullptr : ItemTable::FindVote(*item, request.annotator);
   if (vote == nullptr || vote->withdrawn) {
     return absl::NotFoundError(absl::StrCat("you have no label on item '", request.item, "'"));
   }
@@ -72,7 +72,7 @@ absl::StatusOr<LabelAnswer> SubmitLabel(Ledger& ledger, const SubmitRequest& req
     const auto* const submitted = std::get_if<LabelSubmitted>(&repeated->body);
     return LabelAnswer{repeated->sequence, submitted != nullptr && submitted->late, true};
   }
-  const Lease* const lease = ledger.state().FindLease(request.lease);
+  const Lease* const lease = ledger.state().leases().Find(request.lease);
   const bool live = lease != nullptr && lease->annotator == request.annotator && lease->epoch == request.epoch;
   LabelSubmitted label{.lease = request.lease, .epoch = request.epoch, .value = request.value, .late = !live};
   if (live) {
@@ -90,7 +90,7 @@ absl::StatusOr<LabelAnswer> SubmitLabel(Ledger& ledger, const SubmitRequest& req
     return absl::InvalidArgumentError(
         absl::StrCat("lease ", request.lease, " is for item '", label.item, "', not '", request.item, "'"));
   }
-  const Item& item = *ledger.state().FindItem(label.item);
+  const Item& item = *ledger.state().items().Find(label.item);
   FULCRUM_RETURN_IF_ERROR(RefuseSecondAnswer(item, request.annotator));
   label.cost = request.cost.value_or(item.cost);
   FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.annotator = request.annotator,
@@ -128,7 +128,7 @@ absl::StatusOr<LabelAnswer> SkipTask(Ledger& ledger, const SkipRequest& request)
                                                               .epoch = lease.epoch,
                                                               .round = lease.round,
                                                               .reason = SkipReasonName(request.reason)}}));
-  const Item& item = *ledger.state().FindItem(lease.item);
+  const Item& item = *ledger.state().items().Find(lease.item);
   const bool bad = item.bad_reports >= ledger.state().settings().bad_item_reports;
   if (request.reason == SkipReason::kBadItem && bad && item.status == ItemStatus::kOffered) {
     FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = ItemSetAside{lease.item, "bad item"}}).status());

@@ -54,7 +54,7 @@ absl::StatusOr<Allowance> ComputeAllowance(const CampaignState& state) {
       return absl::ResourceExhaustedError(absl::StrCat("the cost budget is spent: ", state.totals().cost, " of ",
                                                        settings.cost_budget, "; raise it to go on"));
     }
-    allowance.cost = settings.cost_budget - state.totals().cost - state.leased_cost();
+    allowance.cost = settings.cost_budget - state.totals().cost - state.leases().cost();
   }
   return allowance;
 }
@@ -63,7 +63,7 @@ std::vector<LeaseGranted> ChooseSlots(const CampaignState& state, const AcquireR
   std::vector<LeaseGranted> grants;
   const std::int64_t most = std::min(request.most, allowance.labels);
   absl::flat_hash_set<const Item*> chosen;
-  state.VisitOpenSlots([&](const Item& item, const Slot& slot) {
+  state.items().VisitOpenSlots([&](const Item& item, const Slot& slot) {
     if (static_cast<std::int64_t>(grants.size()) >= most) return false;
     // Nobody gets two slots of one item.
     const bool wrong = chosen.contains(&item) || item.cost > allowance.cost;
@@ -129,7 +129,7 @@ absl::StatusOr<LeaseGranted> RequireGrant(Ledger& ledger, const LeaseRequest& re
 
 absl::StatusOr<Lease> RequireLiveLease(Ledger& ledger, const LeaseRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckText("annotator", request.annotator));
-  const Lease* const lease = ledger.state().FindLease(request.lease);
+  const Lease* const lease = ledger.state().leases().Find(request.lease);
   const bool fits = lease != nullptr && lease->annotator == request.annotator && lease->epoch == request.epoch;
   if (fits) return *lease;
   FULCRUM_ASSIGN_OR_RETURN(const LeaseGranted grant, RequireGrant(ledger, request));
@@ -165,8 +165,8 @@ absl::StatusOr<ReleaseAnswer> ReleaseLease(Ledger& ledger, const LeaseRequest& r
 }
 
 absl::Status ExpireDueLeases(Ledger& ledger) {
-  for (const std::int64_t id : ledger.state().LeasesDue(ledger.Now())) {
-    const Lease lease = *ledger.state().FindLease(id);
+  for (const std::int64_t id : ledger.state().leases().Due(ledger.Now())) {
+    const Lease lease = *ledger.state().leases().Find(id);
     FULCRUM_RETURN_IF_ERROR(
         ledger.Append({.annotator = lease.annotator, .body = LeaseExpired{lease.id, lease.epoch}}).status());
     FULCRUM_RETURN_IF_ERROR(SetAsideIfExhausted(ledger, lease.item, lease.slot));
@@ -175,8 +175,8 @@ absl::Status ExpireDueLeases(Ledger& ledger) {
 }
 
 absl::Status SetAsideIfExhausted(Ledger& ledger, const std::string& item_id, std::int64_t slot_number) {
-  const Item& item = *ledger.state().FindItem(item_id);
-  const Slot* const slot = CampaignState::FindSlot(item, slot_number);
+  const Item& item = *ledger.state().items().Find(item_id);
+  const Slot* const slot = ItemTable::FindSlot(item, slot_number);
   const std::int64_t most = ledger.state().settings().most_attempts;
   if (item.status != ItemStatus::kOffered || slot == nullptr || slot->attempts < most) return absl::OkStatus();
   const ItemSetAside set_aside{item_id, absl::StrCat(slot->attempts, " attempts without an answer")};

@@ -37,7 +37,7 @@ absl::Status CheckItems(const CampaignState& state, const std::vector<BatchedIte
     if (!seen.insert(batched.item).second) {
       return absl::InvalidArgumentError(absl::StrCat("item '", batched.item, "' is in the batch twice"));
     }
-    const Item* const item = state.FindItem(batched.item);
+    const Item* const item = state.items().Find(batched.item);
     if (item == nullptr || item->status == ItemStatus::kInPool) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("item '", batched.item, "' cannot be batched: it is ", ItemStatusName(item->status)));
@@ -47,10 +47,10 @@ absl::Status CheckItems(const CampaignState& state, const std::vector<BatchedIte
 
 absl::Status CheckRound(const CampaignState& state, const CommitBatchRequest& request) {
   if (state.life() == "done") return absl::FailedPreconditionError("the campaign is done and takes no more batches");
-  if (const Round* const open = state.open_round()) {
+  if (const Round* const open = state.rounds().open()) {
     return absl::FailedPreconditionError(absl::StrCat("round ", open->number, " is still open"));
   }
-  const std::int64_t next = state.rounds().empty() ? 1 : state.rounds().back().number + 1;
+  const std::int64_t next = state.rounds().count() + 1;
   if (request.round != next) {
     return absl::InvalidArgumentError(absl::StrCat("the next round is ", next, ", not ", request.round));
   }
@@ -62,7 +62,7 @@ absl::Status CheckRound(const CampaignState& state, const CommitBatchRequest& re
 }
 
 absl::StatusOr<const Item*> RequireItem(const Ledger& ledger, const ItemRequest& request) {
-  const Item* const item = ledger.state().FindItem(request.item);
+  const Item* const item = ledger.state().items().Find(request.item);
   if (item != nullptr) return item;
   return absl::NotFoundError(absl::StrCat("the campaign never had an item '", request.item, "' in a batch"));
 }
@@ -89,13 +89,10 @@ absl::StatusOr<CommitBatchAnswer> CommitBatch(Ledger& ledger, const CommitBatchR
 }
 
 absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest& request) {
-  const std::vector<Round>& rounds = ledger.state().rounds();
-  if (request.round < 1 || request.round > static_cast<std::int64_t>(rounds.size())) {
-    return absl::NotFoundError(absl::StrCat("there is no round ", request.round));
-  }
-  const Round& round = rounds[static_cast<std::size_t>(request.round - 1)];
-  if (!round.open) return AdvanceAnswer{true, round.reason, {}};
-  RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, round.progress(), ledger.Now());
+  const Round* const round = ledger.state().rounds().Find(request.round);
+  if (round == nullptr) return absl::NotFoundError(absl::StrCat("there is no round ", request.round));
+  if (!round->open) return AdvanceAnswer{true, round->reason, {}};
+  RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, round->progress(), ledger.Now());
   if (!verdict.advance && !request.forced.empty()) verdict = {.advance = true, .reason = request.forced};
   if (!verdict.advance) return AdvanceAnswer{false, "", verdict.look_again};
   FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = RoundClosed{request.round, verdict.reason}}).status());
@@ -119,15 +116,14 @@ absl::StatusOr<std::int64_t> RequestRetrain(Ledger& ledger, const RetrainRequest
 }
 
 absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& request) {
-  const std::vector<StoredModel>& models = ledger.state().models();
-  for (auto model = models.rbegin(); model != models.rend(); ++model) {
-    if (request.round == 0 || model->round == request.round) return *model;
-  }
-  if (models.empty()) {
-    return absl::NotFoundError("no model is trained yet; the first comes when two classes have labels");
+  const RoundTable& rounds = ledger.state().rounds();
+  if (const StoredModel* const model = rounds.FindModel(request.round)) return *model;
+  const StoredModel* const last = rounds.FindModel(0);
+  if (last == nullptr) {
+    return absl::NotFoundError("no model is trained yet; the first one is trained when two classes have labels");
   }
   return absl::NotFoundError(absl::StrCat("no model was trained in round ", request.round, "; there are models of ",
-                                          models.size(), " rounds, the last is of round ", models.back().round));
+                                          rounds.model_count(), " rounds, the last is of round ", last->round));
 }
 
 absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const CampaignSettings& settings) {

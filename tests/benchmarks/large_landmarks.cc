@@ -79,7 +79,7 @@ void Compare(const char* name, Matrix<double> points, const kernel::KernelFuncti
                   scores.quality.residual, scores.quality.collected_share, RankCorrelation(order, best));
       std::printf("  of the batch of 100, %zu are landmarks; of the exact batch, %zu\n",
                   LandmarksAmong(order, engine.landmarks()), LandmarksAmong(best, engine.landmarks()));
-      PrintAtLeast("exact leverage of the batch of 100, beside the exact batch's",
+      PrintAtLeast("exact leverage of the batch of 100, relative to the exact batch",
                    Collected(order, exact.scores) / Collected(best, exact.scores), bar);
       std::fflush(stdout);
     }

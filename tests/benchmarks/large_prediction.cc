@@ -15,29 +15,9 @@ namespace {
 constexpr std::size_t kRows = 400000;
 constexpr std::size_t kSupport = 2000;
 
-/// Rows in memory that are treated like those of a pool on disk.
-class FloatFeatures final : public kernel::Features {
- public:
-  explicit FloatFeatures(Matrix<double> values) : dense_(std::move(values)) {
-    squared_norms_.assign(dense_.squared_norms().begin(), dense_.squared_norms().end());
-  }
-  std::size_t dims() const override { return dense_.dims(); }
-  void DotBlock(std::span<const RowIndex> a, const Features&, std::span<const RowIndex> b,
-                MutableMatrixView out) const override {
-    dense_.DotBlock(a, dense_, b, out);
-  }
-  bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override {
-    return dense_.CopyRows(rows, out);
-  }
-  kernel::FeatureKind kind() const override { return kernel::FeatureKind::kDense; }
-  bool prefers_float() const override { return true; }
-
- private:
-  kernel::DenseFeatures dense_;
-};
-
 void MeasureAt(std::size_t dims) {
-  const FloatFeatures features(EmbeddingLikeRows(kRows, dims, 12, 1));
+  // Rows in memory that are treated like those of a pool on disk.
+  const kernel::DenseFeatures features(EmbeddingLikeRows(kRows, dims, 12, 1), kernel::Precision::kFloat);
   RowList rows(kRows), support(kSupport);
   std::iota(rows.begin(), rows.end(), RowIndex{0});
   for (std::size_t i = 0; i < kSupport; ++i) support[i] = static_cast<RowIndex>(i * (kRows / kSupport));
@@ -52,7 +32,7 @@ void MeasureAt(std::size_t dims) {
   const double flops = 2.0 * static_cast<double>(kRows) * static_cast<double>(kSupport) * static_cast<double>(dims + 1);
   std::printf("  %zu x %zu, %zu support vectors: %.2f s, sgemm %.1f Gflop/s\n", kRows, dims, kSupport, seconds,
               rate * 1e-9);
-  PrintAtLeast("useful operations beside sgemm's rate", flops / seconds / rate, 0.6);
+  PrintAtLeast("useful operations relative to sgemm's rate", flops / seconds / rate, 0.6);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ void MeasureTiledPass() {
   const double flops = pairs * (2.0 * kDims + 4.0 * kWidth);
   PrintFigure("dgemm, all cores", rate * 1e-9, "Gflop/s");
   PrintFigure("a pass", seconds, "s");
-  PrintAtLeast("useful operations beside dgemm's rate", flops / seconds / rate, 0.5);
+  PrintAtLeast("useful operations relative to dgemm's rate", flops / seconds / rate, 0.5);
 }
 
 void MeasureTiledSolve() {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "stages/core/random.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/kernel/row_set_kernel.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/leverage/warm_start.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "pipeline/round/round.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/dense_eigensolver.h"
 #include "tests/benchmarks/ratio_report.h"
 #include "tests/support/data_sets.h"

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "stages/core/random.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/strategy_registry.h"
 #include "tests/benchmarks/ratio_report.h"

@@ -197,7 +197,7 @@ class WatchdogTest : public ServiceManagerTest {
 
   std::unique_ptr<pipeline::DaemonWatch> Watch(const std::string& grpc_address) {
     auto watch = pipeline::DaemonWatch::Start(
-        {.address = "127.0.0.1:0", .pulse = std::chrono::milliseconds(200)},
+        {.address = "127.0.0.1:0", .heartbeat = std::chrono::milliseconds(200)},
         {.data_folder = folder_.File("data"),
          .grpc_address = grpc_address,
          .campaigns = *campaigns_,

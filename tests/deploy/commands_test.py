@@ -10,11 +10,13 @@ ROOT = os.environ["FULCRUM_SOURCE"]
 PROGRAM = os.environ["FULCRUM"]
 FILES = (
     "README.md",
+    "deploy/README.md",
     "deploy/docker/compose.yaml",
     "deploy/docker/Dockerfile",
     "deploy/systemd/fulcrum.service",
     "deploy/kubernetes/statefulset.yaml",
     "deploy/kubernetes/select-cronjob.yaml",
+    "deploy/kubernetes/first-token.yaml",
     "deploy/airflow/fulcrum_select.py",
 )
 PROGRAMS = ("deploy/airflow/fulcrum_select.py", "deploy/examples/python/worker.py")

@@ -36,7 +36,7 @@ std::vector<Series> Collect(const CurveSet& curves, const std::string& task, Met
   return all;
 }
 
-/// The values shown: bands may be cut off, since early ones are as wide as they are uninteresting.
+/// The values shown: bands may be clipped, since early ones are wide and of little interest.
 std::pair<double, double> ValueRange(const std::vector<Series>& all, double full) {
   double low = std::isnan(full) ? 1 : full, high = std::isnan(full) ? 0 : full;
   for (const Series& series : all) {

@@ -1,4 +1,4 @@
-// report.html: one page with everything an experiment found, without a single other file. A pure function.
+// report.html: one self-contained page with all results of an experiment. A pure function.
 #pragma once
 
 #include <string>

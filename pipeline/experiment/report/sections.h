@@ -12,7 +12,7 @@
 
 namespace fulcrum::pipeline {
 
-/// HTML; empty where nothing was compared.
+/// HTML; empty if nothing was compared.
 std::string WtlSection(const ExperimentSpec& spec, const std::vector<WtlCell>& cells);
 
 // What was queried: the classes among all queries of a run. Paper, table "class ratios of the queried sets".
@@ -20,12 +20,12 @@ std::string WtlSection(const ExperimentSpec& spec, const std::vector<WtlCell>& c
 /// HTML: the mean share of the positive class among the queries, and the ratio of the others to it.
 std::string QueriedSection(const ExperimentSpec& spec, const CurveSet& curves, const SeriesColors& colors);
 
-// The regret table of the report: how far each strategy stays below the best one of each task.
+// The regret table of the report: how far each strategy is below the best one of each task.
 
 /// HTML; strategies by their mean regret, smallest first.
 std::string RegretSection(const std::vector<TaskRegret>& tasks, const SeriesColors& colors);
 
-// The exact settings, data and versions behind a report, so that someone else can get the same page.
+// The exact settings, data and versions behind a report, so that the page can be reproduced.
 
 std::string SettingsSection(const ExperimentSpec& spec, const ExperimentOptions& options,
                             const ExperimentResult& result);

@@ -32,7 +32,7 @@ std::string TickText(double value, double distance);
 
 using Points = std::vector<std::pair<double, double>>;
 
-/// An SVG drawing in the making. Text is escaped; classes are styled by the page.
+/// Builds an SVG drawing. Text is escaped; classes are styled by the page.
 class SvgDrawing {
  public:
   SvgDrawing(double width, double height, const std::string& label);
@@ -43,7 +43,7 @@ class SvgDrawing {
   void Polygon(const Points& points, const std::string& css_class);
   /// `anchor` is start, middle or end.
   void Text(double x, double y, const std::string& anchor, const std::string& css_class, const std::string& text);
-  /// What follows, until the matching EndGroup, belongs to this class.
+  /// Elements up to the matching EndGroup belong to this class.
   void BeginGroup(const std::string& css_class);
   void EndGroup();
   /// The finished element.
@@ -56,7 +56,7 @@ class SvgDrawing {
 
 // Small pieces of HTML. Pure functions, thread-safe.
 
-/// Text that means itself inside an element or a quoted attribute.
+/// Escapes text for an element or a quoted attribute.
 std::string EscapeHtml(const std::string& text);
 
 /// A section of the page with a heading, an anchor and an introduction (HTML).
@@ -66,11 +66,11 @@ std::string Section(const std::string& anchor, const std::string& heading, const
 /// A row of a table; `tag` is td or th.
 std::string TableRow(const std::string& tag, const std::vector<std::string>& cells);
 
-// Which colour a strategy has, in every chart and table of a report. Immutable after construction, thread-safe.
+// The colour of each strategy in all charts and tables of a report. Immutable after construction, thread-safe.
 
 class SeriesColors {
  public:
-  /// In the order in which strategies come in the curves.
+  /// In the order of the strategies in the curves.
   explicit SeriesColors(const CurveSet& curves);
 
   const std::vector<std::string>& strategies() const { return strategies_; }

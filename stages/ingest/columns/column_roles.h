@@ -1,7 +1,7 @@
 // What the columns of a table mean: which is the id, which the label, and where the features are.
 //
 // Features are numbers in columns of their own, lists of numbers of one length, or a sparse pair: a list of indices
-// (from 0) beside a list of values. Plain values and functions; thread-safe.
+// (from 0) next to a list of values. Plain values and functions; thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The ids a user knows the rows of a pool by.
 //
 // Either given, as text exactly as in the file, or the row numbers from 0. Given ids may lie in a file that is mapped
-// into memory: nothing is read before somebody looks for an id, and then an index of 8 bytes a row is made, once.
+// into memory: nothing is read before the first lookup of an id, which builds an index of 8 bytes per row.
 // Immutable and thread-safe after construction.
 #pragma once
 

@@ -1,6 +1,6 @@
 // CSV files, read by Arrow: a header line, commas, double quotes where needed, no line breaks inside values.
 //
-// All columns come as text (arrow::binary). Whoever knows what a column means turns it into numbers and can
+// All columns come as text (arrow::binary). The caller knows what a column means, turns it into numbers and can
 // then name the offending value; Arrow's own conversion would give up at the first one.
 #pragma once
 

@@ -133,7 +133,7 @@ absl::StatusOr<std::string> CopyPipe(const std::string& path) {
   return absl::StrCat("/proc/self/fd/", to);
 }
 
-/// Where the bytes of a descriptor are; a pipe is copied once, whoever asks.
+/// Where the bytes of a descriptor are; a pipe is copied once.
 absl::StatusOr<std::string> PathOfDescriptor(const std::string& path) {
   static std::mutex mutex;
   static auto* const copies = new std::map<std::string, std::string>();
@@ -153,6 +153,7 @@ struct Location {
 };
 
 absl::StatusOr<Location> Locate(const std::string& path, std::int64_t max_memory_bytes) {
+  FULCRUM_RETURN_IF_ERROR(CheckScheme(path));
   Location location;
   location.doing = absl::StrCat("cannot open '", path, "'");
   const arrow::io::IOContext context(CappedPool(max_memory_bytes));
@@ -209,6 +210,13 @@ absl::StatusOr<std::string> FirstBytes(const std::string& path, std::int64_t cou
   FULCRUM_ASSIGN_OR_RETURN(const auto stream, OpenInput(path));
   FULCRUM_ASSIGN_OR_RETURN(const auto buffer, FromArrow(stream->Read(count), absl::StrCat("cannot read '", path, "'")));
   return buffer->ToString();
+}
+
+absl::Status CheckScheme(const std::string& path) {
+  if (!absl::StrContains(path, "://") || absl::StartsWith(path, "file://")) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot open '", path,
+                                                 "': only paths and file:// URIs can be read; copy the data to a "
+                                                 "local or mounted disk first"));
 }
 
 absl::StatusOr<FileStamp> StampOf(const std::string& path) {

@@ -71,6 +71,9 @@ struct FileStamp {
 /// NotFound where there is no such file.
 absl::StatusOr<FileStamp> StampOf(const std::string& path);
 
+/// InvalidArgument for URIs of other schemes than file://, which this build of Arrow cannot read.
+absl::Status CheckScheme(const std::string& path);
+
 /// What the ending of a path says about its compression.
 std::optional<arrow::Compression::type> CompressionOfPath(absl::string_view path);
 

@@ -117,7 +117,7 @@ class IpcSource final : public TypedSource {
   }
 
  private:
-  /// A batch of a file may be the whole file; those who work on it in parallel want pieces.
+  /// A batch may be the whole file; parallel callers need smaller pieces.
   std::shared_ptr<arrow::RecordBatch> TakePiece() {
     if (pending_ == nullptr) return nullptr;
     if (piece_rows_ == 0) {

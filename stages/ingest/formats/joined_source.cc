@@ -44,6 +44,7 @@ struct Place {
 };
 
 absl::StatusOr<Place> FindPlace(const std::string& named) {
+  FULCRUM_RETURN_IF_ERROR(CheckScheme(named));
   Place place;
   place.is_uri = IsUri(named);
   const std::string whole = place.is_uri ? named : std::filesystem::absolute(named).lexically_normal().string();

@@ -1,7 +1,7 @@
 // Several files read as one table, one after the other.
 //
 // The first file decides the columns; the others must have the same ones with the same types. Columns that the folders'
-// names give come last, as text. A file that changed while it was read is an error: nobody knows which half is old.
+// names give come last, as text. A file that changed while it was read is an error: its parts may not belong together.
 #pragma once
 
 #include <memory>

@@ -88,7 +88,7 @@ class TypedSource : public TableSource {
 
 // What every typed format checks about its columns. Thread-safe.
 
-/// DataLoss where a column's name comes twice or is empty: nobody could say which one is meant.
+/// DataLoss if the name of a column is empty or not unique.
 absl::Status CheckNamesDiffer(const arrow::Schema& schema, const std::string& path);
 
 /// Indices of the fields with these names, in the order of the schema; all for no names. Absent ones are left out.

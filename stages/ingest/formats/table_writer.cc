@@ -33,7 +33,7 @@ namespace {
 
 constexpr char kWriting[] = "cannot write the table";
 
-/// Arrow wants to share what it writes to; whoever owns the stream outlives the writer.
+/// Arrow wants shared ownership of the stream; its owner outlives the writer.
 std::shared_ptr<arrow::io::OutputStream> Borrowed(arrow::io::OutputStream& stream) {
   return std::shared_ptr<arrow::io::OutputStream>(std::shared_ptr<void>(), &stream);
 }

@@ -41,7 +41,7 @@ void NoteOffender(std::span<const RowIndex> picks, std::span<const RowIndex> row
   }
 }
 
-/// A rival's gain l + 1 - factor sum is above a pick's where its sum is below its ceiling (l + 1) / factor less the
+/// A rival's gain l + 1 - factor sum is above a pick's if its sum is below its ceiling (l + 1) / factor less the
 /// pick's gain / factor.
 void WriteCeilings(const Rivals& rivals, std::size_t first, std::span<double> ceilings) {
   for (std::size_t i = 0; i < ceilings.size(); ++i) {
@@ -49,13 +49,13 @@ void WriteCeilings(const Rivals& rivals, std::size_t first, std::span<double> ce
   }
 }
 
-/// So many candidates' sums stay in registers while they see some picks. Blocks have a multiple of it, so that nobody
-/// has to look for an end.
+/// The sums of so many candidates stay in registers while some picks are added. Blocks have a multiple of it, so that
+/// loops need no check for the end.
 constexpr std::size_t kLanes = 16;
 using Lanes = std::span<double, kLanes>;
 using Ceilings = std::span<const double, kLanes>;
-/// Some rows of a tile, which stay in the nearest cache while all candidates of the block see them. Their float32 sum
-/// is as good as its terms.
+/// Some rows of a tile, which stay in the nearest cache while they are added to all candidates of the block. Their
+/// float32 sum is as accurate as its terms.
 constexpr std::size_t kRowsAtOnce = 8;
 
 /// Adds the lanes of the tile's rows one by one, as long as no sum is below its ceiling less the level of the row;
@@ -72,7 +72,7 @@ std::size_t AddOneByOne(MatrixView<const float> tile, std::size_t first, std::sp
   return tile.rows();
 }
 
-/// The same without a look at ceilings.
+/// The same without checking ceilings.
 void AddTogether(MatrixView<const float> tile, std::size_t first, Lanes sums) {
   std::array<float, kLanes> sum{};
   for (std::size_t t = 0; t < tile.rows(); ++t) {
@@ -82,10 +82,10 @@ void AddTogether(MatrixView<const float> tile, std::size_t first, Lanes sums) {
   for (std::size_t i = 0; i < kLanes; ++i) sums[i] += static_cast<double>(sum[i]);
 }
 
-/// Whether no sum comes below its ceiling less any of the levels. Sums only grow, so a look at the start is enough.
+/// Whether no sum falls below its ceiling less any of the levels. Sums only grow, so checking the start is enough.
 bool NoneCanBeBelow(Lanes sums, Ceilings ceilings, double lowest_level) {
   std::int64_t below = 0;  // as wide as what it counts, which makes vector code of the loop
-// Unrolled by itself the loop would be scalar code.
+// If the compiler unrolls this loop, it is scalar code.
 #pragma GCC unroll 1
   for (std::size_t i = 0; i < kLanes; ++i) {
     below |= static_cast<std::int64_t>(sums[i] < ceilings[i] - lowest_level);
@@ -121,7 +121,7 @@ std::size_t AddRows(MatrixView<const float> tile, std::span<const double> levels
   return tile.rows();
 }
 
-/// By pick; nobody beats the very first.
+/// By pick; the very first cannot be beaten.
 std::vector<double> LevelsOf(const Rivals* rivals, std::size_t picks) {
   std::vector<double> levels(picks, 0.0);
   for (std::size_t t = 1; rivals && t < picks; ++t) levels[t] = rivals->gains[t] / rivals->factor;
@@ -140,12 +140,12 @@ void LowerTo(std::size_t value, std::atomic<std::size_t>& to) {
 absl::Status SimilaritySums::OutsideUnitInterval(RowIndex row, RowIndex pick, double value) const {
   return absl::InvalidArgumentError(absl::StrFormat(
       "the set function of a diverse batch needs a kernel with values in [0, 1], but %s gives %g between rows %d and "
-      "%d of the pool (counted from 0). Use --kernel rbf, or --normalize-kernel where all values are positive.",
+      "%d of the pool (counted from 0). Use the rbf kernel, or normalize the kernel if all values are positive.",
       kernel::DescribeKernel(kernel_), value, row, pick));
 }
 
 absl::StatusOr<std::size_t> SimilaritySums::Sum(std::span<const RowIndex> picks, const Rivals* rivals) {
-  const kernel::FloatColumns columns(kernel_, features_, picks);
+  const kernel::KernelTiles<float> tiles(kernel_, features_, picks);
   const bool check = !kernel::AlwaysInUnitInterval(kernel_);
   std::vector<std::optional<Offender>> offenders(check ? rows_.size() / kRowsPerBlock + 1 : 0);
   const std::vector<double> levels = LevelsOf(rivals, picks.size());
@@ -153,24 +153,21 @@ absl::StatusOr<std::size_t> SimilaritySums::Sum(std::span<const RowIndex> picks,
   after_.resize(rows_.size());
   ParallelForBlocks(rows_.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     const auto rows = rows_.subspan(first, count);
-    const kernel::FloatBlock block = columns.CopyBlock(rows);
     std::array<double, kRowsPerBlock> sums{}, ceilings;
     std::copy_n(sums_.data() + first, count, sums.data());
     ceilings.fill(kNoRival);
     if (rivals) WriteCeilings(*rivals, first, std::span(ceilings).first(count));
     Matrix<float> whole = Matrix<float>::Zero(std::min(kPicksAtOnce, picks.size()), kRowsPerBlock);
-    // What comes after a beaten pick will not be added; the least over all blocks does not depend on their order.
-    std::size_t done = 0;
-    for (std::size_t wanted = unbeaten.load(); done < wanted; wanted = unbeaten.load()) {
-      const std::size_t next = std::min(kPicksAtOnce, wanted - done);
-      const MatrixView<float> tile = whole.view().Block(0, 0, next, count);
-      columns.WriteTransposedTile(block, done, tile);
+    const auto add = [&](std::size_t done, MatrixView<const float> tile) {
+      const std::size_t next = tile.rows();
       if (check) NoteOffender(picks.subspan(done, next), rows, tile, offenders[first / kRowsPerBlock]);
       const std::size_t stood =
           AddRows(std::as_const(whole).view().Rows(0, next), std::span(levels).subspan(done, next), ceilings, sums);
       if (stood < next) LowerTo(done + stood, unbeaten);
-      done += next;
-    }
+    };
+    // What comes after a beaten pick will not be added; the least over all blocks does not depend on their order.
+    const auto wanted = [&] { return unbeaten.load(); };
+    tiles.ForEachTransposedTile(tiles.Pack(rows), whole.view().Cols(0, count), wanted, add);
     std::copy_n(sums.data(), count, after_.data() + first);
   });
   for (const auto& offender : offenders) {
@@ -244,7 +241,7 @@ absl::StatusOr<std::vector<double>> SimilarityMemory::Recall(const kernel::Kerne
   std::vector<double> sums = CarryValues(rows, rows_, known->sums, of_entered);
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i] -= to_gone[i];
   SimilaritySums with_added(kernel, features, rows);
-  with_added.GoOnFrom(std::move(sums));
+  with_added.StartFrom(std::move(sums));
   FULCRUM_RETURN_IF_ERROR(with_added.Add(difference.added));
   return with_added.Release();
 }

@@ -1,4 +1,4 @@
-// For every candidate of a group the sum of its similarities to what has been chosen, updated by many picks at a time.
+// For every candidate of a group the sum of its similarities to the chosen rows, updated by many picks at a time.
 //
 // Not thread-safe for Add; concurrent reads are. Keeps references to features and rows.
 #pragma once
@@ -13,12 +13,12 @@
 #include "absl/status/statusor.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/float_columns.h"
 #include "stages/kernel/kernel_function.h"
+#include "stages/kernel/kernel_tiles.h"
 
 namespace fulcrum::select {
 
-/// Candidates that saw nothing of a sequence of picks while it was made, and what they are to be compared with.
+/// Candidates that were not considered while a sequence of picks was made, and what they are compared with.
 struct Rivals {
   std::span<const std::uint8_t> present;  ///< by position: this one could have been picked instead
   std::span<const double> scores;         ///< l, by position
@@ -31,11 +31,11 @@ class SimilaritySums {
   SimilaritySums(const kernel::KernelFunction& kernel, const kernel::Features& features, std::span<const RowIndex> rows)
       : kernel_(kernel), features_(features), rows_(rows), sums_(rows.size(), 0.0) {}
 
-  /// Takes these for the sums so far, by position.
-  void GoOnFrom(std::vector<double> sums) { sums_ = std::move(sums); }
+  /// Sets the sums so far, by position.
+  void StartFrom(std::vector<double> sums) { sums_ = std::move(sums); }
 
   /// Adds K(x, pick) of every pick to every candidate's sum, in blocks of candidates, in parallel. InvalidArgument
-  /// where a value lies outside [0, 1].
+  /// if a value lies outside [0, 1].
   absl::Status Add(std::span<const RowIndex> picks);
 
   /// Adds picks up to the first one (but not the very first) that a rival would have beaten, whose gain was the larger
@@ -48,7 +48,7 @@ class SimilaritySums {
   std::vector<double> Release() { return std::move(sums_); }
 
   /// A tile of so many picks and a block of candidates is half a megabyte: it is summed before it leaves the cache.
-  static constexpr std::size_t kPicksAtOnce = 256;
+  static constexpr std::size_t kPicksAtOnce = kernel::KernelTiles<float>::kRows;
 
  private:
   /// Writes the sums with the picks to after_; returns how many picks no rival would have beaten, all without rivals.
@@ -62,12 +62,12 @@ class SimilaritySums {
   std::vector<double> after_;  // memory that Sum writes to, kept between calls
 };
 
-// Sums of similarities that outlive a round: of a group's candidates to those given then, labeled or picked.
+// Sums of similarities that are kept between rounds: of a group's candidates to the rows given then, labeled or picked.
 //
-// The next round computes what is new in it: all similarities of the candidates that entered, and everyone's to those
-// newly given or no longer so. Not thread-safe.
+// The next round computes only the changes: all similarities of candidates that entered, and those of all candidates to
+// rows that were added to or removed from the given ones. Not thread-safe.
 
-/// To whom, ascending, and the sums by row.
+/// The given rows, ascending, and the sums by row.
 struct GivenSums {
   RowList given = {};
   std::vector<double> sums = {};
@@ -76,15 +76,15 @@ struct GivenSums {
 class SimilarityMemory {
  public:
   /// The sums of `rows` to all of `given`, both ascending, in the order of rows. What was remembered goes into them.
-  /// InvalidArgument where a similarity lies outside [0, 1].
+  /// InvalidArgument if a similarity lies outside [0, 1].
   absl::StatusOr<std::vector<double>> Recall(const kernel::KernelFunction& kernel, const kernel::Features& features,
                                              std::span<const RowIndex> rows, std::span<const RowIndex> given);
 
-  /// `rows` and those given ascending. Two sums a row: to the labeled alone, and with the picks, which may yet turn out
-  /// to be of other classes; the next round takes what leaves it less to do.
+  /// `rows` and the given ones are ascending. Two sums per row: to the labeled rows alone, and with the picks, which
+  /// may get labels of other classes; the next round uses the one that needs less work.
   void Remember(std::span<const RowIndex> rows, GivenSums labeled, GivenSums with_picks);
 
-  /// To how many of the given of the last Recall similarities were known; nothing a second time.
+  /// The number of given rows of the last Recall whose similarities were known; zero in a second call.
   std::size_t TakeCarried() { return std::exchange(carried_, 0); }
 
  private:

@@ -116,7 +116,7 @@ class StreamedRun {
     FULCRUM_ASSIGN_OR_RETURN(std::vector<double> sums,
                              Similarities().Recall(problem_.kernel, *problem_.features, problem_.rows, rows));
     if (problem_.similarities) to_labeled_ = {rows, sums};
-    sums_.GoOnFrom(std::move(sums));
+    sums_.StartFrom(std::move(sums));
     double twice_the_pairs = 0;
     for (const std::size_t position : problem_.labeled) {
       twice_the_pairs += sums_.values()[position] - OwnSimilarity(position);

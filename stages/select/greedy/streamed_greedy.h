@@ -25,8 +25,8 @@
 #include "absl/status/statusor.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/float_columns.h"
 #include "stages/kernel/kernel_function.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/select/greedy/similarity_sums.h"
 #include "stages/select/greedy/submodular_greedy.h"
 
@@ -120,7 +120,7 @@ class Shortlist {
   std::vector<Member> members_;
   std::vector<std::uint8_t> open_;
   double factor_;
-  kernel::FloatColumns columns_;
+  kernel::KernelTiles<float> columns_;
   std::optional<Best> best_;
 };
 

@@ -6,15 +6,14 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/lapack.h"
 
 namespace fulcrum::select {
 namespace {
 
-constexpr std::size_t kTileRows = 256;
-constexpr std::size_t kTileCols = 1024;
+constexpr std::size_t kRowsPerTask = 256;
 
 }  // namespace
 
@@ -22,7 +21,10 @@ PoolKernel::PoolKernel(const kernel::KernelFunction& kernel, const kernel::Featu
                        std::size_t rows_in_memory)
     : kernel_(kernel), features_(features), all_rows_(features.rows()) {
   std::iota(all_rows_.begin(), all_rows_.end(), RowIndex{0});
-  if (size() > rows_in_memory) return;
+  if (size() > rows_in_memory) {
+    tiles_.emplace(kernel_, features_, all_rows_, kernel::ColumnMemory::kStreamed);
+    return;
+  }
   matrix_ = Matrix<double>(size(), size());
   kernel::ComputeKernelSymmetric(kernel_, features_, all_rows_, matrix_.view());
 }
@@ -40,19 +42,15 @@ void PoolKernel::Columns(std::span<const RowIndex> rows, MutableMatrixView out) 
 }
 
 void PoolKernel::VisitTiles(TileVisitor visitor) const {
-  ParallelForBlocks(size(), kTileRows, [&](std::size_t first_row, std::size_t row_count) {
+  ParallelForBlocks(size(), kRowsPerTask, [&](std::size_t first_row, std::size_t row_count) {
     if (!matrix_.empty()) {
       visitor(first_row, 0, matrix_.view().Rows(first_row, row_count));
       return;
     }
-    Matrix<double> buffer(row_count, std::min(kTileCols, size()));
-    const std::span<const RowIndex> rows = std::span(all_rows_).subspan(first_row, row_count);
-    for (std::size_t first_col = 0; first_col < size(); first_col += kTileCols) {
-      const std::size_t col_count = std::min(kTileCols, size() - first_col);
-      const MutableMatrixView tile = buffer.view().Cols(0, col_count);
-      kernel::ComputeKernelBlock(kernel_, features_, rows, std::span(all_rows_).subspan(first_col, col_count), tile);
-      visitor(first_row, first_col, tile);
-    }
+    const auto shifted = [&](std::size_t row, std::size_t column, ConstMatrixView tile) {
+      visitor(first_row + row, column, tile);
+    };
+    tiles_->ForEachTile(tiles_->Pack(std::span(all_rows_).subspan(first_row, row_count)), shifted);
   });
 }
 

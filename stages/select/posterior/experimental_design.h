@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,11 +15,12 @@
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
+#include "stages/kernel/kernel_tiles.h"
 
 namespace fulcrum::select {
 
-// The kernel matrix of a whole pool, seen tile by tile: held in memory for small pools, recomputed each time for
-// large ones, so that memory stays bounded where time does not. Immutable and thread-safe after construction.
+// The kernel matrix of a whole pool, visited tile by tile: kept in memory for small pools, recomputed in each pass for
+// large ones, so that memory stays bounded. Immutable and thread-safe after construction.
 
 class PoolKernel {
  public:
@@ -45,7 +47,8 @@ class PoolKernel {
   kernel::KernelFunction kernel_;
   const kernel::Features& features_;
   RowList all_rows_;
-  Matrix<double> matrix_;  // empty for a large pool
+  Matrix<double> matrix_;                             // empty for a large pool
+  std::optional<kernel::KernelTiles<double>> tiles_;  // of a large pool
 };
 
 class ExperimentalDesign {
@@ -70,7 +73,7 @@ class ExperimentalDesign {
   double mu_;
   std::vector<double> column_norms_;  // |K'(:,i)|^2
   std::vector<double> diagonal_;      // K'(i,i)
-  Matrix<double> vectors_;            // V, a column an example taken
+  Matrix<double> vectors_;            // V, one column per example taken
   std::size_t taken_ = 0;
 };
 

@@ -9,7 +9,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/lapack.h"
 

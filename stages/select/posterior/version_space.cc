@@ -6,6 +6,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/lapack.h"
 
@@ -167,6 +168,8 @@ VersionSpaceSample SampleVersionSpace(ConstMatrixView constraints, std::size_t c
 
 namespace {
 
+constexpr kernel::KernelFunction kLinear{.type = kernel::KernelType::kLinear};
+
 // A row whose squared distance to the space is below this share of its squared length only adds rounding errors.
 constexpr double kNewDirectionShare = 1e-8;
 
@@ -176,7 +179,7 @@ SpanBasis::SpanBasis(const kernel::Features& features, std::span<const RowIndex>
   const std::size_t most = std::min(rows.size(), features.dims());
   lower_ = Matrix<double>::Zero(most, most);
   Matrix<double> gram(rows.size(), rows.size());
-  features.DotBlock(rows, features, rows, gram.view());
+  kernel::ComputeKernelSymmetric(kLinear, features, rows, gram.view());
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < rows.size() && kept.size() < most; ++i) {
     const auto candidate = lower_.row(kept.size());
@@ -196,7 +199,7 @@ SpanBasis::SpanBasis(const kernel::Features& features, std::span<const RowIndex>
 Matrix<double> SpanBasis::Coordinates(std::span<const RowIndex> rows) const {
   Matrix<double> coordinates(rows.size(), anchors_.size());
   if (coordinates.empty()) return coordinates;
-  features_.DotBlock(rows, features_, anchors_, coordinates.view());
+  kernel::ComputeKernelBlock(kLinear, features_, rows, anchors_, coordinates.view());
   linalg::SolveLowerForRows(lower_.view().Block(0, 0, anchors_.size(), anchors_.size()), coordinates.view());
   return coordinates;
 }

@@ -30,14 +30,14 @@ absl::Status CheckAlpha(double alpha) {
   if (alpha >= 0 && alpha <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("alpha is %g; it must lie in [0, 1], or a larger batch could be worth less than a smaller one. "
-                      "Set --alpha to a value from 0 (no diversity) to 1 (the most).",
+                      "Choose a value from 0 (no diversity) to 1 (the most).",
                       alpha));
 }
 
 std::string AdviceAgainst(double value, const kernel::KernelFunction& kernel) {
-  if (value > 1 && !kernel.normalize) return "Add --normalize-kernel, or use --kernel rbf.";
-  if (value < 0) return "Normalising does not lift values below zero: use --kernel rbf.";
-  return "Check the features for values that are not finite, or use --kernel rbf.";
+  if (value > 1 && !kernel.normalize) return "Normalize the kernel, or use the rbf kernel.";
+  if (value < 0) return "Normalizing does not raise values below zero: use the rbf kernel.";
+  return "Check the features for values that are not finite, or use the rbf kernel.";
 }
 
 absl::Status OutsideUnitInterval(const Candidates& candidates, const Group& group, std::size_t i, std::size_t j) {

@@ -1,5 +1,5 @@
 // Near-optimal batch mode active learning (Chen and Krause 2013). METHOD section 2: 300 linear hypotheses with
-// bias from the version space (hypothesis_sampler.h); then b times the example that leaves the smallest expected
+// bias from the version space (version_space.h); then b times the example that leaves the smallest expected
 // mass of hypotheses, with label noise 0.02 (remaining_mass.h). C > 2 classes: a hypothesis is C one-against-rest
 // functions and predicts the class of the largest.
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
 #include "stages/select/posterior/remaining_mass.h"
 #include "stages/select/posterior/version_space.h"
@@ -18,16 +19,16 @@ namespace {
 
 constexpr std::size_t kHypotheses = 300;
 constexpr double kNoise = 0.02;
-// Hypotheses are combinations of at most this many rows, the labeled first: all linear functions where the
-// dimension is no larger, those of a random subspace that holds the labeled otherwise.
+// Hypotheses are combinations of at most this many rows, the labeled first: all linear functions if the dimension is no
+// larger, otherwise those of a random subspace that contains the labeled rows.
 constexpr std::size_t kSpanRows = 256;
 constexpr std::size_t kRowsPerBlock = 512;
 
-/// One function a class against the rest; for two classes one function, positive for class 0.
+/// One function per class against the rest; for two classes one function, positive for class 0.
 struct LinearHypotheses {
   RowList anchors;
-  std::vector<Matrix<double>> weights;      ///< a function: hypotheses x anchors
-  std::vector<std::vector<double>> biases;  ///< a function: by hypothesis
+  std::vector<Matrix<double>> weights;      ///< per function: hypotheses x anchors
+  std::vector<std::vector<double>> biases;  ///< per function: by hypothesis
 };
 
 RowList RowsToSpan(RowList labeled, RowList unlabeled, Random& random) {
@@ -107,9 +108,10 @@ void PredictBlock(const LinearHypotheses& hypotheses, ConstMatrixView dots, Matr
 Matrix<std::uint16_t> Predict(const kernel::Features& features, const LinearHypotheses& hypotheses,
                               std::span<const RowIndex> rows) {
   Matrix<std::uint16_t> predictions(rows.size(), kHypotheses);
+  const kernel::KernelTiles<double> inner_products({.type = kernel::KernelType::kLinear}, features, hypotheses.anchors);
   ParallelForBlocks(rows.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     Matrix<double> dots(count, hypotheses.anchors.size());
-    if (!dots.empty()) features.DotBlock(rows.subspan(first, count), features, hypotheses.anchors, dots.view());
+    inner_products.Write(inner_products.Pack(rows.subspan(first, count)), dots.view());
     PredictBlock(hypotheses, dots.view(), predictions.view().Rows(first, count));
   });
   return predictions;

@@ -119,10 +119,10 @@ TEST_F(CampaignStateTest, ThingsThatAreNotThereCannotChange) {
 
 TEST_F(CampaignStateTest, TheTimeTheStoreWasClosedIsAddedToLeasesAndRound) {
   Grant("ada", 1);
-  const Time started = state_.open_round()->started_at;
+  const Time started = state_.rounds().open()->started_at;
   Must({.kind = EventKind::kStoreOpened, .number = 500});
-  EXPECT_EQ(state_.NextExpiry(), FromMicros(now_ + 1500));
-  EXPECT_EQ(state_.open_round()->started_at, started + std::chrono::microseconds(500));
+  EXPECT_EQ(state_.leases().NextExpiry(), FromMicros(now_ + 1500));
+  EXPECT_EQ(state_.rounds().open()->started_at, started + std::chrono::microseconds(500));
   ExpectImpossible({.kind = EventKind::kStoreOpened, .number = -1}, "negative");
 }
 
@@ -130,7 +130,7 @@ TEST_F(CampaignStateTest, LabelsComeInTheOrderTheyWereDecided) {
   Must({.kind = EventKind::kLabelImported, .item = "z", .value = "1"});
   Must({.kind = EventKind::kLabelImported, .item = "b", .value = "2"});
   Must({.kind = EventKind::kLabelImported, .item = "z", .value = "3"});
-  const auto labels = state_.DecidedLabels();
+  const auto labels = state_.items().DecidedLabels();
   ASSERT_EQ(labels.size(), 2u);
   EXPECT_EQ(labels[0].item, "b");
   EXPECT_EQ(labels[1].value, "3");

@@ -78,7 +78,7 @@ class DerivedTablesTest : public StoreTest {
     ASSERT_TRUE(reader.ok() && (*reader)->CatchUp().ok());
     for (int i = 0; i < 30; ++i) {
       const std::string id = absl::StrCat("i", i);
-      const Item* const item = (*reader)->state().FindItem(id);
+      const Item* const item = (*reader)->state().items().Find(id);
       const bool in_pool = item == nullptr || item->status == ItemStatus::kInPool;
       if (in_pool && random.Below(3) == 0) request.items.push_back({id, 0.1});
     }

@@ -9,7 +9,7 @@ Item StoreTest::ItemNow(const std::string& id) {
   EXPECT_TRUE(reader.ok()) << reader.status();
   if (!reader.ok()) return {};
   EXPECT_TRUE((*reader)->CatchUp().ok());
-  const Item* const item = (*reader)->state().FindItem(id);
+  const Item* const item = (*reader)->state().items().Find(id);
   return item == nullptr ? Item{} : *item;
 }
 

@@ -1,4 +1,4 @@
-#include "storage/state/vote_rules.h"
+#include "storage/state/campaign_records.h"
 
 #include <gtest/gtest.h>
 

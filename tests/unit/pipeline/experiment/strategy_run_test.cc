@@ -12,7 +12,7 @@
 #include "pipeline/experiment/run_data.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/classify/svm_trainer.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::pipeline {

@@ -24,16 +24,16 @@ Matrix<double> TwoClouds() {
 }
 
 /// Dense features behind a gate: once it is armed, the second block of inner products asks to stop.
-class GatedFeatures final : public kernel::Features {
+class GatedFeatures final : public kernel::InnerProductFeatures {
  public:
   explicit GatedFeatures(std::stop_source& stop) : stop_(stop) {
     squared_norms_.assign(dense_.squared_norms().begin(), dense_.squared_norms().end());
   }
   std::size_t dims() const override { return dense_.dims(); }
-  void DotBlock(std::span<const RowIndex> a, const Features& /*other*/, std::span<const RowIndex> b,
-                MutableMatrixView out) const override {
+  void WriteInnerProducts(std::span<const RowIndex> a, std::span<const RowIndex> b,
+                          MutableMatrixView out) const override {
     if (armed && ++blocks == 2) stop_.request_stop();
-    dense_.DotBlock(a, dense_, b, out);
+    MultiplyRows(dense_.Pack(a), 0, dense_.Pack(b), 0, out);
   }
 
   mutable std::atomic<bool> armed = false;

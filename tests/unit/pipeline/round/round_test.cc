@@ -327,15 +327,12 @@ class CountedRows final : public kernel::Features {
   }
   kernel::FeatureKind kind() const override { return kernel::FeatureKind::kDense; }
   std::size_t dims() const override { return dense_.dims(); }
-  void DotBlock(std::span<const RowIndex> a, const Features&, std::span<const RowIndex> b,
-                MutableMatrixView out) const override {
-    dense_.DotBlock(a, dense_, b, out);
-  }
-  bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override {
+  kernel::Precision precision() const override { return kernel::Precision::kFloat; }
+  kernel::PackedRows Pack(std::span<const RowIndex> rows) const override { return dense_.Pack(rows); }
+  void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override {
     copied += rows.size();
-    return dense_.CopyRows(rows, out);
+    dense_.CopyRows(rows, out);
   }
-  bool prefers_float() const override { return true; }
 
   mutable std::atomic<std::size_t> copied = 0;
 

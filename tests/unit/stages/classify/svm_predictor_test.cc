@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <numeric>
 
 #include "stages/classify/svm_trainer.h"
@@ -16,19 +17,18 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Features that offer nothing but inner products, as a sparse pool would.
-class DotsOnly final : public kernel::Features {
+/// Features of which only inner products are known; `others` are those of the rows on the right.
+class DotsOnly final : public kernel::InnerProductFeatures {
  public:
-  explicit DotsOnly(ConstMatrixView values) : values_(values) {
+  DotsOnly(ConstMatrixView values, ConstMatrixView others) : values_(values), others_(others) {
     for (std::size_t row = 0; row < values.rows(); ++row)
       squared_norms_.push_back(Dot(values.row(row), values.row(row)));
   }
   std::size_t dims() const override { return values_.cols(); }
-  void DotBlock(std::span<const RowIndex> a, const Features& other, std::span<const RowIndex> b,
-                MutableMatrixView out) const override {
-    const auto& others = static_cast<const DotsOnly&>(other);
+  void WriteInnerProducts(std::span<const RowIndex> a, std::span<const RowIndex> b,
+                          MutableMatrixView out) const override {
     for (std::size_t i = 0; i < a.size(); ++i) {
-      for (std::size_t j = 0; j < b.size(); ++j) out(i, j) = Dot(values_.row(a[i]), others.values_.row(b[j]));
+      for (std::size_t j = 0; j < b.size(); ++j) out(i, j) = Dot(values_.row(a[i]), others_.row(b[j]));
     }
   }
 
@@ -36,26 +36,25 @@ class DotsOnly final : public kernel::Features {
   static double Dot(std::span<const double> x, std::span<const double> z) {
     return std::inner_product(x.begin(), x.end(), z.begin(), 0.0);
   }
-  ConstMatrixView values_;
+  ConstMatrixView values_, others_;
 };
 
-/// Rows that ask for float32 kernel values, as a pool on the disk does.
+/// Rows that ask for float32 kernel values, as a pool on disk does.
 class FloatRows final : public kernel::Features {
  public:
   explicit FloatRows(ConstMatrixView values) : dense_(Matrix<double>::CopyOf(values)) {
     squared_norms_.assign(dense_.squared_norms().begin(), dense_.squared_norms().end());
   }
   std::size_t dims() const override { return dense_.dims(); }
-  void DotBlock(std::span<const RowIndex>, const Features&, std::span<const RowIndex>,
-                MutableMatrixView) const override {
-    FAIL() << "inner products in double precision";
+  kernel::PackedRows Pack(std::span<const RowIndex> rows) const override {
+    packed += rows.size();
+    return dense_.Pack(rows);
   }
-  std::unique_ptr<Features> Gather(std::span<const RowIndex> rows) const override { return dense_.Gather(rows); }
-  bool CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override {
-    return dense_.CopyRows(rows, out);
-  }
+  void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override { dense_.CopyRows(rows, out); }
   kernel::FeatureKind kind() const override { return kernel::FeatureKind::kDense; }
-  bool prefers_float() const override { return true; }
+  kernel::Precision precision() const override { return kernel::Precision::kFloat; }
+
+  mutable std::atomic<std::size_t> packed = 0;  ///< rows that were read in double precision
 
  private:
   kernel::DenseFeatures dense_;
@@ -89,7 +88,7 @@ TEST_P(SvmPredictorKernelTest, DecisionsEqualTheSumsOneByOne) {
     const Matrix<double> fast = DecisionValues(model, *pool.features, *test_set.features);
     const Matrix<double> naive = NaiveDecisions(model, pool.values(), test_set.values());
     EXPECT_LT(LargestDifference(fast.view(), naive.view()), 1e-10);
-    const DotsOnly pool_dots(pool.values()), test_dots(test_set.values());
+    const DotsOnly pool_dots(pool.values(), pool.values()), test_dots(test_set.values(), pool.values());
     const Matrix<double> by_dots = DecisionValues(model, pool_dots, test_dots);
     EXPECT_LT(LargestDifference(by_dots.view(), naive.view()), 1e-10);
   }
@@ -143,6 +142,26 @@ TEST(SvmPredictorTest, VotesDecideAndTiesGoToTheSmallerClass) {
   EXPECT_EQ(VoteClass(model, std::vector<double>{0, 0, 0}), 2) << "a zero counts for the second of a pair";
 }
 
+TEST(SvmPredictorTest, TheMarginIsTheSmallestAdvantageOfTheWinner) {
+  const SvmModel three = RandomModel({}, 1, 3);  // pairs 01, 02, 12
+  Matrix<double> decisions(3, 3);
+  const double values[3][3] = {{2, 0.5, -7}, {-1, 4, 3}, {1, -0.25, 2}};
+  for (std::size_t i = 0; i < 3; ++i) std::copy_n(values[i], 3, decisions.row(i).data());
+  std::vector<ClassIndex> classes = VoteClasses(three, decisions.view());
+  ASSERT_THAT(classes, ElementsAre(0, 1, 0)) << "the last row is a cycle, which the smallest class wins";
+  std::vector<double> margins(3);
+  VoteMargins(three, decisions.view(), classes, margins);
+  EXPECT_THAT(margins, ElementsAre(0.5, 1, -0.25));
+
+  const SvmModel two = RandomModel({}, 1, 2);
+  const std::vector<double> single = {-1.5, 0.25};
+  const ConstMatrixView column(single.data(), 2, 1);
+  classes = VoteClasses(two, column);
+  margins.resize(2);
+  VoteMargins(two, column, classes, margins);
+  EXPECT_THAT(margins, ElementsAre(1.5, 0.25));
+}
+
 TEST(SvmPredictorTest, ProbabilitiesNeedSigmoids) {
   const SvmModel model = RandomModel({}, 1, 2);
   const Matrix<double> decisions = Matrix<double>::Zero(1, 1);
@@ -179,13 +198,16 @@ TEST(SvmPredictorTest, TwoClassProbabilitiesAreTheSigmoidItself) {
   EXPECT_DOUBLE_EQ(probabilities(1, 0) + probabilities(1, 1), 1);
 }
 
-TEST(DecisionValues, OfAPoolOnTheDiskAreThoseOfFloatKernelValues) {
+TEST(DecisionValues, OfAPoolOnDiskAreThoseOfFloatKernelValues) {
   const Matrix<double> points = testing::RandomMatrix(1700, 6, 12), others = testing::RandomMatrix(40, 6, 13);
   const kernel::DenseFeatures dense(points.Clone()), test_set(others.Clone());
   const FloatRows on_disk(points.view());
   for (const std::size_t classes : {2, 4}) {
     const SvmModel model = RandomModel({.type = kernel::KernelType::kRbf, .sigma = 2}, 700, classes);
-    const Matrix<double> expected = DecisionValues(model, dense, dense), pool = DecisionValues(model, on_disk, on_disk);
+    const Matrix<double> expected = DecisionValues(model, dense, dense);
+    on_disk.packed = 0;
+    const Matrix<double> pool = DecisionValues(model, on_disk, on_disk);
+    EXPECT_EQ(on_disk.packed, 0u) << "no row is read in double precision";
     const Matrix<double> expected_test = DecisionValues(model, dense, test_set),
                          test = DecisionValues(model, on_disk, test_set);
     for (std::size_t p = 0; p < model.pairs.size(); ++p) {

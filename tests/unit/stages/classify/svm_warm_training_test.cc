@@ -129,7 +129,7 @@ TEST(SvmWarmStartTest, UpdatedProductsAreThoseOfTheMultipliersCarriedOver) {
   labels[10] = 1 - labels[10];
   labels[290] = clusters.truth[290];
   const PairProblem after = update();
-  const WarmStart start = MakeWarmStart(before, after, gram);
+  const CarriedMultipliers start = CarryMultipliers(before, after, gram);
   ASSERT_EQ(start.products.size(), after.rows.size()) << "so small a change should not cost a full product";
   for (std::size_t t = 0; t < after.rows.size(); ++t) {
     double product = 0;

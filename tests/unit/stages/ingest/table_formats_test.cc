@@ -155,6 +155,14 @@ TEST_F(TableFormatsTest, FoldersGlobsAndListsAreOneTable) {
   EXPECT_EQ(LoadPool(folder_.File("in/*.csv")).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(TableFormatsTest, OtherSchemesAreRefusedWithTheWayOut) {
+  for (const char* uri : {"s3://bucket/pool.parquet", "https://example.org/pool.csv", "hdfs://host/pool/*.parquet"}) {
+    const auto pool = LoadPool(uri);
+    EXPECT_EQ(pool.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(MessageOf(pool), AllOf(HasSubstr(uri), HasSubstr("only paths and file:// URIs")));
+  }
+}
+
 TEST_F(TableFormatsTest, HivePartitionsAreColumns) {
   Parquet("h/year=2024/lang=fr/p.parquet", {{"id", Texts({"a"})}, {"x", Floats({1})}});
   Parquet("h/year=2025/lang=a%2Fb/p.parquet", {{"id", Texts({"b"})}, {"x", Floats({2})}});

@@ -1,9 +1,8 @@
-#include "stages/kernel/kernel_block.h"
-
 #include <numeric>
 
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::kernel {

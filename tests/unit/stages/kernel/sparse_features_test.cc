@@ -6,7 +6,7 @@
 
 #include "stages/core/random.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/kernel_block.h"
+#include "stages/kernel/kernel_tiles.h"
 
 namespace fulcrum::kernel {
 namespace {
@@ -44,8 +44,8 @@ TEST_P(SparseFeaturesTest, InnerProductsEqualThoseOfTheSameDenseRows) {
   RowList some = {5, 119, 0, 6, 6, 77}, all(70);
   std::iota(all.begin(), all.end(), RowIndex{0});
   Matrix<double> actual(some.size(), all.size()), expected(some.size(), all.size());
-  sparse.DotBlock(some, other, all, actual.view());
-  dense.DotBlock(some, dense_other, all, expected.view());
+  MultiplyRows(sparse.Pack(some), 0, other.Pack(all), 0, actual.view());
+  MultiplyRows(dense.Pack(some), 0, dense_other.Pack(all), 0, expected.view());
   ExpectNear(actual.view(), expected.view());
   for (std::size_t row = 0; row < 120; ++row) {
     EXPECT_NEAR(sparse.squared_norms()[row], dense.squared_norms()[row], 1e-12);

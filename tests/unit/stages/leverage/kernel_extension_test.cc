@@ -20,7 +20,7 @@ TEST(ExtendToRows, SumsKernelFunctionsAtEveryRow) {
   for (std::size_t i = 0; i < kColumns; ++i) {
     for (std::size_t j = 0; j < kFunctions; ++j) coefficients(i, j) = static_cast<float>(weights(i, j));
   }
-  const kernel::FloatColumns kernel_columns(kRbf, features, columns);
+  const kernel::KernelTiles<float> kernel_columns(kRbf, features, columns);
   const Matrix<float> values = ExtendToRows(kernel_columns, coefficients.view(), rows, BlocksInTurns());
   const Matrix<double> kernel =
       testing::NaiveKernel(kRbf, points.view().Rows(kColumns, kRows), points.view().Rows(0, kColumns));

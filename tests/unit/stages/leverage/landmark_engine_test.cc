@@ -20,12 +20,12 @@ constexpr std::size_t kRows = 1500;
 
 /// Inner products that no features could have: the landmarks 0 to 19 see nothing wrong, but the rows between each other
 /// are less similar than to anything else, so that a refined vector has a negative square.
-class NoInnerProduct final : public kernel::Features {
+class NoInnerProduct final : public kernel::InnerProductFeatures {
  public:
   explicit NoInnerProduct(std::size_t rows) { squared_norms_.assign(rows, 1.0); }
   std::size_t dims() const override { return 1; }
-  void DotBlock(std::span<const RowIndex> a, const Features&, std::span<const RowIndex> b,
-                MutableMatrixView out) const override {
+  void WriteInnerProducts(std::span<const RowIndex> a, std::span<const RowIndex> b,
+                          MutableMatrixView out) const override {
     for (std::size_t i = 0; i < a.size(); ++i) {
       for (std::size_t j = 0; j < b.size(); ++j) {
         out(i, j) = a[i] == b[j] ? 1.0 : (a[i] < kSeeing) != (b[j] < kSeeing) ? 0.2 : a[i] < kSeeing ? 0.05 : -0.5;

@@ -37,7 +37,7 @@ TEST(LandmarkGram, IsTheSumOverTheRows) {
   const Matrix<double> points = testing::RandomMatrix(900, 4, 1);
   const kernel::DenseFeatures features(points.Clone());
   const RowList landmarks = Range(10, 40), rows = Range(100, 700);
-  const kernel::FloatColumns columns(kRbf, features, landmarks);
+  const kernel::KernelTiles<float> columns(kRbf, features, landmarks);
   LandmarkGram gram(columns);
   gram.Add(rows, BlocksInTurns());
   ExpectNear(gram.Symmetric(), NaiveGram(points.view(), landmarks, rows), 1e-6);
@@ -47,7 +47,7 @@ TEST(LandmarkGram, WhatIsAddedCanBeTakenAway) {
   const Matrix<double> points = testing::RandomMatrix(600, 4, 2);
   const kernel::DenseFeatures features(points.Clone());
   const RowList landmarks = Range(0, 30);
-  const kernel::FloatColumns columns(kRbf, features, landmarks);
+  const kernel::KernelTiles<float> columns(kRbf, features, landmarks);
   LandmarkGram gram(columns);
   gram.Add(Range(0, 500), BlocksInTurns());
   gram.Subtract(Range(0, 200), BlocksInTurns());

@@ -59,7 +59,7 @@ TEST_F(LandmarkViewTest, ALandmarkIsShownAsTheOthersSeeIt) {
     for (std::size_t j = 0; j < kLandmarks; ++j) products(i, j) = kernel_(landmarks_[i], landmarks_[j]);
   }
   const std::vector<double> unseen = KernelSubspace::OfInnerProducts(std::move(products))->OwnParts();
-  const kernel::FloatColumns columns(kRbf, features_, landmarks_);
+  const kernel::KernelTiles<float> columns(kRbf, features_, landmarks_);
   RowList rows(kRows - 10);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<RowIndex>(i + 10);
   const Matrix<float> shown = VectorsSeen({&columns, &projection_, unseen}).of_block(rows, 0);

@@ -99,17 +99,40 @@ TEST(LeverageEngine, AMatrixThatDoesNotFitIsRefusedAndAutoDoesWithoutOne) {
   EXPECT_NE(chosen->reason.find("kernel matrix of 3000 rows"), std::string::npos) << chosen->reason;
 }
 
+TEST(LeverageEngine, AutoTakesTheSubspaceFromKrylovToTiledAndBack) {
+  constexpr std::size_t kMatrixRows = 3000;
+  const kernel::DenseFeatures features(testing::RandomMatrix(kMatrixRows + 10, 3, 1));
+  const ClassRequest with_matrix{.tau = 0.5};
+  const ClassRequest without_matrix{.tau = 0.5, .memory_bytes = std::size_t{40} << 20};
+  const auto engine = *MakeLeverageEngine("auto", {kRbf, features});
+  RowList rows = AllRows(kMatrixRows);
+  std::string last = "none";
+  for (const ClassRequest& request : {with_matrix, without_matrix, with_matrix}) {
+    const auto scored = engine->Score(rows, request);
+    ASSERT_TRUE(scored.ok()) << scored.status();
+    EXPECT_NE(scored->engine, last) << "the engine changes in every round";
+    EXPECT_EQ(scored->warm, last != "none") << scored->reason;
+    const auto expected = (*MakeLeverageEngine("krylov", {kRbf, features}))->Score(rows, with_matrix);
+    ASSERT_TRUE(expected.ok());
+    const std::vector<double> scores = ByRow(*scored, features.rows()), exact = ByRow(*expected, features.rows());
+    for (std::size_t row = 0; row < scores.size(); ++row) ASSERT_NEAR(scores[row], exact[row], 1e-8) << row;
+    last = scored->engine;
+    rows.erase(rows.begin() + 7);
+    rows.push_back(rows.back() + 1);
+  }
+}
+
 /// Counts the kernel values that are computed of it.
-class CountedFeatures final : public kernel::Features {
+class CountedFeatures final : public kernel::InnerProductFeatures {
  public:
   explicit CountedFeatures(Matrix<double> values) : dense_(std::move(values)) {
     squared_norms_.assign(dense_.squared_norms().begin(), dense_.squared_norms().end());
   }
   std::size_t dims() const override { return dense_.dims(); }
-  void DotBlock(std::span<const RowIndex> a, const Features&, std::span<const RowIndex> b,
-                MutableMatrixView out) const override {
+  void WriteInnerProducts(std::span<const RowIndex> a, std::span<const RowIndex> b,
+                          MutableMatrixView out) const override {
     values_ += a.size() * b.size();
-    dense_.DotBlock(a, dense_, b, out);
+    MultiplyRows(dense_.Pack(a), 0, dense_.Pack(b), 0, out);
   }
   std::size_t values() const { return values_; }
 

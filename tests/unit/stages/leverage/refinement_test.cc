@@ -1,10 +1,9 @@
-#include "stages/leverage/refinement.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "gtest/gtest.h"
+#include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"

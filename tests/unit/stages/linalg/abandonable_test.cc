@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <future>
 #include <latch>
 
 #include "stages/linalg/dense_eigensolver.h"
 #include "stages/linalg/lapack.h"
 #include "tests/support/matrices.h"
+#include "tests/support/sanitizers.h"
 
 namespace fulcrum::linalg {
 namespace {
@@ -37,7 +40,7 @@ TEST(Abandonable, AStopDoesNotWaitForACallWhichKeepsWhatItNeedsToItsEnd) {
   });
   {
     const StopScope scope(stop.get_token());
-    // Would never return if it waited: nobody has opened the gate.
+    // Would never return if it waited: the gate is closed.
     EXPECT_THROW(RunAbandonably(kAbandonableRows, std::move(call)), StoppedOnRequest);
   }
   EXPECT_EQ(AbandonedCalls(), 1u);
@@ -60,6 +63,36 @@ TEST(Abandonable, ACallThatIsWaitedForGivesItsResultAndASmallOneStaysOnItsThread
   EXPECT_EQ(RunAbandonably(kAbandonableRows - 1, WhereAmI{}).thread, std::this_thread::get_id());
   EXPECT_NE(RunAbandonably(kAbandonableRows, WhereAmI{}).thread, std::this_thread::get_id());
   EXPECT_EQ(AbandonedCalls(), 0u);
+}
+
+/// The matrix 2 I, large enough for its factorisation to get a thread of its own.
+Matrix<double> Positive() {
+  Matrix<double> matrix = Matrix<double>::Zero(kAbandonableRows, kAbandonableRows);
+  for (std::size_t i = 0; i < matrix.rows(); ++i) matrix(i, i) = 2;
+  return matrix;
+}
+
+std::size_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  statm >> all >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+TEST(Abandonable, ManyCallsNeedNoMoreMemoryThanAFew) {
+  const std::stop_source stop;
+  const StopScope scope(stop.get_token());
+  // The matrix of a call has two megabytes: what a thread left behind would add up to hundreds of them.
+  constexpr int kCalls = 300;
+  constexpr std::size_t kMostGrowth = std::size_t{16} << 20;
+  const auto factor = [](int calls) {
+    for (int i = 0; i < calls; ++i) ASSERT_TRUE(FactorCholesky(Positive()).ok());
+  };
+  factor(20);
+  const std::size_t before = ResidentBytes();
+  factor(kCalls);
+  const std::size_t after = ResidentBytes();
+  EXPECT_TRUE(testing::kUnderSanitizer || after < before + kMostGrowth) << before << " and " << after << " bytes";
 }
 
 TEST(Abandonable, EigensolversAnswerTheSameInsideAScope) {

@@ -25,7 +25,7 @@ Matrix<double> Dense(const Tridiagonal& tridiagonal) {
   Matrix<double> dense = Matrix<double>::Zero(size, size);
   for (std::size_t i = 0; i < size; ++i) {
     dense(i, i) = tridiagonal.diagonal[i];
-    if (i + 1 < size) dense(i, i + 1) = dense(i + 1, i) = tridiagonal.beside[i];
+    if (i + 1 < size) dense(i, i + 1) = dense(i + 1, i) = tridiagonal.off_diagonal[i];
   }
   return dense;
 }

@@ -154,7 +154,7 @@ TEST(DbalevsTest, RejectsAlphaOutsideItsRange) {
     const auto selection = MakeDbalevs()->Select(candidates);
     ASSERT_FALSE(selection.ok());
     EXPECT_EQ(selection.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(selection.status().message()), HasSubstr("--alpha"));
+    EXPECT_THAT(std::string(selection.status().message()), HasSubstr("alpha is"));
   }
 }
 
@@ -168,7 +168,7 @@ TEST(DbalevsTest, RejectsAKernelOutsideTheUnitInterval) {
   const SmallPool poly({.kernel = {.type = kernel::KernelType::kPoly, .degree = 2}});
   const auto too_large = MakeDbalevs()->Select(poly.candidates(4));
   ASSERT_FALSE(too_large.ok());
-  EXPECT_THAT(std::string(too_large.status().message()), HasSubstr("--normalize-kernel"));
+  EXPECT_THAT(std::string(too_large.status().message()), HasSubstr("Normalize the kernel"));
 }
 
 TEST(DbalevsTest, TakesAKernelThatHappensToLieInTheUnitInterval) {

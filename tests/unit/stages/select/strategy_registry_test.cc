@@ -68,7 +68,7 @@ TEST_P(EveryStrategyTest, NaNInWhatItIsGivenIsAnErrorThatNamesTheRowOrDoesNotMat
   const auto strategy = MakeStrategy(GetParam());
   const auto selection = (*strategy)->Select(candidates);
   const Requirements needs = (*strategy)->requirements();
-  if (needs.confidence || needs.class_groups || needs.pool_leverage) {
+  if (needs.confidence || needs.probabilities || needs.margin || needs.class_groups || needs.pool_leverage) {
     EXPECT_EQ(selection.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(selection.status().message()), HasSubstr("row 40 of the pool"));
   } else {

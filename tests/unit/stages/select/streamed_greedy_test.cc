@@ -169,7 +169,7 @@ TEST_F(StreamedGreedyTest, RejectsAKernelOutsideTheUnitInterval) {
   const auto streamed = MaximizeStreamed(problem);
   EXPECT_EQ(streamed.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(streamed.status().message()), ::testing::HasSubstr("cosine"));
-  EXPECT_THAT(std::string(streamed.status().message()), ::testing::HasSubstr("--kernel rbf"));
+  EXPECT_THAT(std::string(streamed.status().message()), ::testing::HasSubstr("Use the rbf kernel"));
 }
 
 TEST_F(StreamedGreedyTest, ReadsSparseFeaturesToo) {

@@ -14,7 +14,7 @@ TEST(Heartbeat, TellsOfTheFirstProbeThatFailsAndOfRecovery) {
   std::atomic<bool> well = false;
   std::promise<absl::Status> bad, good;
   std::optional<std::promise<absl::Status>*> next_bad = &bad, next_good = &good;
-  Heartbeat pulse({{"first", [](auto) { return absl::OkStatus(); }},
+  Heartbeat heartbeat({{"first", [](auto) { return absl::OkStatus(); }},
                    {"second", [&](auto) { return well ? absl::OkStatus() : absl::UnavailableError("deaf"); }},
                    {"third", [](auto) { return absl::UnavailableError("never asked first"); }}},
                   kPeriod, [&](const absl::Status& status) {
@@ -25,19 +25,19 @@ TEST(Heartbeat, TellsOfTheFirstProbeThatFailsAndOfRecovery) {
   EXPECT_EQ(bad.get_future().get(), absl::UnavailableError("second: deaf"));
   well = true;
   EXPECT_EQ(good.get_future().get(), absl::UnavailableError("third: never asked first"));
-  pulse.Stop();
-  EXPECT_EQ(pulse.last(), absl::UnavailableError("third: never asked first"));
+  heartbeat.Stop();
+  EXPECT_EQ(heartbeat.last(), absl::UnavailableError("third: never asked first"));
 }
 
 TEST(Heartbeat, IsAliveAsLongAsThereAreGoodBeats) {
   std::promise<void> beat;
   std::atomic<int> beats = 0;
-  Heartbeat pulse({{"part", [](auto) { return absl::OkStatus(); }}}, std::chrono::hours(1), [&](const absl::Status&) {
+  Heartbeat heartbeat({{"part", [](auto) { return absl::OkStatus(); }}}, std::chrono::hours(1), [&](const absl::Status&) {
     if (++beats == 1) beat.set_value();
   });
   beat.get_future().wait();
-  EXPECT_TRUE(pulse.Alive().ok());
-  EXPECT_TRUE(pulse.last().ok());
+  EXPECT_TRUE(heartbeat.Alive().ok());
+  EXPECT_TRUE(heartbeat.last().ok());
 }
 
 }  // namespace
