@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <numeric>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -165,12 +167,9 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(store_->folder().path()));
   FULCRUM_ASSIGN_OR_RETURN(ModelHistory history, RecallModels());
   FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_->Follow(reader_->state().appended(), store_->folder()));
-  const auto admit = [this](std::size_t pool_bytes) {
-    return surroundings_.memory == nullptr ? absl::OkStatus()
-                                           : surroundings_.memory->Grow(plan_.name, pool_bytes, place_);
-  };
-  FULCRUM_RETURN_IF_ERROR(admit(pool->bytes()));
-  appender_ = std::make_unique<PoolAppender>(*pool_, *store_, admit);
+  FULCRUM_RETURN_IF_ERROR(Admit(*pool, pool->rows()));
+  appender_ = std::make_unique<PoolAppender>(
+      *pool_, *store_, [this](const CampaignPool& grown, std::size_t first_new) { return Admit(grown, first_new); });
   models_ = std::make_unique<ModelCache>(*store_);
   round_ = std::make_unique<CampaignRound>(plan_, *pool_, *store_, *reader_, events_, std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
@@ -180,6 +179,20 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
     watch_->Start();
   }
   return absl::OkStatus();
+}
+
+absl::Status Campaign::Admit(const CampaignPool& grown, std::size_t first_new) {
+  FULCRUM_RETURN_IF_ERROR(CheckIdLengths(grown.ids(), first_new));
+  RowList added(grown.rows() - first_new);
+  std::iota(added.begin(), added.end(), static_cast<RowIndex>(first_new));
+  const absl::Status kernels = CheckKernels(plan_.round, grown.features(), added);
+  for (std::size_t i = 0; !kernels.ok() && i < added.size(); ++i) {
+    if (CheckKernels(plan_.round, grown.features(), std::span(added).subspan(i, 1)).ok()) continue;
+    return absl::Status(kernels.code(), absl::StrCat("the example '", grown.ids().TextOf(added[i]),
+                                                     "' cannot be appended: ", kernels.message()));
+  }
+  return surroundings_.memory == nullptr ? absl::OkStatus()
+                                         : surroundings_.memory->Grow(plan_.name, grown.bytes(), place_);
 }
 
 std::string Campaign::life() const {

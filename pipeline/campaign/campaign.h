@@ -109,6 +109,8 @@ class Campaign {
   absl::Status ChangeLife(const std::string& life, const std::string& reason);
   /// Does nothing if the campaign is no longer running: somebody stopped or paused it meanwhile.
   absl::Status EndRunning(const std::string& life, const std::string& reason);
+  /// Whether the pool can be used as it has grown; see PoolAppender::Admit.
+  absl::Status Admit(const CampaignPool& grown, std::size_t first_new);
   std::string life() const;
   absl::Status LeaveQuarantine();
 

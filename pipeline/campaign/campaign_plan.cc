@@ -120,6 +120,9 @@ kernel::KernelFunction KernelOf(const v1::KernelSpec& spec) {
   return function;
 }
 
+constexpr std::size_t kMostClasses = 1000;
+constexpr std::size_t kMostTextBytes = std::size_t{64} << 10;
+
 void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
   plan.name = spec.name();
   problems.Add("name", CheckCampaignName(spec.name()));
@@ -136,8 +139,20 @@ void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& proble
   if (std::set<std::string>(plan.classes.begin(), plan.classes.end()).size() != plan.classes.size()) {
     problems.Add("classes", "one of them is there twice");
   }
+  std::size_t bytes = 0;
   for (const std::string& name : plan.classes) {
     if (name.empty()) problems.Add("classes", "one of them is empty");
+    bytes += name.size();
+  }
+  if (plan.classes.size() > kMostClasses) {
+    problems.Add("classes", absl::StrCat("there are ", plan.classes.size(), "; at most ", kMostClasses, " are allowed"));
+  }
+  // Both are part of every task.
+  if (bytes > kMostTextBytes) {
+    problems.Add("classes", absl::StrCat("they have ", bytes, " bytes together; at most ", kMostTextBytes));
+  }
+  if (plan.question.size() > kMostTextBytes) {
+    problems.Add("question", absl::StrCat("it has ", plan.question.size(), " bytes; at most ", kMostTextBytes));
   }
 }
 

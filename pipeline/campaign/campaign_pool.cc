@@ -13,7 +13,9 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/features.h"
 #include "storage/pool/mapped_features.h"
+#include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_manifest.h"
+#include "storage/state/label_rules.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -257,8 +259,26 @@ ingest::ColumnOptions ColumnsOf(const CampaignPlan& plan) {
   return {.id = plan.id_column, .label = plan.label_column, .cost = plan.cost_column, .payload = plan.payload_column};
 }
 
+absl::Status CheckIdLengths(const ingest::RowIds& ids, std::size_t first) {
+  if (ids.are_row_numbers()) return absl::OkStatus();
+  for (std::size_t row = first; row < ids.size(); ++row) {
+    const std::string id = ids.TextOf(static_cast<RowIndex>(row));
+    if (id.size() <= storage::kMostTextBytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the id of row ", row - first, ", '", id.substr(0, 40), "...', has ",
+                                                   id.size(), " bytes; at most ", storage::kMostTextBytes,
+                                                   " are allowed in a campaign"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder) {
+  const bool imported = storage::IsPoolFolder(folder.imported_pool());
   FULCRUM_RETURN_IF_ERROR(ImportSources(plan.sources, plan, root, folder.imported_pool()));
+  if (!imported) {
+    FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool pool, storage::MappedPool::Open(folder.imported_pool()));
+    FULCRUM_ASSIGN_OR_RETURN(const ingest::RowIds ids, pool.Ids());
+    FULCRUM_RETURN_IF_ERROR(CheckIdLengths(ids, 0));
+  }
   return ImportSources(plan.validation_sources, plan, root, folder.validation_pool());
 }
 

@@ -103,6 +103,10 @@ class CampaignPool {
 /// What the plan says about the columns of its sources.
 ingest::ColumnOptions ColumnsOf(const CampaignPlan& plan);
 
+/// InvalidArgument for the first row from `first` on whose id is longer than the log takes. Its number in the message
+/// counts from `first`.
+absl::Status CheckIdLengths(const ingest::RowIds& ids, std::size_t first);
+
 /// Imports the plan's sources, which must lie inside `root`, into the campaign's folder, on the disk when it is OK.
 /// An existing pool stays as it is; a campaign that was restored without its pool gets it back. InvalidArgument
 /// for a source outside of `root`, DataLoss for one with a row that cannot be taken, whatever its share: rows without

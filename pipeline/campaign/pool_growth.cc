@@ -162,7 +162,7 @@ absl::StatusOr<v1::AppendItemsResponse> PoolAppender::AppendNew(const AppendRequ
   if (imported->counts.added > 0) {
     // Before the log tells of them: rows that cannot be read back must not become part of the campaign.
     FULCRUM_ASSIGN_OR_RETURN(grown, pool.With(options.folder));
-    FULCRUM_RETURN_IF_ERROR(admit_(grown->bytes()));
+    FULCRUM_RETURN_IF_ERROR(admit_(*grown, pool.rows()));
   }
   v1::AppendItemsResponse response = ToResponse(*imported, request, grown == nullptr ? pool.rows() : grown->rows());
   FULCRUM_RETURN_IF_ERROR(store_

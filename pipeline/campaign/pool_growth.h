@@ -81,8 +81,9 @@ struct Appended {
 
 class PoolAppender {
  public:
-  /// Says whether there is memory for the pool when it has grown to so many bytes.
-  using Admit = std::function<absl::Status(std::size_t pool_bytes)>;
+  /// Says whether the campaign can use the pool as it has grown: there is memory for it, and the kernels of the rows
+  /// from `first_new` on can be computed.
+  using Admit = std::function<absl::Status(const CampaignPool& grown, std::size_t first_new)>;
 
   /// Both must outlive it.
   PoolAppender(GrowingPool& pool, storage::CampaignStore& store, Admit admit)

@@ -110,6 +110,20 @@ absl::Status CheckRequest(const CampaignPool& pool, const classify::SvmModel& mo
       absl::StrCat("the request names ", rows, " examples; it must be 1 to ", most, " of them at a time"));
 }
 
+/// Values that are not finite would be answered as NaN. The pool's own rows were checked by the round.
+absl::Status CheckKernel(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                         const v1::PredictRequest& request) {
+  const auto named = static_cast<RowIndex>(request.item_ids_size());
+  for (RowIndex row = named; row < features.rows(); ++row) {
+    const RowIndex one[] = {row};
+    if (kernel::CheckKernelValues(kernel, features.squared_norms(), one).ok()) continue;
+    return BadRow(static_cast<int>(row - named),
+                  absl::StrCat("has features, normalized, of the squared length ", features.squared_norms()[row],
+                               ", which is too large for the kernel ", kernel::DescribeKernel(kernel)));
+  }
+  return absl::OkStatus();
+}
+
 v1::PredictResponse Describe(const CampaignPlan& plan, const ShelvedModel& model) {
   v1::PredictResponse response;
   response.set_round(model.stored.round);
@@ -131,6 +145,7 @@ absl::StatusOr<v1::PredictResponse> Predict(const CampaignPlan& plan, const Camp
   FULCRUM_RETURN_IF_ERROR(CheckRequest(pool, svm, request));
   FULCRUM_ASSIGN_OR_RETURN(Matrix<double> rows, RowsOf(pool, request));
   const kernel::DenseFeatures features(std::move(rows));
+  FULCRUM_RETURN_IF_ERROR(CheckKernel(svm.kernel, features, request));
   const Matrix<double> decisions = classify::DecisionValues(svm, *model.svm.features, features);
   const std::vector<ClassIndex> classes = classify::VoteClasses(svm, decisions.view());
   Matrix<double> probabilities;

@@ -32,8 +32,8 @@ Decision Skipped() {
 
 }  // namespace
 
-absl::StatusOr<Oracle> LoadOracle(const std::string& path) {
-  FULCRUM_ASSIGN_OR_RETURN(std::vector<ingest::KnownLabel> labels, ingest::LoadKnownLabels(path));
+absl::StatusOr<Oracle> LoadOracle(const std::string& path, const ingest::InputLimits& limits) {
+  FULCRUM_ASSIGN_OR_RETURN(std::vector<ingest::KnownLabel> labels, ingest::LoadKnownLabels(path, limits));
   Oracle oracle;
   for (ingest::KnownLabel& known : labels) oracle.emplace(std::move(known.id), std::move(known.label));
   if (oracle.empty()) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/client/retry.h"
 #include "pipeline/client/terminal_annotator.h"
+#include "stages/ingest/formats/input_stream.h"
 
 namespace fulcrum::pipeline {
 
@@ -20,7 +21,7 @@ namespace fulcrum::pipeline {
 using Oracle = absl::flat_hash_map<std::string, std::string>;
 
 /// From a label file (id,label), or a pool with a label column.
-absl::StatusOr<Oracle> LoadOracle(const std::string& path);
+absl::StatusOr<Oracle> LoadOracle(const std::string& path, const ingest::InputLimits& limits = {});
 
 struct ImitationOptions {
   double accuracy = 1;    ///< share of right answers; wrong ones are uniform over the other classes

@@ -22,7 +22,7 @@
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/csv.h"
-#include "stages/ingest/formats/parquet_file.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "stages/ingest/pool.h"
 
 namespace fulcrum::pipeline {
@@ -79,25 +79,39 @@ absl::Status FromArrow(const arrow::Status& status) {
   return status.ok() ? absl::OkStatus() : absl::ResourceExhaustedError(status.ToString());
 }
 
-/// Kept in memory until the end: a label takes some hundred bytes.
+/// In groups of rows, so that any number of labels takes the memory of one group.
 class ParquetExport final : public LabelExport {
  public:
-  explicit ParquetExport(std::string path) : path_(std::move(path)) {}
-
-  absl::Status Add(const v1::ExportedLabel& label) override { return FromArrow(Append(label)); }
-
-  absl::Status Finish() override {
-    std::vector<std::shared_ptr<arrow::Array>> columns(9);
-    FULCRUM_RETURN_IF_ERROR(FromArrow(FinishColumns(columns)));
+  static absl::StatusOr<std::unique_ptr<LabelExport>> Open(const std::string& path) {
+    FULCRUM_ASSIGN_OR_RETURN(auto file, ingest::TableFile::Create(path));
     const auto schema = arrow::schema({arrow::field("sequence", arrow::int64()), arrow::field("id", arrow::utf8()),
                                        arrow::field("label", arrow::utf8()), arrow::field("annotator", arrow::utf8()),
-                                       arrow::field("time", time_.type()), arrow::field("round", arrow::int64()),
-                                       arrow::field("lease_id", arrow::int64()), arrow::field("cost", arrow::float64()),
-                                       arrow::field("kind", arrow::utf8())});
-    return ingest::WriteParquetFile(*arrow::Table::Make(schema, columns), path_);
+                                       arrow::field("time", arrow::timestamp(arrow::TimeUnit::MICRO, "UTC")),
+                                       arrow::field("round", arrow::int64()), arrow::field("lease_id", arrow::int64()),
+                                       arrow::field("cost", arrow::float64()), arrow::field("kind", arrow::utf8())});
+    FULCRUM_ASSIGN_OR_RETURN(auto writer,
+                             ingest::MakeTableWriter(ingest::TableFormat::kParquet, schema, file->stream()));
+    return std::unique_ptr<LabelExport>(new ParquetExport(std::move(file), schema, std::move(writer)));
+  }
+
+  absl::Status Add(const v1::ExportedLabel& label) override {
+    FULCRUM_RETURN_IF_ERROR(FromArrow(Append(label)));
+    return sequence_.length() < kRowsPerGroup ? absl::OkStatus() : WriteGroup();
+  }
+
+  absl::Status Finish() override {
+    FULCRUM_RETURN_IF_ERROR(WriteGroup());
+    FULCRUM_RETURN_IF_ERROR(writer_->Finish());
+    return file_->Commit();
   }
 
  private:
+  static constexpr std::int64_t kRowsPerGroup = 65'536;
+
+  ParquetExport(std::unique_ptr<ingest::TableFile> file, std::shared_ptr<arrow::Schema> schema,
+                std::unique_ptr<ingest::TableWriter> writer)
+      : file_(std::move(file)), schema_(std::move(schema)), writer_(std::move(writer)) {}
+
   arrow::Status Append(const v1::ExportedLabel& label) {
     ARROW_RETURN_NOT_OK(sequence_.Append(label.sequence()));
     ARROW_RETURN_NOT_OK(id_.Append(label.item_id()));
@@ -110,14 +124,19 @@ class ParquetExport final : public LabelExport {
     return kind_.Append(label.kind());
   }
 
-  arrow::Status FinishColumns(std::vector<std::shared_ptr<arrow::Array>>& columns) {
-    arrow::ArrayBuilder* const builders[] = {&sequence_, &id_,       &label_, &annotator_, &time_,
-                                             &round_,    &lease_id_, &cost_,  &kind_};
-    for (std::size_t i = 0; i < std::size(builders); ++i) ARROW_RETURN_NOT_OK(builders[i]->Finish(&columns[i]));
-    return arrow::Status::OK();
+  absl::Status WriteGroup() {
+    const std::int64_t rows = sequence_.length();
+    arrow::ArrayVector columns;
+    for (arrow::ArrayBuilder* const builder : std::initializer_list<arrow::ArrayBuilder*>{
+             &sequence_, &id_, &label_, &annotator_, &time_, &round_, &lease_id_, &cost_, &kind_}) {
+      FULCRUM_RETURN_IF_ERROR(FromArrow(builder->Finish(&columns.emplace_back())));
+    }
+    return writer_->Write(*arrow::RecordBatch::Make(schema_, rows, std::move(columns)));
   }
 
-  const std::string path_;
+  const std::unique_ptr<ingest::TableFile> file_;
+  const std::shared_ptr<arrow::Schema> schema_;
+  const std::unique_ptr<ingest::TableWriter> writer_;
   arrow::Int64Builder sequence_, round_, lease_id_;
   arrow::StringBuilder id_, label_, annotator_, kind_;
   arrow::TimestampBuilder time_{arrow::timestamp(arrow::TimeUnit::MICRO, "UTC"), arrow::default_memory_pool()};
@@ -128,7 +147,7 @@ class ParquetExport final : public LabelExport {
 /// sequence, id, label, annotator, time, round, lease_id, cost, kind; `id` and `label` are what `fulcrum select
 /// --labels` reads.
 absl::StatusOr<std::unique_ptr<LabelExport>> OpenLabelExport(const std::string& path) {
-  if (absl::EndsWithIgnoreCase(path, ".parquet")) return std::make_unique<ParquetExport>(path);
+  if (absl::EndsWithIgnoreCase(path, ".parquet")) return ParquetExport::Open(path);
   FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<TextSink> sink, OpenTextSink(path));
   return std::make_unique<CsvExport>(std::move(sink));
 }
@@ -260,24 +279,8 @@ struct PredictOptions {
   std::string rows = {};
   std::vector<std::string> items = {};
   std::string out = "-";
+  std::string memory = "2GiB";
 };
-
-/// Requests and the names of what they ask for, in order.
-struct Questions {
-  std::vector<v1::PredictRequest> requests;
-  std::vector<std::string> names;
-};
-
-v1::PredictRequest& NextRequest(const PredictOptions& options, Questions& questions, std::size_t most_rows) {
-  auto& requests = questions.requests;
-  const bool full = requests.empty() || static_cast<std::size_t>(requests.back().rows_size() +
-                                                                 requests.back().item_ids_size()) >= most_rows;
-  if (full) {
-    requests.emplace_back().set_name(options.campaign.name);
-    requests.back().set_round(options.round);
-  }
-  return requests.back();
-}
 
 v1::FeatureRow RowOf(const ingest::PoolFeatures& features, std::size_t row) {
   v1::FeatureRow message;
@@ -293,21 +296,40 @@ v1::FeatureRow RowOf(const ingest::PoolFeatures& features, std::size_t row) {
   return message;
 }
 
-absl::StatusOr<Questions> Ask(const PredictOptions& options) {
-  Questions questions;
-  for (const std::string& item : options.items) {
-    NextRequest(options, questions, kMostRows).add_item_ids(item);
-    questions.names.push_back(item);
+/// What is asked about, in order: examples of the pool by name, then the rows of a file. Requests are made one at a
+/// time, because all of them together would take several times the memory of the rows.
+class Questions {
+ public:
+  Questions(std::vector<std::string> items, ingest::Pool rows) : items_(std::move(items)), rows_(std::move(rows)) {}
+
+  std::size_t size() const { return items_.size() + rows_.features.rows(); }
+  std::string NameOf(std::size_t number) const {
+    return number < items_.size() ? items_[number] : rows_.ids.TextOf(static_cast<RowIndex>(number - items_.size()));
   }
-  if (options.rows.empty()) return questions;
-  FULCRUM_ASSIGN_OR_RETURN(const ingest::Pool pool, ingest::LoadPool(options.rows));
-  const std::size_t most_rows =
-      std::clamp<std::size_t>(kMostValues / std::max<std::size_t>(pool.features.cols(), 1), 1, kMostRows);
-  for (std::size_t row = 0; row < pool.features.rows(); ++row) {
-    *NextRequest(options, questions, most_rows).add_rows() = RowOf(pool.features, row);
-    questions.names.push_back(pool.ids.TextOf(static_cast<RowIndex>(row)));
+  /// Asks about as many as a request may have, from number `first` on.
+  void Ask(std::size_t first, v1::PredictRequest& request) const {
+    const std::size_t most =
+        std::clamp<std::size_t>(kMostValues / std::max<std::size_t>(rows_.features.cols(), 1), 1, kMostRows);
+    for (std::size_t i = first; i < std::min(size(), first + most); ++i) {
+      if (i < items_.size()) {
+        request.add_item_ids(items_[i]);
+      } else {
+        *request.add_rows() = RowOf(rows_.features, i - items_.size());
+      }
+    }
   }
-  return questions;
+
+ private:
+  std::vector<std::string> items_;
+  ingest::Pool rows_;
+};
+
+absl::StatusOr<Questions> ReadQuestions(const PredictOptions& options) {
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::InputLimits limits, LimitsOf(options.memory));
+  if (options.rows.empty()) return Questions(options.items, {});
+  absl::StatusOr<ingest::Pool> rows = ingest::LoadPool(options.rows, {.limits = limits});
+  FULCRUM_RETURN_IF_ERROR(WithMemoryAdvice(rows.status(), options.memory));
+  return Questions(options.items, *std::move(rows));
 }
 
 /// A line of CSV that grows.
@@ -347,21 +369,27 @@ std::string Line(const std::string& name, const v1::Prediction& prediction) {
 }
 
 absl::Status Predict(const PredictOptions& options) {
-  FULCRUM_ASSIGN_OR_RETURN(Questions questions, Ask(options));
-  if (questions.requests.empty()) return absl::InvalidArgumentError("say what to predict: --rows FILE or --item ID");
+  FULCRUM_ASSIGN_OR_RETURN(const Questions questions, ReadQuestions(options));
+  if (questions.size() == 0) return absl::InvalidArgumentError("say what to predict: --rows FILE or --item ID");
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   CampaignCalls calls(connection);
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TextSink> out, OpenTextSink(options.out));
-  std::size_t answered = 0;
   std::int64_t round = options.round;
-  for (v1::PredictRequest& request : questions.requests) {
+  for (std::size_t answered = 0; answered < questions.size();) {
+    v1::PredictRequest request;
+    request.set_name(options.campaign.name);
     // A newer model may be trained between two requests; all answers must be of the same one.
     request.set_round(round);
+    questions.Ask(answered, request);
     FULCRUM_ASSIGN_OR_RETURN(const v1::PredictResponse response, calls.Predict(request));
+    if (response.predictions_size() != request.item_ids_size() + request.rows_size()) {
+      return absl::InternalError(absl::StrCat("the server answered ", response.predictions_size(), " of ",
+                                              request.item_ids_size() + request.rows_size(), " questions"));
+    }
     round = response.round();
     if (answered == 0) FULCRUM_RETURN_IF_ERROR(out->Write(Header(response)));
     for (const v1::Prediction& prediction : response.predictions()) {
-      FULCRUM_RETURN_IF_ERROR(out->Write(Line(questions.names[answered++], prediction)));
+      FULCRUM_RETURN_IF_ERROR(out->Write(Line(questions.NameOf(answered++), prediction)));
     }
   }
   FULCRUM_RETURN_IF_ERROR(out->Finish());
@@ -379,6 +407,7 @@ CommandRun AddPredict(CLI::App& app) {
   app.add_option("--out", options->out, "File to write; - is standard output")
       ->type_name("FILE")
       ->capture_default_str();
+  AddMemoryOption(app, options->memory);
   AddConnectionOptions(app, options->campaign.connection);
   app.footer(kFooter);
   return [options] { return Predict(*options); };

@@ -12,6 +12,7 @@
 #include "pipeline/client/campaign_text.h"
 #include "pipeline/client/retry.h"
 #include "pipeline/commands/campaign_commands.h"
+#include "pipeline/commands/options.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/table_conversion.h"
@@ -33,6 +34,7 @@ error; if the pool has no ids, all rows are new and get the next row numbers.)";
 struct AppendOptions {
   CampaignOptions campaign = {};
   std::string file = {};
+  std::string memory = "2GiB";
 };
 
 std::string ToText(const v1::AppendItemsResponse& response) {
@@ -52,7 +54,9 @@ absl::Status Append(const AppendOptions& options) {
     std::error_code ignored;
     std::filesystem::remove(converted, ignored);
   });
-  FULCRUM_RETURN_IF_ERROR(ingest::ConvertTable({options.file}, converted).status());
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::InputLimits limits, LimitsOf(options.memory));
+  FULCRUM_RETURN_IF_ERROR(
+      WithMemoryAdvice(ingest::ConvertTable({options.file}, converted, limits).status(), options.memory));
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   CampaignCalls calls(connection);
   const StopFlag stop;
@@ -70,6 +74,7 @@ CommandRun AddAppend(CLI::App& app) {
   auto options = std::make_shared<AppendOptions>();
   AddCampaignName(app, options->campaign);
   app.add_option("file", options->file, "Table with the new rows")->type_name("")->required();
+  AddMemoryOption(app, options->memory);
   AddCampaignOptions(app, options->campaign);
   app.footer(kFooter);
   return [options] { return Append(*options); };
@@ -91,6 +96,7 @@ struct ImportOptions {
   CampaignOptions campaign = {};
   std::string file = {};
   std::string source = {};
+  std::string memory = "2GiB";
 };
 
 /// As few requests as possible; each is imported completely or not at all.
@@ -117,7 +123,10 @@ std::vector<v1::ImportLabelsRequest> MakeRequests(const ImportOptions& options,
 }
 
 absl::Status Import(const ImportOptions& options) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<ingest::KnownLabel> labels, ingest::LoadKnownLabels(options.file));
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::InputLimits limits, LimitsOf(options.memory));
+  const auto loaded = ingest::LoadKnownLabels(options.file, limits);
+  FULCRUM_RETURN_IF_ERROR(WithMemoryAdvice(loaded.status(), options.memory));
+  const std::vector<ingest::KnownLabel>& labels = *loaded;
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   CampaignCalls calls(connection);
   const StopFlag stop;
@@ -144,6 +153,7 @@ CommandRun AddImport(CLI::App& app) {
   app.add_option("--source", options->source,
                  "Where the labels come from, stored with them; default: the name of the file")
       ->type_name("TEXT");
+  AddMemoryOption(app, options->memory);
   AddCampaignOptions(app, options->campaign);
   app.footer(
       "Imported labels decide their examples regardless of votes. A large file is sent in parts of some ten thousand\n"

@@ -38,17 +38,9 @@ struct ConvertOptions {
 absl::Status Convert(const ConvertOptions& options) {
   // A pool's folder holds other files than its rows.
   const std::string in = storage::IsPoolFolder(options.in) ? options.in + "/part-*.arrow" : options.in;
-  const auto memory = ParseByteSize(options.memory);
-  if (!memory.ok()) return absl::InvalidArgumentError(absl::StrCat("--memory: ", memory.status().message()));
-  ingest::InputLimits limits;
-  // The other half is for rows on their way from one form to the other.
-  limits.max_memory_bytes = *memory / 2;
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::InputLimits limits, LimitsOf(options.memory));
   const absl::StatusOr<std::int64_t> rows = ingest::ConvertTable({in}, options.out, limits);
-  if (absl::IsResourceExhausted(rows.status())) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(rows.status().message(), "\n  what to do: --memory is ", options.memory, "; allow more"));
-  }
-  FULCRUM_RETURN_IF_ERROR(rows.status());
+  FULCRUM_RETURN_IF_ERROR(WithMemoryAdvice(rows.status(), options.memory));
   if (!options.quiet) std::printf("%s: %lld rows\n", options.out.c_str(), static_cast<long long>(*rows));
   return absl::OkStatus();
 }
@@ -57,9 +49,7 @@ CommandRun AddConvert(CLI::App& app) {
   auto options = std::make_shared<ConvertOptions>();
   app.add_option("in", options->in, "What to read")->type_name("IN")->required();
   app.add_option("out", options->out, "The file to write")->type_name("OUT")->required();
-  app.add_option("--memory", options->memory, "How much memory the conversion may use")
-      ->capture_default_str()
-      ->type_name("SIZE");
+  AddMemoryOption(app, options->memory);
   app.add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
   app.footer(kFooter);
   return [options] { return Convert(*options); };

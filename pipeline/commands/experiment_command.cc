@@ -63,6 +63,7 @@ struct ExperimentCommandOptions {
   std::string strategies;
   std::size_t runs = 0;
   std::size_t rounds = 0;
+  std::string memory = {};
   int threads = 1;
   bool resume = false;
   bool quiet = false;
@@ -147,18 +148,23 @@ absl::Status Experiment(const ExperimentCommandOptions& command) {
                                       .rounds = command.rounds},
                                      spec));
   FULCRUM_RETURN_IF_ERROR(MakeFolder(command.out));
-  const ExperimentOptions options{.data_folder = command.data,
-                                  .out_folder = command.out,
-                                  .resume = command.resume,
-                                  .threads = static_cast<std::size_t>(command.threads)};
+  ExperimentOptions options{.data_folder = command.data,
+                            .out_folder = command.out,
+                            .resume = command.resume,
+                            .threads = static_cast<std::size_t>(command.threads)};
+  if (!command.memory.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(const ingest::InputLimits limits, LimitsOf(command.memory));
+    options.memory_bytes = static_cast<std::size_t>(limits.max_memory_bytes);
+  }
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, options.threads);
   Progress progress("fulcrum experiment", ChooseProgressStyle(command.quiet, command.verbose));
-  FULCRUM_ASSIGN_OR_RETURN(const ExperimentResult result, RunExperiment(spec, options, progress));
+  const absl::StatusOr<ExperimentResult> result = RunExperiment(spec, options, progress);
+  FULCRUM_RETURN_IF_ERROR(command.memory.empty() ? result.status() : WithMemoryAdvice(result.status(), command.memory));
   progress.Clear();
-  FULCRUM_RETURN_IF_ERROR(WriteOutputs(spec, options, result));
+  FULCRUM_RETURN_IF_ERROR(WriteOutputs(spec, options, *result));
   if (!command.quiet) {
-    PrintNotes(result);
-    PrintSummary(spec, options, result);
+    PrintNotes(*result);
+    PrintSummary(spec, options, *result);
   }
   return absl::OkStatus();
 }
@@ -181,6 +187,9 @@ CommandRun AddExperiment(CLI::App& app) {
       ->type_name("N")
       ->check(WholeNumber());
   app.add_option("--threads", options->threads, "Processor cores to use")->type_name("N")->capture_default_str();
+  app.add_option("--memory", options->memory,
+                 "Memory that the command may use; default: half of the machine's, or more if a single run needs it")
+      ->type_name("SIZE");
   app.add_flag("--resume", options->resume, "Continue the experiment in --out");
   app.add_flag("--quiet", options->quiet, "Print errors only");
   app.add_flag("--verbose", options->verbose, "Print a line for each curve");

@@ -383,12 +383,12 @@ absl::StatusOr<std::string> InspectPool(const InspectOptions& options) {
 }
 
 absl::StatusOr<std::string> InspectTable(const InspectOptions& options) {
-  const auto memory = ParseByteSize(options.memory);
-  if (!memory.ok()) return absl::InvalidArgumentError(absl::StrCat("--memory: ", memory.status().message()));
-  ingest::InputLimits limits;
-  limits.max_memory_bytes = *memory;
-  FULCRUM_ASSIGN_OR_RETURN(const TableSummary summary, SummarizeTable(options.path, limits));
-  return options.json ? TableJson(options.path, summary) : TableText(options.path, summary, options.features);
+  FULCRUM_ASSIGN_OR_RETURN(ingest::InputLimits limits, LimitsOf(options.memory));
+  // The other half is for labels as text, which Arrow does not allocate.
+  limits.max_memory_bytes /= 2;
+  const absl::StatusOr<TableSummary> summary = SummarizeTable(options.path, limits);
+  FULCRUM_RETURN_IF_ERROR(WithMemoryAdvice(summary.status(), options.memory));
+  return options.json ? TableJson(options.path, *summary) : TableText(options.path, *summary, options.features);
 }
 
 absl::Status Inspect(const InspectOptions& options) {
@@ -408,9 +408,7 @@ CommandRun AddInspect(CLI::App& app) {
   app.add_option("path", options->path, "The folder of an imported pool, or a file, a folder or a glob")
       ->type_name("POOL|FILE")
       ->required();
-  app.add_option("--memory", options->memory, "How much memory reading a file may use")
-      ->capture_default_str()
-      ->type_name("SIZE");
+  AddMemoryOption(app, options->memory);
   app.add_flag("--json", options->json, "For programs, with every feature");
   app.add_option("--features", options->features, "How many features or columns to show in the table")
       ->check(WholeNumber())

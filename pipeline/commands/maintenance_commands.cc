@@ -6,10 +6,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "arrow/table.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/parquet_file.h"
+#include "stages/ingest/arrow_status.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "storage/campaign_reader.h"
 #include "storage/maintenance/backup.h"
 #include "storage/maintenance/fsck.h"
@@ -124,6 +126,7 @@ struct ExportOptions {
 };
 
 constexpr std::size_t kTextBytes = 1 << 20;
+constexpr std::size_t kLabelsPerGroup = 65'536;
 
 absl::Status ExportCsv(storage::CampaignReader& reader, const std::string& out) {
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TextSink> sink, OpenTextSink(out));
@@ -140,13 +143,26 @@ absl::Status ExportCsv(storage::CampaignReader& reader, const std::string& out) 
 }
 
 absl::Status ExportParquet(storage::CampaignReader& reader, const std::string& out) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto file, ingest::TableFile::Create(out));
+  std::unique_ptr<ingest::TableWriter> writer;
   std::vector<storage::ExportedLabel> labels;
+  const auto write_group = [&]() -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const auto table, storage::LabelTable(labels));
+    labels.clear();
+    if (writer == nullptr) {
+      FULCRUM_ASSIGN_OR_RETURN(writer,
+                               ingest::MakeTableWriter(ingest::TableFormat::kParquet, table->schema(), file->stream()));
+    }
+    FULCRUM_ASSIGN_OR_RETURN(const auto batch, ingest::FromArrow(table->CombineChunksToBatch(), "cannot write labels"));
+    return writer->Write(*batch);
+  };
   FULCRUM_RETURN_IF_ERROR(storage::VisitLabels(reader, [&](const storage::ExportedLabel& label) {
     labels.push_back(label);
-    return absl::OkStatus();
+    return labels.size() < kLabelsPerGroup ? absl::OkStatus() : write_group();
   }));
-  FULCRUM_ASSIGN_OR_RETURN(const auto table, storage::LabelTable(labels));
-  return ingest::WriteParquetFile(*table, out);
+  FULCRUM_RETURN_IF_ERROR(write_group());
+  FULCRUM_RETURN_IF_ERROR(writer->Finish());
+  return file->Commit();
 }
 
 absl::Status Export(const ExportOptions& options) {

@@ -1,8 +1,10 @@
 #include "pipeline/commands/options.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "absl/strings/ascii.h"
@@ -40,6 +42,35 @@ absl::StatusOr<std::int64_t> ParseByteSize(absl::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a size; write it like 512MiB or 2GiB"));
   }
   return count << shift;
+}
+
+namespace {
+
+// The program with its libraries, and what the allocator does not give back.
+constexpr std::int64_t kProgramBytes = std::int64_t{128} << 20;
+
+}  // namespace
+
+void AddMemoryOption(CLI::App& app, std::string& memory, const std::string& group) {
+  CLI::Option* const option =
+      app.add_option("--memory", memory, "Memory that the command may use")->capture_default_str()->type_name("SIZE");
+  if (!group.empty()) option->group(group);
+}
+
+absl::StatusOr<ingest::InputLimits> LimitsOf(const std::string& memory) {
+  const auto bytes = ParseByteSize(memory);
+  if (!bytes.ok()) return absl::InvalidArgumentError(absl::StrCat("--memory: ", bytes.status().message()));
+  ingest::InputLimits limits;
+  limits.max_memory_bytes = *bytes - std::min(kProgramBytes, *bytes / 2);
+  return limits;
+}
+
+absl::Status WithMemoryAdvice(const absl::Status& status, const std::string& memory) {
+  // A full disk has the same code, and more memory does not help.
+  const bool disk = absl::StrContains(status.message(), std::strerror(ENOSPC));
+  if (!absl::IsResourceExhausted(status) || disk) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(status.message(), "\n  what to do: --memory is ", memory, "; allow more, or split the file"));
 }
 
 void AddColumnFlags(CLI::App& app, ingest::ColumnOptions& columns) {

@@ -54,6 +54,7 @@ struct WorkCommandOptions {
   double crash_rate = 0;
   std::string delay = "0s";
   std::string retry_for = "5m";
+  std::string memory = "2GiB";
   int batch = 10;
   std::uint64_t seed = 1;
   bool quiet = false;
@@ -66,14 +67,16 @@ absl::StatusOr<std::chrono::milliseconds> ReadDuration(const std::string& option
 
 absl::StatusOr<std::unique_ptr<Annotator>> MakeImitation(const WorkCommandOptions& options, const Timing& timing) {
   FULCRUM_ASSIGN_OR_RETURN(const std::chrono::milliseconds delay, ReadDuration("--delay", options.delay));
-  FULCRUM_ASSIGN_OR_RETURN(Oracle oracle, LoadOracle(options.oracle));
+  FULCRUM_ASSIGN_OR_RETURN(const ingest::InputLimits limits, LimitsOf(options.memory));
+  absl::StatusOr<Oracle> oracle = LoadOracle(options.oracle, limits);
+  FULCRUM_RETURN_IF_ERROR(WithMemoryAdvice(oracle.status(), options.memory));
   const ImitationOptions imitation{.accuracy = options.accuracy,
                                    .skip_rate = options.skip_rate,
                                    .crash_rate = options.crash_rate,
                                    .delay = delay,
                                    .seed = options.seed,
                                    .annotator = options.annotator};
-  return std::make_unique<SimulatedAnnotator>(std::move(oracle), imitation, timing);
+  return std::make_unique<SimulatedAnnotator>(*std::move(oracle), imitation, timing);
 }
 
 absl::Status CheckTerminal() {
@@ -147,6 +150,7 @@ void AddImitationOptions(CLI::App& app, WorkCommandOptions& options) {
       ->capture_default_str()
       ->check(WholeNumber())
       ->group(kGroup);
+  AddMemoryOption(app, options.memory, kGroup);
 }
 
 CommandRun AddWork(CLI::App& app) {

@@ -97,9 +97,13 @@ struct LoadedTask {
   std::unique_ptr<RunSplits> splits = {};
 };
 
-absl::StatusOr<LoadedTask> LoadTask(const ExperimentSpec& spec, const TaskSettings& task, const std::string& folder) {
+absl::StatusOr<LoadedTask> LoadTask(const ExperimentSpec& spec, const TaskSettings& task,
+                                    const ExperimentOptions& options) {
+  const std::string& folder = options.data_folder;
   LoadedTask loaded{.settings = &task};
-  FULCRUM_ASSIGN_OR_RETURN(TaskData data, LoadTaskData(task, folder));
+  ingest::InputLimits limits;
+  if (options.memory_bytes > 0) limits.max_memory_bytes = static_cast<std::int64_t>(options.memory_bytes);
+  FULCRUM_ASSIGN_OR_RETURN(TaskData data, LoadTaskData(task, folder, limits));
   loaded.data = std::make_unique<TaskData>(std::move(data));
   FULCRUM_ASSIGN_OR_RETURN(RunSplits splits, RunSplits::Load(spec, task, *loaded.data, folder));
   loaded.splits = std::make_unique<RunSplits>(std::move(splits));
@@ -126,6 +130,20 @@ absl::Status ChangeSpec(const ExperimentChanges& changes, ExperimentSpec& spec) 
   return absl::OkStatus();
 }
 
+namespace {
+
+/// What is left for runs when the data is in memory; 0 if there is no limit.
+absl::StatusOr<std::size_t> MemoryForRuns(const ExperimentOptions& options, const TaskData& data) {
+  if (options.memory_bytes == 0) return 0;
+  const std::size_t taken = data.features.rows() * data.features.stride() * sizeof(double) +
+                            data.labels.size() * (sizeof(ClassIndex) + sizeof(std::string));
+  if (taken < options.memory_bytes) return options.memory_bytes - taken;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the data takes ", taken >> 20, " MiB of the ", options.memory_bytes >> 20, " MiB that there are"));
+}
+
+}  // namespace
+
 absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const ExperimentOptions& options,
                                                Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
@@ -137,15 +155,17 @@ absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const
   const std::size_t curves_per_task = spec.runs * CurvesOfRun(spec);
   JobProgress job{.progress = progress, .total = spec.tasks.size() * curves_per_task};
   for (const TaskSettings& task : spec.tasks) {
-    absl::StatusOr<LoadedTask> loaded = LoadTask(spec, task, options.data_folder);
+    absl::StatusOr<LoadedTask> loaded = LoadTask(spec, task, options);
     if (absl::IsNotFound(loaded.status())) {
       result.skipped.push_back({task.name, std::string(loaded.status().message())});
       job.total -= curves_per_task;
       continue;
     }
     FULCRUM_RETURN_IF_ERROR(loaded.status());
-    FULCRUM_ASSIGN_OR_RETURN(TaskRunsResult runs,
-                             RunTask({spec, task, *loaded->data, *loaded->splits, options.threads}, *journal, job));
+    FULCRUM_ASSIGN_OR_RETURN(const std::size_t memory, MemoryForRuns(options, *loaded->data));
+    FULCRUM_ASSIGN_OR_RETURN(
+        TaskRunsResult runs,
+        RunTask({spec, task, *loaded->data, *loaded->splits, options.threads, memory}, *journal, job));
     result.resumed_curves += runs.resumed;
     result.tasks.push_back(Summarize(spec, *loaded, runs));
     for (Curve& curve : runs.curves) curves.push_back(std::move(curve));
@@ -162,10 +182,12 @@ absl::StatusOr<ExperimentResult> RunExperiment(const ExperimentSpec& spec, const
 
 namespace {
 
-/// The memory that all runs together may use.
-std::size_t MemoryForRuns() {
+/// The memory that all runs together may use if no limit is given.
+std::size_t HalfOfTheMachine() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 2;
 }
+
+constexpr std::size_t kLeastForRounds = std::size_t{32} << 20;
 
 std::uint64_t FingerprintOf(const RowList& rows) {
   return classify::ChecksumOf({reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(RowIndex)});
@@ -184,6 +206,8 @@ std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const Tas
                           static_cast<int>(spec.leverage_scale), spec.engine, spec.seed);
     if (spec.landmarks > 0) absl::StrAppendFormat(&text, "|%d", spec.landmarks);
     if (!spec.refine_landmarks) absl::StrAppend(&text, "|not refined");
+    // The engine may be another one.
+    if (spec.memory_bytes > 0) absl::StrAppendFormat(&text, "|%d bytes", spec.memory_bytes);
   }
   return classify::ChecksumOf(text);
 }
@@ -199,9 +223,8 @@ class TaskRunner {
 
   absl::StatusOr<TaskRunsResult> Run() {
     FULCRUM_ASSIGN_OR_RETURN(const Split first, runs_.splits.Make(0));
-    const std::size_t bytes = std::max<std::size_t>(1, RunData::EstimateBytes(runs_.data, first));
-    const std::size_t lanes = std::clamp<std::size_t>(MemoryForRuns() / bytes, 1, runs_.threads);
-    ParallelForBlocks(lanes, 1, [&](std::size_t, std::size_t) { WorkOffRuns(); });
+    FULCRUM_RETURN_IF_ERROR(PlanMemory(first));
+    ParallelForBlocks(lanes_, 1, [&](std::size_t, std::size_t) { WorkOffRuns(); });
     FULCRUM_RETURN_IF_ERROR(first_error_);
     TaskRunsResult result{.resumed = resumed_, .train_rows = first.train.size(), .test_rows = first.test.size()};
     for (std::optional<Curve>& curve : curves_) result.curves.push_back(*std::move(curve));
@@ -209,6 +232,28 @@ class TaskRunner {
   }
 
  private:
+  /// Decides how many runs there are at a time and what each may keep. ResourceExhausted if a single run, without the
+  /// table of inner products and with an engine that computes kernels again and again, does not fit.
+  absl::Status PlanMemory(const Split& split) {
+    const std::size_t estimate = std::max<std::size_t>(1, RunData::EstimateBytes(runs_.data, split));
+    const std::size_t total = runs_.memory_bytes > 0 ? runs_.memory_bytes : HalfOfTheMachine();
+    lanes_ = std::clamp<std::size_t>(total / estimate, 1, runs_.threads);
+    if (runs_.memory_bytes == 0 || estimate <= total) return absl::OkStatus();
+    const std::size_t train = split.train.size();
+    const std::size_t rows = (2 * train + split.test.size()) * runs_.data.features.cols() * sizeof(double);
+    const std::size_t full_data = runs_.spec.full_data ? train * train * sizeof(double) : 0;
+    const std::size_t needed = rows + std::max(kLeastForRounds, full_data);
+    if (needed > total) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("task ", runs_.task.name, ": a run with ", train, " training rows needs ", needed >> 20,
+                       " MiB, and ", total >> 20, " MiB are left",
+                       full_data > kLeastForRounds ? "; `full_data: off` in the specification needs less" : ""));
+    }
+    table_bytes_ = 0;
+    round_bytes_ = total - rows;
+    return absl::OkStatus();
+  }
+
   std::size_t StrategyCount() const { return runs_.spec.strategies.size(); }
 
   void WorkOffRuns() {
@@ -227,8 +272,11 @@ class TaskRunner {
 
   /// The settings of strategy number `index`; those of the full-data line after the last.
   RoundSpec SpecOf(std::size_t index, std::size_t run) const {
-    if (index < StrategyCount()) return MakeRoundSpec(runs_.spec, runs_.task, runs_.spec.strategies[index], run);
-    return MakeRoundSpec(runs_.spec, runs_.task, {.name = kFullData, .strategy = kFullData}, run);
+    const StrategySettings full_data{.name = kFullData, .strategy = kFullData};
+    RoundSpec spec =
+        MakeRoundSpec(runs_.spec, runs_.task, index < StrategyCount() ? runs_.spec.strategies[index] : full_data, run);
+    spec.memory_bytes = round_bytes_;
+    return spec;
   }
   std::string NameOf(std::size_t index) const {
     return index < StrategyCount() ? runs_.spec.strategies[index].name : std::string(kFullData);
@@ -242,7 +290,7 @@ class TaskRunner {
       const std::uint64_t fingerprint = FingerprintOf(spec, runs_.spec.rounds, runs_.data, split);
       if (TakeKnown(index, run, fingerprint)) continue;
       if (!data) {
-        FULCRUM_ASSIGN_OR_RETURN(data, RunData::Make(runs_.data, split));
+        FULCRUM_ASSIGN_OR_RETURN(data, RunData::Make(runs_.data, split, table_bytes_));
       }
       absl::StatusOr<Curve> curve =
           index < StrategyCount() ? RunStrategy(spec, runs_.spec.rounds, *data) : RunFullData(spec.svm, *data);
@@ -282,6 +330,9 @@ class TaskRunner {
   JobProgress& job_;
   std::map<std::pair<std::string, std::size_t>, std::vector<const JournalEntry*>> known_;
   std::vector<std::optional<Curve>> curves_;
+  std::size_t lanes_ = 1;                               // runs at a time
+  std::size_t table_bytes_ = RunData::kMostTableBytes;  // of inner products, per run
+  std::size_t round_bytes_ = 0;                         // for the engines; 0: what the machine has
   std::atomic<std::size_t> next_run_ = 0;
   std::atomic<std::size_t> resumed_ = 0;
   std::atomic<bool> failed_ = false;

@@ -37,6 +37,8 @@ struct ExperimentOptions {
   std::string out_folder = {};  ///< the journal of finished runs is kept there
   bool resume = false;
   std::size_t threads = 1;  ///< runs at a time, if memory allows
+  /// For data and runs together; 0: runs take half of the machine's memory, or more if a single run needs it.
+  std::size_t memory_bytes = 0;
 };
 
 struct TaskSummary {
@@ -92,6 +94,7 @@ struct TaskRuns {
   const TaskData& data;
   const RunSplits& splits;
   std::size_t threads = 1;
+  std::size_t memory_bytes = 0;  ///< for all runs together; 0: half of the machine's, or what one run needs
 };
 
 struct TaskRunsResult {

@@ -39,12 +39,21 @@ RawData Generate(const GeneratedData& settings) {
   return data;
 }
 
-absl::StatusOr<RawData> Read(const std::string& path) {
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(path, {.keep_labels = true}));
+absl::Status CheckDenseFits(const std::string& name, std::size_t rows, std::size_t columns,
+                            const ingest::InputLimits& limits) {
+  const auto most = static_cast<std::size_t>(limits.max_memory_bytes);
+  if (rows == 0 || columns <= most / sizeof(double) / rows) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(name, ": ", rows, " rows of ", columns, " features do not fit the ",
+                                                   most >> 20, " MiB that the data of an experiment may take"));
+}
+
+absl::StatusOr<RawData> Read(const std::string& path, const ingest::InputLimits& limits) {
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, LoadAnyPool(path, {.keep_labels = true, .limits = limits}));
   if (!pool.labels) {
     return absl::DataLossError(
         absl::StrCat(path, " has no column 'label'; an experiment asks it for the answers, so add one"));
   }
+  FULCRUM_RETURN_IF_ERROR(CheckDenseFits(path, pool.features.rows(), pool.features.cols(), limits));
   // The z-score that every task is given moves the zeros too, so sparse text ends up dense either way.
   pool.features.MakeDense();
   return RawData{std::move(pool.features.dense()), *std::move(pool.labels)};
@@ -99,9 +108,13 @@ std::string PlaceOf(const std::string& data, const std::string& data_folder) {
 
 }  // namespace
 
-absl::StatusOr<TaskData> LoadTaskData(const TaskSettings& task, const std::string& data_folder) {
-  if (task.generated) return Label(task, Generate(*task.generated));
-  FULCRUM_ASSIGN_OR_RETURN(RawData raw, Read(PlaceOf(task.data, data_folder)));
+absl::StatusOr<TaskData> LoadTaskData(const TaskSettings& task, const std::string& data_folder,
+                                      const ingest::InputLimits& limits) {
+  if (task.generated) {
+    FULCRUM_RETURN_IF_ERROR(CheckDenseFits(task.name, task.generated->rows, task.generated->dims, limits));
+    return Label(task, Generate(*task.generated));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(RawData raw, Read(PlaceOf(task.data, data_folder), limits));
   return Label(task, std::move(raw));
 }
 

@@ -9,6 +9,7 @@
 #include "pipeline/experiment/experiment_spec.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
+#include "stages/ingest/formats/input_stream.h"
 
 namespace fulcrum::pipeline {
 
@@ -20,7 +21,9 @@ struct TaskData {
   std::uint64_t checksum = 0;  ///< of features and labels, to recognise results of other data
 };
 
-/// Reads or generates the task's data. NotFound if its file is absent; DataLoss if it cannot be used.
-absl::StatusOr<TaskData> LoadTaskData(const TaskSettings& task, const std::string& data_folder);
+/// Reads or generates the task's data. NotFound if its file is absent; DataLoss if it cannot be used; ResourceExhausted
+/// if it does not fit `limits`.
+absl::StatusOr<TaskData> LoadTaskData(const TaskSettings& task, const std::string& data_folder,
+                                      const ingest::InputLimits& limits = {});
 
 }  // namespace fulcrum::pipeline

@@ -1,5 +1,8 @@
 #include "pipeline/round/pool_source.h"
 
+#include <cstdint>
+#include <filesystem>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,10 +23,36 @@ absl::Status CheckNoColumnsAreNamed(const std::string& path, const ingest::Colum
                    "import; do not name columns for id, label, cost, payload or features"));
 }
 
+namespace {
+
+// A sparse element takes 8 bytes on disk and 12 in memory.
+constexpr std::uintmax_t kSparseGrowth = 2;
+
+absl::Status CheckFits(const storage::MappedPool& pool, const ingest::PoolOptions& options) {
+  const auto rows = static_cast<std::uintmax_t>(pool.rows());
+  std::uintmax_t bytes = rows * options.extra_bytes_per_row;
+  bytes += rows * static_cast<std::uintmax_t>(pool.shape().features) * sizeof(double);
+  if (pool.shape().has_id) bytes += rows * sizeof(std::string);
+  // How much of a file with payloads is features is not known before it is read.
+  if (pool.shape().sparse && !pool.shape().has_payload) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(pool.folder(), ignored)) {
+      if (entry.path().extension() == ".arrow") bytes += kSparseGrowth * entry.file_size(ignored);
+    }
+  }
+  const auto most = static_cast<std::uintmax_t>(options.limits.max_memory_bytes);
+  if (bytes <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(pool.folder(), ": ", rows, " rows take about ", bytes >> 20,
+                                                   " MiB in memory, and the limit is ", most >> 20, " MiB"));
+}
+
+}  // namespace
+
 absl::StatusOr<ingest::Pool> LoadAnyPool(const std::string& path, const ingest::PoolOptions& options) {
   if (!storage::IsPoolFolder(path)) return ingest::LoadPool(path, options);
   FULCRUM_RETURN_IF_ERROR(CheckNoColumnsAreNamed(path, options.columns));
   FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool pool, storage::MappedPool::Open(path));
+  FULCRUM_RETURN_IF_ERROR(CheckFits(pool, options));
   return pool.Load(options.keep_labels, options.keep_payloads);
 }
 

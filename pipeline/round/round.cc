@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "pipeline/round/memory_budget.h"
 #include "pipeline/round/round_graph.h"
 #include "pipeline/round/round_messages.h"
 #include "stages/core/status_macros.h"
@@ -36,14 +37,28 @@ absl::Status CheckInput(const RoundInput& input, const kernel::Features& feature
   return absl::OkStatus();
 }
 
-/// Kernel values that are not finite would travel through every stage as NaN.
-absl::Status CheckKernels(const RoundRequest& request) {
-  const std::span<const double> norms = request.features.squared_norms();
-  RowList rows(norms.size());
-  std::iota(rows.begin(), rows.end(), RowIndex{0});
-  FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(request.spec.svm.kernel, norms, rows));
-  if (!request.needs.class_groups && !request.needs.pool_leverage) return absl::OkStatus();
-  return kernel::CheckKernelValues(request.spec.leverage_kernel, norms, rows);
+// Sums of such values, with the weights of a model, are finite in single precision.
+constexpr double kLargestFloatValue = 1e18;
+
+/// The classifier has a machine per pair of classes: every row has a value for each, every labeled row a weight. With
+/// thousands of classes that is more than any machine has.
+absl::Status CheckClassPairs(const RoundRequest& request) {
+  std::vector<bool> present(request.input.class_count);
+  std::size_t labeled = 0;
+  for (const ClassIndex label : request.input.labels) {
+    if (label == kUnlabeled) continue;
+    present[static_cast<std::size_t>(label)] = true;
+    ++labeled;
+  }
+  const auto classes = static_cast<std::size_t>(std::count(present.begin(), present.end(), true));
+  const std::size_t pairs = classes * (classes - std::min<std::size_t>(classes, 1)) / 2;
+  const std::size_t needed = sizeof(double) * pairs * (request.features.rows() + labeled);
+  const std::size_t most = request.spec.memory_bytes > 0 ? request.spec.memory_bytes : UsableMemoryBytes();
+  if (needed <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "the classifier compares %d classes in pairs, which takes %d MiB for %d rows, and %d MiB may be used; allow more "
+      "memory, or label with fewer classes",
+      classes, needed >> 20, request.features.rows(), most >> 20));
 }
 
 /// Whether labels or predictions tell at least two classes apart.
@@ -75,6 +90,18 @@ absl::Status ValidateRoundSpec(const RoundSpec& spec) {
   FULCRUM_RETURN_IF_ERROR(classify::ValidateSvmParameters(spec.svm));
   FULCRUM_RETURN_IF_ERROR(leverage::FindEngine(spec.engine).status());
   return select::MakeStrategy(spec.strategy).status();
+}
+
+// Kernel values that are not finite would travel through every stage as NaN.
+absl::Status CheckKernels(const RoundSpec& spec, const kernel::Features& features, std::span<const RowIndex> rows) {
+  const std::span<const double> norms = features.squared_norms();
+  const bool single = features.precision() == kernel::Precision::kFloat;
+  const double largest = single ? kLargestFloatValue : kernel::kLargestValue;
+  FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(spec.svm.kernel, norms, rows, largest));
+  FULCRUM_ASSIGN_OR_RETURN(const auto strategy, select::MakeStrategy(spec.strategy));
+  const select::Requirements needs = strategy->requirements();
+  if (!needs.class_groups && !needs.pool_leverage) return absl::OkStatus();
+  return kernel::CheckKernelValues(spec.leverage_kernel, norms, rows);
 }
 
 RoundRunner::RoundRunner(RoundSpec spec, const kernel::Features& features, const kernel::Features& predicted)
@@ -119,7 +146,13 @@ absl::StatusOr<RoundResult> RoundRunner::Run(const RoundInput& input, const Prog
                              .input = input,
                              .strategy = *strategy,
                              .needs = input.select ? strategy->requirements() : select::Requirements{}};
-  FULCRUM_RETURN_IF_ERROR(CheckKernels(request));
+  for (const kernel::Features* const features : {features_, predicted_}) {
+    RowList rows(features->rows());
+    std::iota(rows.begin(), rows.end(), RowIndex{0});
+    FULCRUM_RETURN_IF_ERROR(CheckKernels(spec_, *features, rows));
+    if (features_ == predicted_) break;
+  }
+  if (request.NeedsClassifier()) FULCRUM_RETURN_IF_ERROR(CheckClassPairs(request));
   absl::StatusOr<RoundResult> result = RunRoundGraph(request, *memory_, progress, std::move(stop), commit);
   if (!result.ok()) {
     // A stage that stopped half way may have left its part of the memory half updated.

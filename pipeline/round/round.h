@@ -45,6 +45,10 @@ struct RoundSpec {
 /// Checks every setting that can be checked without data, and names the option that is wrong.
 absl::Status ValidateRoundSpec(const RoundSpec& spec);
 
+/// InvalidArgument that names the first of the rows whose kernels cannot be computed: values that are not finite, or so
+/// large that sums of them are not.
+absl::Status CheckKernels(const RoundSpec& spec, const kernel::Features& features, std::span<const RowIndex> rows);
+
 struct RoundInput {
   std::size_t class_count = 0;
   /// By row; kUnlabeled if there is none.

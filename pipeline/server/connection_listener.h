@@ -45,6 +45,7 @@ class ConnectionListener {
   absl::Status ListenOnPath(const std::string& path);
   absl::Status ListenOnHost();
   void Loop();
+  /// Hands on the first of those that wait, unless they have gone.
   void Accept(int listening);
   /// Takes one connection off the queue and ends it, with the descriptor that is kept for that.
   void TurnOneAway(int listening);

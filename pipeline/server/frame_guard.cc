@@ -223,6 +223,9 @@ __attribute__((visibility("default"))) ssize_t recvmsg(int descriptor, msghdr* m
   const char* const flood = fulcrum::pipeline::TakeMessage(descriptor, *message, static_cast<std::size_t>(size));
   if (flood == nullptr) return size;
   fulcrum::pipeline::NoteFlood(flood);
+  // Without waiting for the client's end: it may never come, and thousands of waiting connections are another flood.
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   // To gRPC the client has closed the connection.
   shutdown(descriptor, SHUT_RDWR);
   return 0;

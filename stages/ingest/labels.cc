@@ -34,19 +34,38 @@ absl::Status CheckColumns(const TableSource& source) {
                                           "'; there must be one named 'id' and one named 'label'"));
 }
 
+// What a row takes at most until it is in the form that the caller wants: the columns and the result, all in vectors
+// and tables that have just grown, when the old one and one of twice the size exist.
+constexpr std::int64_t kBytesPerRowLabel = 460;
+constexpr std::int64_t kBytesPerKnownLabel = 640;
+// Copies of a text that exist at the same time.
+constexpr std::int64_t kCopies = 3;
+
 std::int64_t BytesFrom(const std::vector<std::string>& texts, std::size_t first) {
   std::int64_t bytes = 0;
-  for (std::size_t i = first; i < texts.size(); ++i)
-    bytes += static_cast<std::int64_t>(sizeof(std::string) + texts[i].size());
+  for (std::size_t i = first; i < texts.size(); ++i) bytes += kCopies * static_cast<std::int64_t>(texts[i].size());
   return bytes;
 }
 
-absl::StatusOr<LabelTable> ReadTable(TableSource& source, const InputLimits& limits) {
+InputLimits ForReader(InputLimits limits) {
+  limits.max_memory_bytes /= 2;
+  return limits;
+}
+
+absl::Status TooManyLabels(const TableSource& source, const InputLimits& limits) {
+  return absl::ResourceExhaustedError(absl::StrCat(source.path(), ": its labels do not fit the ",
+                                                   limits.max_memory_bytes >> 20, " MiB that they may take"));
+}
+
+/// Half of the memory is for the reader, which limits itself.
+absl::StatusOr<LabelTable> ReadTable(TableSource& source, const InputLimits& limits, std::int64_t bytes_per_row) {
   LabelTable table;
   std::int64_t bytes = 0;
   for (;;) {
     FULCRUM_ASSIGN_OR_RETURN(const auto batch, source.Next());
     if (batch == nullptr) return table;
+    bytes += bytes_per_row * batch->num_rows();
+    if (bytes > limits.max_memory_bytes / 2) return TooManyLabels(source, limits);
     for (int column = 0; column < batch->num_columns(); ++column) {
       const std::string& name = source.column_names()[static_cast<std::size_t>(column)];
       std::vector<std::string>& texts = name == "id" ? table.ids : table.labels;
@@ -57,10 +76,7 @@ absl::StatusOr<LabelTable> ReadTable(TableSource& source, const InputLimits& lim
       }
       bytes += BytesFrom(texts, before);
     }
-    if (bytes > limits.max_memory_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(source.path(), ": its labels do not fit the ",
-                                                       limits.max_memory_bytes >> 20, " MiB that they may take"));
-    }
+    if (bytes > limits.max_memory_bytes / 2) return TooManyLabels(source, limits);
   }
 }
 
@@ -143,9 +159,9 @@ absl::Status CheckAgreement(const TableSource& source, const LabelTable& table,
 absl::StatusOr<std::vector<RowLabel>> LoadLabelFile(const std::string& path, const RowIds& ids,
                                                     const InputLimits& limits) {
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TableSource> source,
-                           OpenTable(path, {.columns = {"id", "label"}, .limits = limits}));
+                           OpenTable(path, {.columns = {"id", "label"}, .limits = ForReader(limits)}));
   FULCRUM_RETURN_IF_ERROR(CheckColumns(*source));
-  FULCRUM_ASSIGN_OR_RETURN(LabelTable table, ReadTable(*source, limits));
+  FULCRUM_ASSIGN_OR_RETURN(LabelTable table, ReadTable(*source, limits, kBytesPerRowLabel));
   FULCRUM_RETURN_IF_ERROR(CheckLabelsAreThere(*source, table));
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<Labeling> labelings, ResolveIds(*source, table, ids));
   FULCRUM_RETURN_IF_ERROR(CheckAgreement(*source, table, labelings));
@@ -232,14 +248,14 @@ absl::StatusOr<std::vector<KnownLabel>> Collect(const TableSource& source, const
 
 absl::StatusOr<std::vector<KnownLabel>> LoadKnownLabels(const std::string& path, const InputLimits& limits) {
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TableSource> source,
-                           OpenTable(path, {.columns = {"id", "label"}, .limits = limits}));
+                           OpenTable(path, {.columns = {"id", "label"}, .limits = ForReader(limits)}));
   if (!HasColumn(*source, "label")) {
     return absl::DataLossError(absl::StrCat(path, ": the columns are '",
                                             absl::StrJoin(source->all_column_names(), "', '"),
                                             "'; there must be one named 'label', and one named 'id' unless rows are "
                                             "named by their numbers from 0"));
   }
-  FULCRUM_ASSIGN_OR_RETURN(const LabelTable columns, ReadTable(*source, limits));
+  FULCRUM_ASSIGN_OR_RETURN(const LabelTable columns, ReadTable(*source, limits, kBytesPerKnownLabel));
   return Collect(*source, columns, HasColumn(*source, "id"));
 }
 

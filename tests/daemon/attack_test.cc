@@ -6,19 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <future>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/server/token_store.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/raw_connections.h"
-#include "tests/support/http2_frames.h"
 #include "tests/support/sanitizers.h"
 
 namespace fulcrum::testing {
@@ -208,60 +203,6 @@ TEST_F(AttackTest, ThousandsOfHalfOpenConnectionsDoNotLockOthersOut) {
   EXPECT_LT(process_->OpenFiles(), kMostConnections + 200);
   DaemonClient late = ClientOf(ada_token_);
   late.AcquireOne("clouds", "");
-}
-
-TEST_F(AttackTest, FloodsOfFramesTakeNoMemoryAndHoldUpNobody) {
-  constexpr int kConnections = 10, kFrames = 20'000, kFramesAtOnce = 100;
-  const std::string version = "/fulcrum.v1.ServerService/GetVersion";
-  // What the flood consists of, for one stream; and what comes before it on each connection.
-  const std::vector<std::pair<std::string, std::function<std::string(std::uint32_t)>>> floods = {
-      {"rapid reset", [&](std::uint32_t stream) { return RequestFrame(stream, version) + ResetFrame(stream); }},
-      {"ping", [](std::uint32_t) { return Frame(6, 0, 0, std::string(8, 'p')); }},
-      {"settings", [](std::uint32_t) { return Frame(4, 0, 0, std::string("\0\x04\0\0\xff\xff", 6)); }},
-      {"continuation",
-       [](std::uint32_t stream) {
-         return stream == 1 ? Frame(1, 0, 1, "") : Frame(9, 0, 1, std::string("\0\x01x\x01y", 5));
-       }},
-  };
-  const std::size_t before = process_->ResidentBytes();
-  for (const auto& [name, frame] : floods) {
-    std::atomic<int> attacking = kConnections;
-    std::vector<std::jthread> attackers;
-    for (int i = 0; i < kConnections; ++i) {
-      attackers.emplace_back([&, frame = frame] {
-        // Whoever is thrown out comes back at once, until all is sent.
-        auto connection = std::make_unique<RawConnections>(process_->port());
-        std::uint32_t stream = 1;
-        for (int sent = 0; sent < kFrames;) {
-          std::string bytes;
-          if (connection->size() == 0) connection->Open(kHttp2Preface + Frame(4, 0, 0, ""));
-          for (int at = 0; at < kFramesAtOnce; ++at, stream += 2) bytes += frame(stream);
-          if (connection->size() > 0 && connection->Send(0, bytes)) {
-            sent += kFramesAtOnce;
-            continue;
-          }
-          connection->CloseAll();
-          stream = 1;
-        }
-        --attacking;
-      });
-    }
-    std::vector<double> seconds;
-    while (attacking > 0) {
-      const auto begun = std::chrono::steady_clock::now();
-      EXPECT_EQ(admin_->Get("clouds").name(), "clouds");
-      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
-    }
-    attackers.clear();
-    std::sort(seconds.begin(), seconds.end());
-    const std::size_t after = process_->ResidentBytes();
-    const double slow = seconds.empty() ? 0 : seconds[seconds.size() * 99 / 100];
-    std::printf("%s: %zu calls meanwhile, p99 %.1f ms, memory %+.1f MB\n", name.c_str(), seconds.size(), 1000 * slow,
-                (static_cast<double>(after) - static_cast<double>(before)) / 1e6);
-    EXPECT_TRUE(kUnderSanitizer || after < before + 100'000'000) << name << ": " << before << " -> " << after;
-  }
-  // Who is new is served as before.
-  ClientOf(ada_token_).AcquireOne("clouds", "");
 }
 
 TEST_F(AttackTest, FilesThatRunOutAndComeBackDoNotEndTheListening) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/round/pool_import.h"
@@ -106,6 +108,28 @@ TEST_F(OwnPoolTest, ACampaignThatWasRestoredWithoutItsPoolImportsItAgain) {
   DaemonClient again = Client();
   WorkUntilOver(again, "restored", "ada");
   EXPECT_EQ(again.ExportedBatches("restored"), again.ExportedBatches("whole"));
+}
+
+TEST_F(OwnPoolTest, IdsThatTheLogCannotTakeAreRefusedBeforeARoundFails) {
+  const std::string longest(4096, 'x');
+  const auto rows = [](const std::string& id) { return absl::StrCat("id,f0,f1,f2,f3\n0,1,2,3,4\n", id, ",4,3,2,1\n"); };
+  folder_.Write("pools/longest.csv", rows(longest));
+  folder_.Write("pools/longer.csv", rows(longest + "x"));
+  StartDaemon();
+  DaemonClient client = Client();
+  CreateAndStart(client, SpecOf("longest", "longest.csv"));
+  client.AcquireOne("longest", "ada");
+  const grpc::Status refused = client.Create(SpecOf("longer", "longer.csv"));
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), HasSubstr("the id of row 1"));
+  const std::string arrow = folder_.File("longer.arrow");
+  ASSERT_TRUE(ingest::ConvertTable({folder_.File("pools/longer.csv")}, arrow).ok());
+  std::ifstream file(arrow, std::ios::binary);
+  v1::AppendItemsResponse response;
+  const grpc::Status appended =
+      client.Append("longest", NewRequestId(), std::string(std::istreambuf_iterator<char>(file), {}), &response);
+  EXPECT_EQ(appended.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << appended.error_message();
+  EXPECT_EQ(client.Get("longest").pool_rows(), 2);
 }
 
 }  // namespace

@@ -120,5 +120,15 @@ TEST_F(SelectExtremeNumbersTest, ASteepPolynomialIsRefusedInsteadOfACrash) {
   EXPECT_THAT(result.standard_error, ::testing::HasSubstr("smaller degree"));
 }
 
+TEST_F(SelectExtremeNumbersTest, MorePairsOfClassesThanMemoryHasRoomForAreRefused) {
+  WritePool(3000);
+  std::string labels = "id,label\n";
+  for (std::size_t row = 0; row < 2900; ++row) labels += RowId(row) + ",class" + std::to_string(row) + "\n";
+  folder_.Write("labels.csv", labels);
+  const ProcessResult result = Select({"--strategy", "uncertainty", "--memory", "2GiB"});
+  EXPECT_EQ(result.exit_code, 75) << result.standard_error;
+  EXPECT_THAT(result.standard_error, ::testing::HasSubstr("2900 classes"));
+}
+
 }  // namespace
 }  // namespace fulcrum::testing

@@ -249,7 +249,10 @@ absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> ConvertBatch(const arrow::Re
 }  // namespace
 
 absl::StatusOr<std::int64_t> ConvertTable(const std::vector<std::string>& sources, const std::string& path,
-                                          const InputLimits& limits) {
+                                          const InputLimits& given) {
+  InputLimits limits = given;
+  // The other half is for rows as text, which Arrow does not allocate.
+  limits.max_memory_bytes = given.max_memory_bytes / 2;
   FULCRUM_ASSIGN_OR_RETURN(const TableFormat format, FormatOf(path));
   FULCRUM_ASSIGN_OR_RETURN(const Plan plan, MakePlan(sources, format, limits));
   FULCRUM_ASSIGN_OR_RETURN(const auto source, OpenSources(sources, {}, limits));

@@ -14,6 +14,7 @@
 namespace fulcrum::ingest {
 
 /// Reads `sources` as one table and writes it to `path`; the endings tell the formats. The rows that were written.
+/// `limits.max_memory_bytes` bounds reading, converting and writing together.
 absl::StatusOr<std::int64_t> ConvertTable(const std::vector<std::string>& sources, const std::string& path,
                                           const InputLimits& limits = {});
 

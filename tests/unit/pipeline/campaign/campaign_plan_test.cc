@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
 #include "pipeline/campaign/stored_text.h"
 
@@ -102,6 +103,18 @@ TEST(PlanCampaign, LimitsTheTasksOfARound) {
   EXPECT_TRUE(PlanCampaign(spec).ok());
   spec.mutable_labeling()->set_overlap(2);
   EXPECT_THAT(std::string(PlanCampaign(spec).status().message()), HasSubstr("2000000 tasks per round"));
+}
+
+TEST(PlanCampaign, LimitsTheTextsOfATask) {
+  v1::CampaignSpec spec = SmallSpec();
+  spec.set_question(std::string(64 << 10, 'q'));
+  for (int i = 2; i < 1000; ++i) spec.add_classes(absl::StrCat("class", i));
+  EXPECT_TRUE(PlanCampaign(spec).ok()) << PlanCampaign(spec).status();
+  spec.mutable_question()->push_back('q');
+  spec.add_classes(std::string(64 << 10, 'c'));
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()),
+              AllOf(HasSubstr("question: it has 65537 bytes"), HasSubstr("classes: there are 1001; at most 1000"),
+                    HasSubstr("bytes together; at most 65536")));
 }
 
 TEST(CheckCampaignName, LetsNoPathThrough) {

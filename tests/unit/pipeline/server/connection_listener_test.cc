@@ -31,6 +31,10 @@ class Taker {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return taken_.size() >= connections; });
   }
+  std::size_t size() {
+    const std::scoped_lock lock(mutex_);
+    return taken_.size();
+  }
   void CloseAll() {
     const std::scoped_lock lock(mutex_);
     for (const int descriptor : taken_) close(descriptor);
@@ -85,6 +89,21 @@ TEST(ConnectionListener, TurnsAwayWhatIsTooManyAndTakesMoreWhenThereIsRoomAgain)
   const int fourth = Connect(port);
   taker.WaitFor(1);
   for (const int descriptor : {first, second, third, fourth}) close(descriptor);
+}
+
+TEST(ConnectionListener, ClientsThatHaveGoneAreNotHandedOn) {
+  auto listener = ConnectionListener::Open("127.0.0.1:0", 1000);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const int port = (*listener)->port();
+  // More than are accepted at once, all of them before the listener begins.
+  for (int i = 0; i < 200; ++i) close(Connect(port));
+  const int waiting = Connect(port);
+  Taker taker;
+  (*listener)->Start(taker.take());
+  taker.WaitFor(1);
+  (*listener)->Stop();
+  EXPECT_EQ(taker.size(), 1u);
+  close(waiting);
 }
 
 TEST(ConnectionListener, APortHasOneListener) {
