@@ -132,6 +132,11 @@ bench_command() {
   ((found)) || die "No benchmarks found: build/release/bin/bench_* does not exist."
 }
 
+compare_command() {
+  prepare_build release fulcrum
+  python3 deploy/compare.py "$@"
+}
+
 demo_command() {
   prepare_build release fulcrum
   deploy/demo.sh "$@"

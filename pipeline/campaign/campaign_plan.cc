@@ -156,11 +156,31 @@ void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& proble
   }
 }
 
+/// Explicit settings of the classifier switch tuning off.
+bool PlanTuning(const v1::CampaignSpec& spec, Problems& problems) {
+  const std::string& tune = spec.classifier().tune();
+  const bool given =
+      spec.classifier().has_kernel() || spec.classifier().has_c() || spec.features().normalize_size() > 0;
+  if (!tune.empty() && tune != "auto" && tune != "off") {
+    problems.Add("classifier.tune", absl::StrCat("is '", tune, "'; it must be auto or off"));
+  }
+  if (tune == "auto" && given) {
+    problems.Add("classifier.tune", "is auto, so leave classifier.kernel, classifier.c and features.normalize out");
+  }
+  return tune != "off" && !given;
+}
+
 void PlanNormalization(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
+  plan.round.tune = PlanTuning(spec, problems);
+  plan.round.leverage_follows = !spec.selection().has_kernel();
+  if (plan.round.tune) return;  // normalised as is chosen in each round
   const auto& steps = spec.features().normalize();
   auto parsed = ingest::ParseNormalization(steps.empty() ? "zscore,unit" : absl::StrJoin(steps, ","));
   problems.Add("features.normalize", parsed.status());
   if (parsed.ok()) plan.normalize = *std::move(parsed);
+  if (std::ranges::find(plan.normalize, ingest::NormalizeStep::kOneHot) != plan.normalize.end()) {
+    problems.Add("features.normalize", "has onehot, which only a tuned classifier can choose; leave it out");
+  }
 }
 
 void PlanClassifier(const v1::ClassifierSpec& spec, CampaignPlan& plan) {

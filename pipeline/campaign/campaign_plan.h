@@ -77,7 +77,7 @@ struct CampaignPlan {
   std::string cost_column = {};
   std::vector<std::string> classes = {};
   std::string question = {};
-  std::vector<ingest::NormalizeStep> normalize = {};
+  std::vector<ingest::NormalizeStep> normalize = {};  ///< empty if the classifier is tuned
   RoundSpec round = {};
   std::int64_t full_every = 0;  ///< rounds between trainings from nothing; 0: never
   StoppingRules stop = {};

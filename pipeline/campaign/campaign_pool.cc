@@ -1,6 +1,7 @@
 #include "pipeline/campaign/campaign_pool.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,10 @@ ConstMatrixView DenseOf(const kernel::Features& features) {
   return static_cast<const kernel::DenseFeatures&>(features).values();
 }
 
+const storage::MappedFeatures& MappedOf(const kernel::Features& features) {
+  return static_cast<const storage::MappedFeatures&>(features);
+}
+
 SparseMatrix Joined(const SparseMatrix& first, const SparseMatrix& second) {
   SparseMatrix joined = first;
   joined.columns.insert(joined.columns.end(), second.columns.begin(), second.columns.end());
@@ -67,11 +72,13 @@ absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::Load(const Cam
                                                                        const storage::CampaignFolder& folder,
                                                                        std::size_t memory_bytes) {
   std::shared_ptr<CampaignPool> loaded(new CampaignPool());
+  loaded->tuned_ = plan.round.tune;
   loaded->folders_ = {folder.imported_pool()};
   FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool imported, storage::MappedPool::Open(folder.imported_pool()));
   loaded->DescribeColumns(plan, imported.shape());
   FULCRUM_ASSIGN_OR_RETURN(const bool is_mapped, loaded->MapRows(plan, memory_bytes));
   if (!is_mapped) FULCRUM_RETURN_IF_ERROR(loaded->LoadRows(plan, imported));
+  loaded->learned_rows_ = loaded->rows();
   if (!plan.validation_sources.empty()) FULCRUM_RETURN_IF_ERROR(loaded->LoadValidation(plan, folder));
   return std::shared_ptr<const CampaignPool>(std::move(loaded));
 }
@@ -90,6 +97,7 @@ absl::StatusOr<bool> CampaignPool::MapRows(const CampaignPlan& plan, std::size_t
 
 absl::Status CampaignPool::LoadRows(const CampaignPlan& plan, const storage::MappedPool& imported) {
   FULCRUM_ASSIGN_OR_RETURN(ingest::Pool pool, imported.Load(/*keep_labels=*/false, /*keep_payloads=*/true));
+  if (tuned_) MakeDenseIfWorthwhile(pool.features);
   FULCRUM_ASSIGN_OR_RETURN(ingest::Normalizer normalizer,
                            ingest::Normalizer::FitInPlace(plan.normalize, pool.features));
   normalizer_ = std::make_shared<const ingest::Normalizer>(std::move(normalizer));
@@ -98,8 +106,6 @@ absl::Status CampaignPool::LoadRows(const CampaignPlan& plan, const storage::Map
   payloads_ = std::move(pool.payloads);
   costs_ = std::move(pool.costs);
   sparse_ = pool.features.is_sparse();
-  // A pool that is still sparse was brought to unit length, or left as it is.
-  scales_rows_ = !plan.normalize.empty();
   features_ = MakeFeatures(std::move(pool.features));
   return absl::OkStatus();
 }
@@ -110,7 +116,7 @@ void CampaignPool::DescribeColumns(const CampaignPlan& plan, const storage::Pool
   if (shape.has_payload && columns_.payload.empty()) columns_.payload = "payload";
 }
 
-absl::StatusOr<std::unique_ptr<kernel::Features>> CampaignPool::Prepare(ingest::PoolFeatures rows) const {
+absl::StatusOr<std::unique_ptr<kernel::Features>> CampaignPool::PrepareRows(ingest::PoolFeatures rows) const {
   // Text without the pool's last words is as wide as the pool all the same.
   if (rows.is_sparse() && rows.cols() < features_->dims()) rows.sparse().cols = features_->dims();
   if (rows.cols() != features_->dims()) {
@@ -120,12 +126,8 @@ absl::StatusOr<std::unique_ptr<kernel::Features>> CampaignPool::Prepare(ingest::
   if (sparse_ && !rows.is_sparse()) {
     return absl::InvalidArgumentError("the pool is sparse and the rows are not; give both in the same form");
   }
-  if (sparse_) {
-    if (scales_rows_) ingest::ScaleRowsToUnit(rows.sparse());
-  } else {
-    rows.MakeDense();
-    normalizer_->Apply(rows.dense().view());
-  }
+  if (!sparse_) rows.MakeDense();
+  normalizer_->Apply(rows);
   return MakeFeatures(std::move(rows));
 }
 
@@ -137,8 +139,10 @@ absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::With(const std
   grown->columns_ = columns_;
   grown->feature_names_ = feature_names_;
   grown->normalizer_ = normalizer_;
-  grown->scales_rows_ = scales_rows_;
   grown->sparse_ = sparse_;
+  grown->tuned_ = tuned_;
+  grown->learned_rows_ = learned_rows_;
+  grown->tuned_normalizers_ = tuned_normalizers_;
   grown->validation_ = validation_;
   FULCRUM_RETURN_IF_ERROR(mapped_.empty() ? grown->JoinLoaded(*this, more) : grown->JoinMapped(*this, more));
   return std::shared_ptr<const CampaignPool>(std::move(grown));
@@ -146,7 +150,7 @@ absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::With(const std
 
 absl::Status CampaignPool::JoinLoaded(const CampaignPool& first, const storage::MappedPool& more) {
   FULCRUM_ASSIGN_OR_RETURN(ingest::Pool rows, more.Load(/*keep_labels=*/false, /*keep_payloads=*/true));
-  FULCRUM_ASSIGN_OR_RETURN(const auto features, first.Prepare(std::move(rows.features)));
+  FULCRUM_ASSIGN_OR_RETURN(const auto features, first.PrepareRows(std::move(rows.features)));
   ids_ = first.ids_.With(rows.ids);
   payloads_ = first.payloads_;
   payloads_.insert(payloads_.end(), rows.payloads.begin(), rows.payloads.end());
@@ -162,7 +166,7 @@ absl::Status CampaignPool::JoinLoaded(const CampaignPool& first, const storage::
 
 absl::Status CampaignPool::JoinMapped(const CampaignPool& first, const storage::MappedPool& more) {
   FULCRUM_RETURN_IF_ERROR(more.Verify());
-  FULCRUM_ASSIGN_OR_RETURN(features_, static_cast<const storage::MappedFeatures&>(*first.features_).With(more));
+  FULCRUM_ASSIGN_OR_RETURN(features_, MappedOf(*first.features_).With(more));
   FULCRUM_ASSIGN_OR_RETURN(const ingest::RowIds ids, more.Ids());
   ids_ = first.ids_.With(ids);
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<double> costs, more.Costs());
@@ -179,7 +183,7 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const storag
   if (!pool.labels) return absl::DataLossError("the validation set has no column of labels");
   auto set = std::make_shared<ValidationSet>();
   FULCRUM_ASSIGN_OR_RETURN(set->labels, ClassesOf(*pool.labels, plan.classes));
-  auto features = Prepare(std::move(pool.features));
+  auto features = PrepareRows(std::move(pool.features));
   if (!features.ok()) {
     return absl::DataLossError(absl::StrCat("the validation set does not fit: ", features.status().message()));
   }
@@ -189,7 +193,9 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const storag
 }
 
 std::size_t CampaignPool::bytes() const {
-  std::size_t bytes = features_->bytes() + payloads_.size() * sizeof(std::string);
+  // A round of a tuned classifier has the rows normalised as well.
+  const std::size_t copies = tuned_ && mapped_.empty() ? 2 : 1;
+  std::size_t bytes = copies * features_->bytes() + payloads_.size() * sizeof(std::string);
   for (const std::string& payload : payloads_) bytes += payload.size();
   if (validation_ != nullptr) bytes += validation_->features->bytes();
   return bytes;
@@ -225,13 +231,75 @@ void CampaignPool::CopyRow(RowIndex row, std::span<double> to) const {
   for (std::size_t i = 0; i < columns.size(); ++i) to[static_cast<std::size_t>(columns[i])] = values[i];
 }
 
-std::optional<double> CampaignPool::Accuracy(const classify::SvmModel& model) const {
+namespace {
+
+ingest::PoolFeatures CopyOf(const kernel::Features& features, bool sparse) {
+  if (sparse) return ingest::PoolFeatures(SparseMatrix(SparseOf(features)));
+  return ingest::PoolFeatures(Matrix<double>::CopyOf(DenseOf(features)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<double>> CampaignPool::Accuracy(const classify::SvmModel& model,
+                                                             const kernel::Features& support,
+                                                             const std::string& normalize) const {
   if (validation_ == nullptr) return std::nullopt;
-  const Matrix<double> decisions = classify::DecisionValues(model, *features_, *validation_->features);
+  const kernel::Features* features = validation_->features.get();
+  std::unique_ptr<kernel::Features> normalized;
+  if (!normalize.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, NormalizerFor(normalize));
+    ingest::PoolFeatures copy = CopyOf(*features, sparse_);
+    normalizer->Apply(copy);
+    normalized = MakeFeatures(std::move(copy));
+    features = normalized.get();
+  }
+  const Matrix<double> decisions = classify::DecisionValues(model, support, *features);
   const std::vector<ClassIndex> predicted = classify::VoteClasses(model, decisions.view());
   std::size_t right = 0;
   for (std::size_t i = 0; i < predicted.size(); ++i) right += predicted[i] == validation_->labels[i] ? 1 : 0;
   return static_cast<double>(right) / static_cast<double>(predicted.size());
+}
+
+absl::StatusOr<ingest::PoolFeatures> CampaignPool::RawRows(std::span<const RowIndex> rows) const {
+  if (!mapped_.empty()) return MappedFeatureSource(MappedOf(*features_), mapped_[0]).RawRows(rows);
+  if (sparse_) return ingest::PoolFeatures(CopyRows(SparseOf(*features_), rows));
+  return ingest::PoolFeatures(CopyRows(DenseOf(*features_), rows));
+}
+
+absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> CampaignPool::NormalizerFor(
+    const std::string& normalize) const {
+  const std::scoped_lock lock(tuned_normalizers_->mutex);
+  std::shared_ptr<const ingest::Normalizer>& known = tuned_normalizers_->by_normalization[normalize];
+  if (known != nullptr) return known;
+  if (!mapped_.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(known, MappedFeatureSource(MappedOf(*features_), mapped_[0]).NormalizerFor(normalize));
+    return known;
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
+  absl::StatusOr<ingest::Normalizer> fitted = absl::InternalError("not fitted");
+  if (sparse_) {
+    RowList first(learned_rows_);
+    std::iota(first.begin(), first.end(), RowIndex{0});
+    fitted = ingest::Normalizer::Fit(steps, CopyRows(SparseOf(*features_), first));
+  } else {
+    fitted = ingest::Normalizer::Fit(steps, DenseOf(*features_).Rows(0, learned_rows_));
+  }
+  FULCRUM_RETURN_IF_ERROR(fitted.status());
+  known = std::make_shared<const ingest::Normalizer>(*std::move(fitted));
+  return known;
+}
+
+absl::StatusOr<PreparedFeatures> CampaignPool::Prepare(const std::string& normalize) const {
+  FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, NormalizerFor(normalize));
+  std::shared_ptr<const kernel::Features> features;
+  if (!mapped_.empty()) {
+    features = MappedOf(*features_).NormalizedWith(*normalizer);
+  } else {
+    ingest::PoolFeatures copy = CopyOf(*features_, sparse_);
+    normalizer->Apply(copy);
+    features = MakeFeatures(std::move(copy));
+  }
+  return PreparedFeatures{features, features};
 }
 
 namespace {

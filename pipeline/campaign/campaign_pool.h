@@ -1,10 +1,12 @@
-// A campaign's examples, normalised, with the validation set where there is one: from the campaign's own folder, in
-// memory, or left on the disk where they are large beside the machine's memory.
+// A campaign's examples, with the validation set if there is one: from the campaign's own folder, in memory, or left on
+// the disk if they are large compared with the machine's memory. They are normalised as the campaign's plan says, or
+// kept as they are in the files if the classifier is tuned: then a round asks for the normalisation that was chosen.
 //
 // Immutable and thread-safe: a pool that grows is a new one, and rounds that began with the old one keep it. What rows
 // that come later are normalised with was learned from the rows that were there first, so that those never change.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/round/tuning.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/columns/column_roles.h"
@@ -26,7 +29,7 @@
 
 namespace fulcrum::pipeline {
 
-class CampaignPool {
+class CampaignPool final : public FeatureSource {
  public:
   /// Opens what ImportOwnPool has put into the folder. Rows that would take more than an eighth of `memory_bytes` stay
   /// on the disk.
@@ -39,7 +42,7 @@ class CampaignPool {
 
   const ingest::RowIds& ids() const { return ids_; }
   const kernel::Features& features() const { return *features_; }
-  std::size_t rows() const { return features_->rows(); }
+  std::size_t rows() const override { return features_->rows(); }
   /// Memory that features and payloads take.
   std::size_t bytes() const;
   /// Of dense features, in order; empty for sparse ones.
@@ -56,19 +59,33 @@ class CampaignPool {
   const ingest::ColumnOptions& columns() const { return columns_; }
 
   /// Rows as they stand in files, prepared as the pool's own were; they need as many features.
-  absl::StatusOr<std::unique_ptr<kernel::Features>> Prepare(ingest::PoolFeatures rows) const;
+  absl::StatusOr<std::unique_ptr<kernel::Features>> PrepareRows(ingest::PoolFeatures rows) const;
   /// A row of the pool with all its zeros, prepared.
   void CopyRow(RowIndex row, std::span<double> to) const;
   /// Prepares dense rows in place; they must have as many columns as the pool.
   void Normalize(MutableMatrixView rows) const { normalizer_->Apply(rows); }
 
-  /// Share of the validation set that the model predicts right; nothing without a validation set.
-  std::optional<double> Accuracy(const classify::SvmModel& model) const;
+  // For tuned classifiers, whose pool is kept as it is in the files.
+  std::size_t learned_rows() const override { return learned_rows_; }
+  absl::StatusOr<ingest::PoolFeatures> RawRows(std::span<const RowIndex> rows) const override;
+  absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> NormalizerFor(const std::string& normalize) const override;
+  absl::StatusOr<PreparedFeatures> Prepare(const std::string& normalize) const override;
+
+  /// Share of the validation set that the model predicts right; nothing without a validation set. `support` are the
+  /// features that the model was trained on, `normalize` how they were normalised if it was tuned, otherwise empty.
+  absl::StatusOr<std::optional<double>> Accuracy(const classify::SvmModel& model, const kernel::Features& support,
+                                                 const std::string& normalize) const;
 
  private:
   struct ValidationSet {
     std::unique_ptr<kernel::Features> features;
     std::vector<ClassIndex> labels;
+  };
+
+  /// What rounds and predictions asked for so far.
+  struct NormalizerCache {
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<const ingest::Normalizer>> by_normalization;  // guarded by mutex
   };
 
   CampaignPool() = default;
@@ -89,8 +106,10 @@ class CampaignPool {
   std::vector<storage::MappedPool> mapped_;  // where payloads are read from as they are asked for; empty: in memory
   std::vector<double> costs_;
   std::shared_ptr<const ingest::Normalizer> normalizer_;
-  bool scales_rows_ = false;  // sparse rows are brought to unit length
   bool sparse_ = false;
+  bool tuned_ = false;
+  std::size_t learned_rows_ = 0;  // those of the first folder
+  std::shared_ptr<NormalizerCache> tuned_normalizers_ = std::make_shared<NormalizerCache>();  // shared with grown pools
   std::unique_ptr<kernel::Features> features_;
   std::shared_ptr<const ValidationSet> validation_;
 };

@@ -36,6 +36,62 @@ std::vector<ModelScore> ModelHistory::ScoresThrough(std::int64_t round) const {
   return scores;
 }
 
+namespace {
+
+// Settings that a classifier chose, to and from the record of a model.
+
+v1::ClassifierTuning::Choice ToProto(const ClassifierChoice& choice) {
+  v1::ClassifierTuning::Choice proto;
+  proto.set_normalize(choice.normalize);
+  const bool linear = choice.kernel.type == kernel::KernelType::kLinear;
+  proto.mutable_kernel()->set_type(linear ? v1::KernelSpec::TYPE_LINEAR : v1::KernelSpec::TYPE_RBF);
+  if (!linear) proto.mutable_kernel()->set_sigma(choice.kernel.sigma);
+  proto.set_c(choice.c);
+  proto.set_log_loss(choice.log_loss);
+  proto.set_accuracy(choice.accuracy);
+  return proto;
+}
+
+ClassifierChoice FromProto(const v1::ClassifierTuning::Choice& proto) {
+  ClassifierChoice choice;
+  choice.normalize = proto.normalize();
+  choice.kernel.type =
+      proto.kernel().type() == v1::KernelSpec::TYPE_LINEAR ? kernel::KernelType::kLinear : kernel::KernelType::kRbf;
+  if (proto.kernel().has_sigma()) choice.kernel.sigma = proto.kernel().sigma();
+  choice.c = proto.c();
+  choice.log_loss = proto.log_loss();
+  choice.accuracy = proto.accuracy();
+  return choice;
+}
+
+v1::ClassifierTuning ToProto(const TunedSettings& settings) {
+  v1::ClassifierTuning proto;
+  *proto.mutable_chosen() = ToProto(settings.chosen);
+  for (const ClassifierChoice& choice : settings.runners_up) *proto.add_runners_up() = ToProto(choice);
+  proto.set_labels(static_cast<std::int64_t>(settings.labels));
+  proto.set_classes(static_cast<std::int32_t>(settings.classes));
+  proto.set_leverage_sigma(settings.leverage_kernel.sigma);
+  proto.set_reason(settings.reason);
+  return proto;
+}
+
+}  // namespace
+
+std::shared_ptr<const TunedSettings> ModelHistory::TuningBefore(std::int64_t round) const {
+  const auto after = models_.lower_bound(round);
+  if (after == models_.begin()) return nullptr;
+  const v1::ModelTrained& model = std::prev(after)->second;
+  if (!model.has_tuning()) return nullptr;
+  auto settings = std::make_shared<TunedSettings>();
+  settings->chosen = FromProto(model.tuning().chosen());
+  for (const auto& choice : model.tuning().runners_up()) settings->runners_up.push_back(FromProto(choice));
+  settings->labels = static_cast<std::size_t>(model.tuning().labels());
+  settings->classes = static_cast<std::size_t>(model.tuning().classes());
+  settings->leverage_kernel.sigma = model.tuning().leverage_sigma();
+  settings->reason = model.tuning().reason();
+  return settings;
+}
+
 v1::RoundEffort ModelHistory::EffortOf(std::int64_t round, const RoundResult& result, double seconds) const {
   v1::RoundEffort effort;
   for (const auto& [number, model] : models_) {
@@ -140,19 +196,30 @@ bool CampaignRound::StartsFromNothing(std::int64_t number) const {
   return reader_.state().retrain_requested() > (last == nullptr ? 0 : last->based_on);
 }
 
-absl::StatusOr<RoundRunner*> CampaignRound::RunnerFor(std::int64_t number) {
+absl::Status CampaignRound::PrepareRunner(std::int64_t number) {
   const bool from_nothing = StartsFromNothing(number);
-  if (runner_ == nullptr || from_nothing) {
-    runner_.reset();
-    runner_ = std::make_unique<RoundRunner>(plan_.round, pool_->features());
-    // As if the process had never stopped; a cold start chooses new landmarks too.
-    if (!from_nothing) {
-      FULCRUM_ASSIGN_OR_RETURN(const auto landmarks,
-                               storage::ReadLandmarkFile(store_.folder(), number - 1, pool_->rows()));
-      runner_->RecallLandmarks(landmarks);
-    }
+  const bool exists = runner_ != nullptr || tuned_ != nullptr;
+  if (exists && !from_nothing) return absl::OkStatus();
+  runner_.reset();
+  tuned_.reset();
+  // As if the process had never stopped; a cold start chooses landmarks again.
+  std::map<ClassIndex, RowList> landmarks;
+  if (!from_nothing) {
+    FULCRUM_ASSIGN_OR_RETURN(landmarks, storage::ReadLandmarkFile(store_.folder(), number - 1, pool_->rows()));
   }
-  return runner_.get();
+  if (plan_.round.tune) {
+    tuned_ = std::make_unique<TunedRunner>(plan_.round);
+    tuned_->Recall(history_.TuningBefore(number));
+    tuned_->RecallLandmarks(landmarks);
+  } else {
+    runner_ = std::make_unique<RoundRunner>(plan_.round, pool_->features());
+    runner_->RecallLandmarks(landmarks);
+  }
+  return absl::OkStatus();
+}
+
+const kernel::Features& CampaignRound::Features() const {
+  return tuned_ != nullptr ? *tuned_->features().pool : pool_->features();
 }
 
 absl::StatusOr<RoundResult> CampaignRound::RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
@@ -163,7 +230,8 @@ absl::StatusOr<RoundResult> CampaignRound::RunGraph(std::int64_t number, const L
                          .predictions = {},
                          .queries_so_far = static_cast<std::size_t>(labels.count),
                          .barred = labels.barred,
-                         .always_classify = trainable};
+                         .always_classify = trainable,
+                         .probabilities = trainable};
   const auto progress = [&](std::string_view stage, std::size_t done, std::size_t total) {
     v1::CampaignEvent event;
     event.mutable_stage()->set_round(number);
@@ -172,8 +240,9 @@ absl::StatusOr<RoundResult> CampaignRound::RunGraph(std::int64_t number, const L
     event.mutable_stage()->set_total(static_cast<std::int64_t>(total));
     events_.Publish(std::move(event));
   };
-  FULCRUM_ASSIGN_OR_RETURN(RoundRunner* const runner, RunnerFor(number));
-  return runner->Run(input, progress, std::move(stop), commit);
+  FULCRUM_RETURN_IF_ERROR(PrepareRunner(number));
+  if (tuned_ != nullptr) return tuned_->Run(*pool_, input, progress, std::move(stop), commit);
+  return runner_->Run(input, progress, std::move(stop), commit);
 }
 
 absl::Status CampaignRound::RecallPredictions(std::int64_t number) {
@@ -202,7 +271,7 @@ double CampaignRound::NoteChanges(const RoundResult& result) {
 
 absl::Status CampaignRound::StoreModel(std::int64_t sequence, const RoundResult& result,
                                        const v1::ModelTrained& trained) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, classify::SerializeSvm(*result.model, pool_->features()));
+  FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, classify::SerializeSvm(*result.model, Features()));
   FULCRUM_ASSIGN_OR_RETURN(storage::RecordModelRequest record,
                            storage::WriteModelFile(store_.folder(), trained.round(), sequence, bytes));
   record.record = StoredText(trained);
@@ -226,7 +295,8 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   FULCRUM_ASSIGN_OR_RETURN(
       request.files,
       storage::WriteRoundFiles(store_.folder(), number, ScoresOf(plan_, *pool_, result, labels.of_rows), batch));
-  if (const auto landmarks = runner_->Landmarks(); !landmarks.empty()) {
+  const auto landmarks = tuned_ != nullptr ? tuned_->Landmarks() : runner_->Landmarks();
+  if (!landmarks.empty()) {
     FULCRUM_ASSIGN_OR_RETURN(request.files.emplace_back(),
                              storage::WriteLandmarkFile(store_.folder(), number, landmarks));
   }
@@ -241,8 +311,8 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   return absl::OkStatus();
 }
 
-v1::ModelTrained CampaignRound::Describe(std::int64_t number, const Labels& labels, const RoundResult& result,
-                                         double seconds) {
+absl::StatusOr<v1::ModelTrained> CampaignRound::Describe(std::int64_t number, const Labels& labels,
+                                                         const RoundResult& result, double seconds) {
   v1::ModelTrained model;
   model.set_round(number);
   model.set_labels(labels.count);
@@ -250,7 +320,10 @@ v1::ModelTrained CampaignRound::Describe(std::int64_t number, const Labels& labe
   model.set_warm(result.svm->warm);
   model.set_train_seconds(SecondsOf(result, "train"));
   model.set_changed_share(NoteChanges(result));
-  if (const auto accuracy = pool_->Accuracy(*result.model)) model.set_accuracy(*accuracy);
+  const std::string normalize = result.tuning == nullptr ? "" : result.tuning->chosen.normalize;
+  FULCRUM_ASSIGN_OR_RETURN(const auto accuracy, pool_->Accuracy(*result.model, Features(), normalize));
+  if (accuracy) model.set_accuracy(*accuracy);
+  if (result.tuning != nullptr) *model.mutable_tuning() = ToProto(*result.tuning);
   *model.mutable_effort() = history_.EffortOf(number, result, seconds);
   return model;
 }
@@ -258,7 +331,7 @@ v1::ModelTrained CampaignRound::Describe(std::int64_t number, const Labels& labe
 absl::Status CampaignRound::Conclude(std::int64_t number, std::int64_t sequence, const Labels& labels,
                                      const RoundResult& result, double seconds, Outcome& outcome) {
   if (result.model) {
-    const v1::ModelTrained trained = Describe(number, labels, result, seconds);
+    FULCRUM_ASSIGN_OR_RETURN(const v1::ModelTrained trained, Describe(number, labels, result, seconds));
     if (trained.has_accuracy()) outcome.accuracy = trained.accuracy();
     FULCRUM_RETURN_IF_ERROR(StoreModel(sequence, result, trained));
   }

@@ -18,6 +18,7 @@
 #include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/round/round.h"
+#include "pipeline/round/tuned_runner.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 #include "storage/state/campaign_records.h"
@@ -39,6 +40,9 @@ class ModelHistory {
 
   /// Of the rounds up to this one, in order.
   std::vector<ModelScore> ScoresThrough(std::int64_t round) const;
+
+  /// What the classifier of the last round before this one chose for itself; null if it was not tuned.
+  std::shared_ptr<const TunedSettings> TuningBefore(std::int64_t round) const;
 
   /// What a round took, next to what the last cold round before it took.
   v1::RoundEffort EffortOf(std::int64_t round, const RoundResult& result, double seconds) const;
@@ -84,8 +88,11 @@ class CampaignRound {
   absl::Status RecallPredictions(std::int64_t number);
   /// Whether this round must start cold, by the plan or on request.
   bool StartsFromNothing(std::int64_t number) const;
-  /// The runner for this round. There is only ever one: each may hold kernel matrices as large as the pool squared.
-  absl::StatusOr<RoundRunner*> RunnerFor(std::int64_t number);
+  /// Makes runner_, or tuned_, the one for this round. There is only ever one: each may hold kernel matrices as large
+  /// as the pool squared.
+  absl::Status PrepareRunner(std::int64_t number);
+  /// The features that the model of the last round was trained on.
+  const kernel::Features& Features() const;
   /// The graph of the round, which ends with `commit`.
   absl::StatusOr<RoundResult> RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
                                        const CommitCallback& commit);
@@ -98,7 +105,8 @@ class CampaignRound {
                            double seconds);
   /// The share of predictions that changed since the last round.
   double NoteChanges(const RoundResult& result);
-  v1::ModelTrained Describe(std::int64_t number, const Labels& labels, const RoundResult& result, double seconds);
+  absl::StatusOr<v1::ModelTrained> Describe(std::int64_t number, const Labels& labels, const RoundResult& result,
+                                            double seconds);
 
   const CampaignPlan& plan_;
   GrowingPool& growing_pool_;
@@ -108,7 +116,8 @@ class CampaignRound {
   ModelHistory history_;
   std::shared_ptr<const CampaignPool> pool_;  // of the round that runs; the runner refers to it
   std::unique_ptr<RoundRunner> runner_;
-  std::int64_t predicted_round_ = 0;  // the round of last_predicted_; 0: none
+  std::unique_ptr<TunedRunner> tuned_;  // instead, if the classifier is tuned
+  std::int64_t predicted_round_ = 0;    // the round of last_predicted_; 0: none
   std::vector<ClassIndex> last_predicted_;
 };
 

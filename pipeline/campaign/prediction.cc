@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/stored_text.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
@@ -29,7 +30,10 @@ absl::StatusOr<std::shared_ptr<const ShelvedModel>> ModelCache::Load(std::int64_
   }
   FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, ReadBytes(stored));
   FULCRUM_ASSIGN_OR_RETURN(classify::SavedSvm svm, classify::ParseSvm(bytes));
-  const auto model = std::make_shared<const ShelvedModel>(ShelvedModel{std::move(stored), std::move(svm)});
+  v1::ModelTrained record;
+  if (!stored.record.empty()) FULCRUM_RETURN_IF_ERROR(ParseStoredText(stored.record, record));
+  const auto model = std::make_shared<const ShelvedModel>(
+      ShelvedModel{std::move(stored), std::move(svm), record.tuning().chosen().normalize()});
   const std::scoped_lock lock(mutex_);
   last_ = model;
   return model;
@@ -81,8 +85,9 @@ absl::Status FillRow(const v1::FeatureRow& row, int number, std::span<double> to
   return absl::OkStatus();
 }
 
-/// All rows of the request, prepared as the pool's are.
-absl::StatusOr<Matrix<double>> RowsOf(const CampaignPool& pool, const v1::PredictRequest& request) {
+/// All rows of the request, prepared as those that the model was trained on.
+absl::StatusOr<Matrix<double>> RowsOf(const CampaignPool& pool, const std::string& normalize,
+                                      const v1::PredictRequest& request) {
   const auto named = static_cast<std::size_t>(request.item_ids_size());
   const auto given = static_cast<std::size_t>(request.rows_size());
   Matrix<double> rows = Matrix<double>::Zero(named + given, pool.features().dims());
@@ -96,6 +101,12 @@ absl::StatusOr<Matrix<double>> RowsOf(const CampaignPool& pool, const v1::Predic
     const auto row = pool.ids().Find(item);
     if (!row) return absl::NotFoundError(absl::StrCat("the pool has no example '", item.substr(0, 200), "'"));
     pool.CopyRow(*row, rows.row(i));
+  }
+  if (!normalize.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, pool.NormalizerFor(normalize));
+    ingest::PoolFeatures prepared(std::move(rows));
+    normalizer->Apply(prepared);
+    return std::move(prepared.dense());
   }
   return rows;
 }
@@ -143,7 +154,7 @@ absl::StatusOr<v1::PredictResponse> Predict(const CampaignPlan& plan, const Camp
                                             const ShelvedModel& model, const v1::PredictRequest& request) {
   const classify::SvmModel& svm = model.svm.model;
   FULCRUM_RETURN_IF_ERROR(CheckRequest(pool, svm, request));
-  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> rows, RowsOf(pool, request));
+  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> rows, RowsOf(pool, model.normalize, request));
   const kernel::DenseFeatures features(std::move(rows));
   FULCRUM_RETURN_IF_ERROR(CheckKernel(svm.kernel, features, request));
   const Matrix<double> decisions = classify::DecisionValues(svm, *model.svm.features, features);

@@ -24,6 +24,7 @@ namespace fulcrum::pipeline {
 struct ShelvedModel {
   storage::StoredModel stored = {};
   classify::SavedSvm svm = {};
+  std::string normalize = {};  ///< how its features were normalised, if it was tuned; empty: as the pool's
 };
 
 class ModelCache {

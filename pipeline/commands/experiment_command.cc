@@ -41,7 +41,7 @@ folder is reported and left out.
 Output files, in the folder --out:
   report.html   learning curves, wins and losses next to the paper's, regret, selection times, settings
   curves.csv    task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,
-                select_seconds: every point of every curve; the strategy 'full-data' knows all labels
+                select_seconds,macro_f1,calibration_error: every point of every curve; the strategy 'full-data' knows all labels
   wtl.csv       rounds won, tied and lost, and the paper's counts
   regret.csv    area under each curve and what is missing to the best
   journal.tsv   finished runs; --resume continues from it. The other files are written at the end.

@@ -1,4 +1,4 @@
-// `fulcrum generate`: Breiman's artificial problems as CSV.
+// `fulcrum generate`: artificial problems as CSV.
 
 #include <algorithm>
 #include <memory>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/commands/options.h"
 #include "pipeline/text/text_sink.h"
@@ -18,10 +19,8 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] = R"(Problems:
-  twonorm   class 1 from N((a,...,a), I), class -1 from N(-(a,...,a), I), a = 2/sqrt(dims)
-  ringnorm  class 1 from N(0, 4 I), class -1 from N((a,...,a), I), a = 1/sqrt(dims)
-Both are after Breiman (1996), as in mlbench. The ringnorm of Delve has a = 2/sqrt(dims): --mean-factor 2.
+constexpr char kFooter[] =
+    R"(twonorm and ringnorm are after Breiman (1996), as in mlbench. The ringnorm of Delve has a = 2/sqrt(dims): --mean-factor 2.
 
 Output: CSV with the columns label,f0,f1,... A row depends on the seed and its number only, so more rows
 continue fewer. The file appears when it is whole; a name that ends in .gz or .zst is compressed.
@@ -96,7 +95,7 @@ absl::Status Generate(const GenerateOptions& options) {
 
 CommandRun AddGenerate(CLI::App& app) {
   auto options = std::make_shared<GenerateOptions>();
-  app.add_option("problem", options->problem, "ringnorm or twonorm")->type_name("")->required();
+  app.add_option("problem", options->problem, "One of the problems below")->type_name("")->required();
   app.add_option("--rows", options->rows, "How many rows, at least 1")
       ->type_name("N")
       ->required()
@@ -118,14 +117,18 @@ CommandRun AddGenerate(CLI::App& app) {
   app.add_option("--out", options->out, "CSV file to write; - is standard output")
       ->type_name("FILE")
       ->capture_default_str();
-  app.footer(kFooter);
+  std::string problems = "Problems:\n";
+  for (const ingest::SyntheticEntry& entry : ingest::SyntheticProblems()) {
+    absl::StrAppendFormat(&problems, "  %-13s %s\n", entry.name, entry.summary);
+  }
+  app.footer(problems + kFooter);
   return [options] { return Generate(*options); };
 }
 
 }  // namespace
 
 Command GenerateCommand() {
-  return {"generate", "Data", "Make an artificial data set (ringnorm, twonorm)", AddGenerate};
+  return {"generate", "Data", "Make an artificial data set (ringnorm, words, moons, ...)", AddGenerate};
 }
 
 }  // namespace fulcrum::pipeline

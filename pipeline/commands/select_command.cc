@@ -1,6 +1,8 @@
 // `fulcrum select`: one round from files to files, for people and for scheduled jobs.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +16,7 @@
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/round/progress.h"
 #include "pipeline/round/round.h"
+#include "pipeline/round/tuning.h"
 #include "pipeline/text/text_sink.h"
 #include "pipeline/text/version.h"
 #include "stages/core/status_macros.h"
@@ -46,30 +49,43 @@ Json InputsAsJson(const SelectOptions& options, const SelectInputs& inputs) {
           {"classes", inputs.classes.names()}};
 }
 
+/// Settings that tuning replaces are left out: they are in "tuning".
+void LeaveOutTuned(const SelectOptions& options, Json& settings) {
+  if (!TunesClassifier(options)) return;
+  for (const char* name : {"normalize", "svm_kernel", "svm_sigma", "svm_poly_c", "svm_degree", "svm_c"}) {
+    settings.erase(name);
+  }
+  if (options.leverage_given) return;
+  for (const char* name : {"kernel", "sigma", "poly_c", "degree"}) settings.erase(name);
+}
+
 Json SettingsAsJson(const SelectOptions& options) {
-  return {{"strategy", options.strategy},
-          {"batch", options.batch},
-          {"alpha", options.alpha},
-          {"leverage_scale", options.leverage_scale},
-          {"normalize", options.normalize},
-          {"kernel", options.kernel},
-          {"sigma", options.sigma},
-          {"poly_c", options.poly_c},
-          {"degree", options.degree},
-          {"normalize_kernel", options.normalize_kernel},
-          {"tau", options.tau},
-          {"engine", options.engine},
-          {"landmarks", options.landmarks},
-          {"refine", !options.no_refine},
-          {"svm_kernel", options.svm_kernel},
-          {"svm_sigma", options.svm_sigma},
-          {"svm_poly_c", options.svm_poly_c},
-          {"svm_degree", options.svm_degree},
-          {"svm_c", options.svm_c},
-          {"class_weights", options.class_weights},
-          {"seed", options.seed},
-          {"threads", options.threads},
-          {"memory", options.memory}};
+  Json settings = {{"strategy", options.strategy},
+                   {"batch", options.batch},
+                   {"alpha", options.alpha},
+                   {"leverage_scale", options.leverage_scale},
+                   {"normalize", options.normalize},
+                   {"kernel", options.kernel},
+                   {"sigma", options.sigma},
+                   {"poly_c", options.poly_c},
+                   {"degree", options.degree},
+                   {"normalize_kernel", options.normalize_kernel},
+                   {"tau", options.tau},
+                   {"engine", options.engine},
+                   {"landmarks", options.landmarks},
+                   {"refine", !options.no_refine},
+                   {"svm_kernel", options.svm_kernel},
+                   {"svm_sigma", options.svm_sigma},
+                   {"svm_poly_c", options.svm_poly_c},
+                   {"svm_degree", options.svm_degree},
+                   {"svm_c", options.svm_c},
+                   {"class_weights", options.class_weights},
+                   {"seed", options.seed},
+                   {"threads", options.threads},
+                   {"memory", options.memory}};
+  settings["tune"] = TunesClassifier(options) ? "auto" : "off";
+  LeaveOutTuned(options, settings);
+  return settings;
 }
 
 Json BatchAsJson(const SelectOptions& options, const select::Selection& selection) {
@@ -119,6 +135,25 @@ Json ClassesAsJson(const SelectInputs& inputs, const RoundResult& result) {
          {"seconds", SecondsAsJson(report.seconds)}});
   }
   return classes;
+}
+
+Json ChoiceAsJson(const ClassifierChoice& choice) {
+  return {{"normalize", choice.normalize},
+          {"kernel", kernel::DescribeKernel(choice.kernel)},
+          {"c", choice.c},
+          {"log_loss", choice.log_loss},
+          {"accuracy", choice.accuracy}};
+}
+
+Json TuningAsJson(const TunedSettings* tuned) {
+  if (tuned == nullptr) return nullptr;
+  Json tuning = ChoiceAsJson(tuned->chosen);
+  tuning["leverage_kernel"] = kernel::DescribeKernel(tuned->leverage_kernel);
+  tuning["labels"] = tuned->labels;
+  tuning["reason"] = tuned->reason;
+  tuning["runners_up"] = Json::array();
+  for (const ClassifierChoice& choice : tuned->runners_up) tuning["runners_up"].push_back(ChoiceAsJson(choice));
+  return tuning;
 }
 
 Json SvmAsJson(const std::optional<SvmReport>& svm) {
@@ -185,6 +220,7 @@ std::string ReportText(const SelectOptions& options, const SelectInputs& inputs,
                        {"batch", BatchAsJson(options, result.selection)},
                        {"classes", ClassesAsJson(inputs, result)},
                        {"svm", SvmAsJson(result.svm)},
+                       {"tuning", TuningAsJson(inputs.tuned.get())},
                        {"seconds", seconds},
                        {"notes", notes}};
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -237,6 +273,12 @@ absl::StatusOr<RoundResult> RunRound(const SelectOptions& options, const SelectI
   FULCRUM_ASSIGN_OR_RETURN(spec.memory_bytes, MemoryForEngines(memory, *inputs.features, inputs.labeled));
   FULCRUM_ASSIGN_OR_RETURN(spec.svm.class_weights,
                            ParseClassWeights(options.class_weights, inputs.classes, inputs.labels));
+  if (inputs.tuned != nullptr) {
+    spec.svm.kernel = inputs.tuned->chosen.kernel;
+    spec.svm.c = inputs.tuned->chosen.c;
+    if (!options.leverage_given) spec.leverage_kernel = inputs.tuned->leverage_kernel;
+    spec.tuning = inputs.tuned;
+  }
   RoundInput input;
   input.class_count = inputs.classes.size();
   input.labels = inputs.labels;
@@ -309,7 +351,13 @@ absl::Status Select(const SelectOptions& options) {
 CommandRun AddSelect(CLI::App& app) {
   auto options = std::make_shared<SelectOptions>();
   AddSelectOptions(app, *options);
-  return [options] {
+  return [options, &app] {
+    const auto given = [&app](std::initializer_list<const char*> names) {
+      return std::any_of(names.begin(), names.end(), [&](const char* name) { return app.count(name) > 0; });
+    };
+    options->classifier_given = given(
+        {"--normalize", "--svm-kernel", "--svm-sigma", "--svm-poly-c", "--svm-degree", "--svm-c", "--class-weights"});
+    options->leverage_given = given({"--kernel", "--sigma", "--poly-c", "--degree", "--normalize-kernel"});
     if (options->strategy.empty()) options->strategy = DefaultStrategy(*options);
     return Select(*options);
   };

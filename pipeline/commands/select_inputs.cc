@@ -119,9 +119,18 @@ void NoteConstantColumns(const ingest::Normalizer& normalizer, const ingest::Poo
                                " nothing apart: ", FirstNames(names)));
 }
 
-absl::StatusOr<std::unique_ptr<kernel::Features>> Normalize(const SelectOptions& options, ingest::Pool& pool,
-                                                            std::vector<std::string>& notes) {
-  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(options.normalize));
+absl::StatusOr<std::shared_ptr<const TunedSettings>> ChooseSettings(const SelectOptions& options,
+                                                                    const FeatureSource& source,
+                                                                    std::span<const ClassIndex> labels) {
+  absl::StatusOr<TunedSettings> tuned = Tune(source, labels, options.seed);
+  if (!tuned.ok())
+    return absl::Status(tuned.status().code(), absl::StrCat(options.pool, ": ", tuned.status().message()));
+  return std::make_shared<const TunedSettings>(*std::move(tuned));
+}
+
+absl::StatusOr<std::unique_ptr<kernel::Features>> Normalize(const SelectOptions& options, const std::string& normalize,
+                                                            ingest::Pool& pool, std::vector<std::string>& notes) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
   const bool was_sparse = pool.features.is_sparse();
   const auto normalizer = ingest::Normalizer::FitInPlace(steps, pool.features);
   if (!normalizer.ok()) {
@@ -136,9 +145,21 @@ absl::StatusOr<std::unique_ptr<kernel::Features>> Normalize(const SelectOptions&
 }
 
 absl::StatusOr<std::optional<MappedSource>> MapPool(const SelectOptions& options) {
-  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(options.normalize));
+  FULCRUM_ASSIGN_OR_RETURN(
+      const auto steps,
+      ingest::ParseNormalization(TunesClassifier(options) ? "none" : absl::string_view(options.normalize)));
   FULCRUM_ASSIGN_OR_RETURN(const std::size_t memory, MemoryOf(options));
   return MapLargePool(options.pool, steps, memory);
+}
+
+/// Tunes with the rows as they are on the disk, and normalises them as was chosen.
+absl::Status TuneMapped(const SelectOptions& options, MappedSource& mapped, SelectInputs& inputs) {
+  if (!TunesClassifier(options)) return absl::OkStatus();
+  const MappedFeatureSource source(*mapped.features, mapped.pool);
+  FULCRUM_ASSIGN_OR_RETURN(inputs.tuned, ChooseSettings(options, source, inputs.labels));
+  FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, source.NormalizerFor(inputs.tuned->chosen.normalize));
+  mapped.features = mapped.features->NormalizedWith(*normalizer);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SelectInputs> Combine(const SelectOptions& options, ingest::Pool& pool, const LabelFiles& files,
@@ -146,6 +167,7 @@ absl::StatusOr<SelectInputs> Combine(const SelectOptions& options, ingest::Pool&
   const std::size_t rows = pool.ids.size();
   SelectInputs inputs{.ids = std::move(pool.ids),
                       .features = nullptr,
+                      .tuned = nullptr,
                       .classes = std::move(classes),
                       .labels = {},
                       .predictions = {},
@@ -188,13 +210,23 @@ absl::StatusOr<SelectInputs> LoadSelectInputs(const SelectOptions& options, Prog
   FULCRUM_ASSIGN_OR_RETURN(ingest::ClassNames classes, CollectClasses(files));
   FULCRUM_ASSIGN_OR_RETURN(SelectInputs inputs, Combine(options, pool, files, std::move(classes)));
   if (mapped) {
+    FULCRUM_RETURN_IF_ERROR(clock.Measure("tune", [&] { return TuneMapped(options, *mapped, inputs); }));
     NoteConstantColumns(mapped->features->normalizer(), pool, mapped->features->dims(), inputs.notes);
     inputs.features = std::move(mapped->features);
     return inputs;
   }
+  std::string normalize = options.normalize;
+  if (TunesClassifier(options)) {
+    progress.Update("tune", 0, 0);
+    MakeDenseIfWorthwhile(pool.features);
+    FULCRUM_ASSIGN_OR_RETURN(inputs.tuned, clock.Measure("tune", [&] {
+      return ChooseSettings(options, MemoryFeatureSource(pool.features), inputs.labels);
+    }));
+    normalize = inputs.tuned->chosen.normalize;
+  }
   progress.Update("normalize", 0, 0);
-  FULCRUM_ASSIGN_OR_RETURN(inputs.features,
-                           clock.Measure("normalize", [&] { return Normalize(options, pool, inputs.notes); }));
+  FULCRUM_ASSIGN_OR_RETURN(
+      inputs.features, clock.Measure("normalize", [&] { return Normalize(options, normalize, pool, inputs.notes); }));
   return inputs;
 }
 

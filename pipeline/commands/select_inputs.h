@@ -12,6 +12,7 @@
 #include "pipeline/commands/select_options.h"
 #include "pipeline/round/progress.h"
 #include "pipeline/round/round.h"
+#include "pipeline/round/tuning.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/columns/row_ids.h"
 #include "stages/ingest/formats/table_writer.h"
@@ -54,6 +55,7 @@ class StageClock {
 struct SelectInputs {
   ingest::RowIds ids;
   std::unique_ptr<kernel::Features> features;  ///< normalised; dense or sparse
+  std::shared_ptr<const TunedSettings> tuned;  ///< null if the classifier is not tuned
   ingest::ClassNames classes;
   std::vector<ClassIndex> labels;                      ///< by row
   std::optional<std::vector<ClassIndex>> predictions;  ///< by row; a labeled row has its label

@@ -52,6 +52,20 @@ absl::Status CheckNumbers(const SelectOptions& options) {
   return CheckKernelNumbers("--svm-", options.svm_sigma, options.svm_poly_c, options.svm_degree);
 }
 
+absl::Status CheckTuning(const SelectOptions& options) {
+  if (!options.tune.empty() && options.tune != "auto" && options.tune != "off") {
+    return absl::InvalidArgumentError(absl::StrCat("--tune is '", options.tune, "'; it must be auto or off"));
+  }
+  if (options.tune == "auto" && options.classifier_given) {
+    return absl::InvalidArgumentError(
+        "--tune auto chooses the settings of the classifier; leave --normalize, --svm-... and --class-weights out");
+  }
+  if (options.tune == "auto" && !options.predictions.empty()) {
+    return absl::InvalidArgumentError("--tune auto and --predictions exclude each other: no classifier is trained");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFilesAreNamed(const SelectOptions& options) {
   if (options.pool.empty()) return absl::InvalidArgumentError("--pool is missing; name the file with the examples");
   if (options.labels.empty()) {
@@ -89,9 +103,14 @@ std::string DefaultStrategy(const SelectOptions& options) {
   return options.predictions.empty() ? select::kDefaultStrategy : "dbalevs";
 }
 
+bool TunesClassifier(const SelectOptions& options) {
+  return options.predictions.empty() && options.tune != "off" && !options.classifier_given;
+}
+
 absl::Status ValidateSelectOptions(const SelectOptions& options) {
   FULCRUM_RETURN_IF_ERROR(CheckFilesAreNamed(options));
   FULCRUM_RETURN_IF_ERROR(CheckNumbers(options));
+  FULCRUM_RETURN_IF_ERROR(CheckTuning(options));
   FULCRUM_RETURN_IF_ERROR(FromOption("--normalize", ingest::ParseNormalization(options.normalize)).status());
   FULCRUM_RETURN_IF_ERROR(FromOption("--strategy", select::MakeStrategy(options.strategy)).status());
   FULCRUM_RETURN_IF_ERROR(FromOption("--engine", leverage::FindEngine(options.engine)).status());
@@ -191,6 +210,8 @@ completely or not at all):
     classes    for each class: m (rows), labeled, k (rank), tau_reached, engine, reason, residual, products,
                warm, degenerate_cut, given, seconds by stage
     svm        support_vectors, dual_objective, iterations; null if predictions were given
+    tuning     what was chosen for the classifier: normalize, kernel, c, log_loss and accuracy on held-out labels,
+               runners_up, reason, leverage_kernel; null if it was not tuned
     seconds    by stage, and total; stages of different classes overlap
     notes      what you should know: constant columns, classes without labels, a batch smaller than asked
 
@@ -210,7 +231,8 @@ void AddInputs(CLI::App& app, SelectOptions& options) {
   app.add_option("--predictions", options.predictions, "Classes from your own model (id,label), instead of our SVM's")
       ->type_name("FILE")
       ->group(group);
-  app.add_option("--normalize", options.normalize, "zscore, unit, both joined by a comma in their order, or none")
+  app.add_option("--normalize", options.normalize,
+                 "zscore, unit, tfidf, several joined by commas in their order, or none; switches tuning off")
       ->capture_default_str()
       ->type_name("STEPS")
       ->group(group);
@@ -281,6 +303,12 @@ void AddLeverage(CLI::App& app, SelectOptions& options) {
 
 void AddClassifier(CLI::App& app, SelectOptions& options) {
   const char* group = "Classifier";
+  app.add_option("--tune", options.tune,
+                 "auto: choose normalisation, kernel, width and C by cross-validation on the labels; off: use the "
+                 "options --normalize, --svm-... and --class-weights, which switch it off as well")
+      ->default_str("auto")
+      ->type_name("MODE")
+      ->group(group);
   app.add_option("--svm-kernel", options.svm_kernel, "Like --kernel")
       ->capture_default_str()
       ->type_name("NAME")

@@ -35,6 +35,9 @@ struct SelectOptions {
   std::uint64_t landmarks = 0;  ///< 0: as many as size and memory suggest
   bool no_refine = false;
 
+  std::string tune;               ///< "auto" or "off"; empty: auto unless settings of the classifier are given
+  bool classifier_given = false;  ///< --normalize, --svm-... or --class-weights was given
+  bool leverage_given = false;    ///< --kernel or one of its parameters was given
   std::string svm_kernel = "rbf";
   double svm_sigma = 1;
   double svm_poly_c = 1;
@@ -55,6 +58,9 @@ struct SelectOptions {
 
 /// Adds the options, with their help texts; the values go to `options`, which must outlive the parsing.
 void AddSelectOptions(CLI::App& app, SelectOptions& options);
+
+/// Whether the classifier is tuned. Predictions of the user's own model leave nothing to tune.
+bool TunesClassifier(const SelectOptions& options);
 
 /// What is used if --strategy is not given: hybrid, or dbalevs where predictions are given, which hybrid would not
 /// use.

@@ -17,6 +17,18 @@ void AddOnce(const std::string& name, std::vector<std::string>& names) {
 
 }  // namespace
 
+std::string MetricName(Metric metric) {
+  switch (metric) {
+    case Metric::kAccuracy:
+      return "accuracy";
+    case Metric::kF1:
+      return "F1";
+    case Metric::kMacroF1:
+      return "macro-F1";
+  }
+  return "";
+}
+
 std::vector<const Curve*> CurveSet::Of(const std::string& task, const std::string& strategy) const {
   std::vector<const Curve*> found;
   for (const Curve& curve : curves_) {
@@ -79,14 +91,18 @@ void AppendPoint(const CurvePoint& point, std::string& text) {
   AppendField(point.accuracy, text);
   AppendField(point.f1, text);
   AppendField(point.queried_positive_share, text);
-  absl::StrAppendFormat(&text, ",%.6f,%.6f,%.6f\n", point.train_seconds, point.predict_seconds, point.select_seconds);
+  absl::StrAppendFormat(&text, ",%.6f,%.6f,%.6f", point.train_seconds, point.predict_seconds, point.select_seconds);
+  AppendField(point.macro_f1, text);
+  AppendField(point.calibration_error, text);
+  text.push_back('\n');
 }
 
 }  // namespace
 
 std::string CurvesTable(const CurveSet& curves) {
   std::string text =
-      "task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,select_seconds\n";
+      "task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,select_seconds,"
+      "macro_f1,calibration_error\n";
   for (const Curve& curve : curves.all()) {
     const std::string names = absl::StrCat(curve.task, ",", curve.strategy, ",", curve.run);
     for (const CurvePoint& point : curve.points) {

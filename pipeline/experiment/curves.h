@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,10 @@ struct CurvePoint {
   double train_seconds = 0;
   double predict_seconds = 0;
   double select_seconds = 0;  ///< to choose the queries of this round; 0 at the start
+  double macro_f1 = 0;        ///< mean of the F1 scores of all classes of the test half
+  /// Expected calibration error of the predicted class's probability, on the test half; not a number if the classifier
+  /// has no probabilities.
+  double calibration_error = std::numeric_limits<double>::quiet_NaN();
 };
 
 struct Curve {
@@ -32,11 +37,22 @@ struct Curve {
 };
 
 /// What curves are compared by.
-enum class Metric { kAccuracy, kF1 };
+enum class Metric { kAccuracy, kF1, kMacroF1 };
 
 inline double ValueOf(const CurvePoint& point, Metric metric) {
-  return metric == Metric::kAccuracy ? point.accuracy : point.f1;
+  switch (metric) {
+    case Metric::kAccuracy:
+      return point.accuracy;
+    case Metric::kF1:
+      return point.f1;
+    case Metric::kMacroF1:
+      return point.macro_f1;
+  }
+  return 0;
 }
+
+/// "accuracy", "F1" or "macro-F1".
+std::string MetricName(Metric metric);
 
 class CurveSet {
  public:
@@ -64,8 +80,9 @@ class CurveSet {
 
 // curves.csv: every point of every curve.
 
-/// task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,select_seconds. The share
-/// of the positive class among the queries so far is empty before the first query.
+/// task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,select_seconds,macro_f1,
+/// calibration_error. The share of the positive class among the queries so far is empty before the first query, and the
+/// calibration error if the classifier has no probabilities.
 std::string CurvesTable(const CurveSet& curves);
 
 }  // namespace fulcrum::pipeline

@@ -194,7 +194,8 @@ std::uint64_t FingerprintOf(const RowList& rows) {
 }
 
 /// A fingerprint of everything that determines a curve; curves with another fingerprint are not reused.
-std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const TaskData& data, const Split& split) {
+std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const TaskData& data, const Split& split,
+                            const std::string& normalize) {
   const bool full_data = spec.strategy == kFullData;
   std::string text = absl::StrFormat("%s|%s|%s|%.17g|%d|%d|%016x|%016x|%016x|%016x", ProgramVersion(), spec.strategy,
                                      kernel::DescribeKernel(spec.svm.kernel), spec.svm.c, data.positive,
@@ -209,6 +210,8 @@ std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const Tas
     // The engine may be another one.
     if (spec.memory_bytes > 0) absl::StrAppendFormat(&text, "|%d bytes", spec.memory_bytes);
   }
+  if (spec.tune) absl::StrAppend(&text, "|tuned|", spec.leverage_follows);
+  if (normalize != "zscore,unit") absl::StrAppend(&text, "|", normalize);
   return classify::ChecksumOf(text);
 }
 
@@ -287,13 +290,14 @@ class TaskRunner {
     std::optional<RunData> data;  // made when the first curve is missing
     for (std::size_t index = 0; index < CurvesOfRun(runs_.spec) && !failed_.load(); ++index) {
       const RoundSpec spec = SpecOf(index, run);
-      const std::uint64_t fingerprint = FingerprintOf(spec, runs_.spec.rounds, runs_.data, split);
+      const std::uint64_t fingerprint = FingerprintOf(spec, runs_.spec.rounds, runs_.data, split, runs_.spec.normalize);
       if (TakeKnown(index, run, fingerprint)) continue;
       if (!data) {
-        FULCRUM_ASSIGN_OR_RETURN(data, RunData::Make(runs_.data, split, table_bytes_));
+        const std::string normalize = runs_.spec.tune ? "" : runs_.spec.normalize;
+        FULCRUM_ASSIGN_OR_RETURN(data, RunData::Make(runs_.data, split, normalize, table_bytes_));
       }
       absl::StatusOr<Curve> curve =
-          index < StrategyCount() ? RunStrategy(spec, runs_.spec.rounds, *data) : RunFullData(spec.svm, *data);
+          index < StrategyCount() ? RunStrategy(spec, runs_.spec.rounds, *data) : RunFullData(spec, *data);
       if (!curve.ok()) {
         return absl::Status(curve.status().code(), absl::StrCat(NameOf(index), ": ", curve.status().message()));
       }
@@ -356,6 +360,8 @@ RoundSpec MakeRoundSpec(const ExperimentSpec& spec, const TaskSettings& task, co
   round.refine_landmarks = strategy.refine_landmarks;
   round.svm.kernel = spec.svm_kernel;
   round.svm.c = spec.svm_c;
+  round.tune = spec.tune;
+  round.leverage_follows = !task.leverage_given;
   round.seed = Random::Fork(spec.seed, run).Next();
   round.svm.seed = round.seed;
   return round;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "pipeline/text/spec_reader.h"
 #include "stages/core/status_macros.h"
+#include "stages/ingest/normalize.h"
 #include "stages/leverage/engine_registry.h"
 #include "stages/select/strategy_registry.h"
 
@@ -56,7 +57,7 @@ std::optional<GeneratedData> ReadGenerated(SpecProblems& problems, SpecFields& p
   if (const auto parsed = ingest::ParseSyntheticProblem(problem); parsed.ok()) {
     data.problem.problem = *parsed;
   } else if (!problem.empty()) {
-    fields.Problem("problem", absl::StrCat("is '", problem, "'; it must be ringnorm or twonorm"));
+    fields.Problem("problem", std::string(parsed.status().message()));
   }
   data.rows = fields.Count("rows", 2000, 20, kMostRows);
   data.dims = fields.Count("dims", 20, 1, 100'000);
@@ -119,7 +120,7 @@ TaskSettings ReadTask(SpecProblems& problems, const YAML::Node& node, const std:
   if (task.data.empty() == !task.generated) {
     fields.Problem("data", "exactly one of 'data' (a file) and 'generate' (a built-in problem) must be given");
   }
-  task.positive = fields.Text("positive", "1");
+  task.positive = fields.Text("positive", "");
   task.train_splits = fields.Text("train_splits", "");
   task.starts = fields.Text("starts", "");
   if (!task.starts.empty() && task.train_splits.empty()) {
@@ -129,6 +130,7 @@ TaskSettings ReadTask(SpecProblems& problems, const YAML::Node& node, const std:
   if (task.imbalance && !task.train_splits.empty()) {
     fields.Problem("imbalance", "cannot be combined with train_splits, whose rows it would leave out");
   }
+  task.leverage_given = fields.Take("leverage_kernel").IsDefined();
   task.leverage_kernel = ReadKernel(problems, fields, "leverage_kernel");
   task.tau = fields.Number("tau", 0.5, kTauRange);
   task.alpha = fields.Number("alpha", 0.5, kAlphaRange);
@@ -219,6 +221,23 @@ void CheckSubject(SpecFields& fields, const ExperimentSpec& spec) {
   fields.Problem("compare", absl::StrCat("subject '", spec.comparison.subject, "' is none of the strategies"));
 }
 
+/// Explicit settings of the classifier switch tuning off.
+void ReadTuning(SpecFields& fields, ExperimentSpec& spec) {
+  bool given = false;
+  for (const char* name : {"normalize", "classifier_kernel", "classifier_c"}) {
+    given = given || fields.Take(name).IsDefined();
+  }
+  const bool asked = fields.Take("tune").IsDefined();
+  spec.tune = fields.Choice("tune", {"auto", "off"}, given ? 1 : 0) == 0;
+  if (asked && spec.tune && given) {
+    fields.Problem("tune", "is auto, so leave normalize, classifier_kernel and classifier_c out");
+  }
+  spec.normalize = fields.Text("normalize", spec.normalize);
+  if (const auto steps = ingest::ParseNormalization(spec.normalize); !steps.ok()) {
+    fields.Problem("normalize", std::string(steps.status().message()));
+  }
+}
+
 ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
   SpecFields fields(problems, root, "");
   ExperimentSpec spec;
@@ -231,7 +250,8 @@ ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
   spec.start_per_class = fields.Count("start_per_class", 2, 1, 1000);
   spec.full_data = ReadSwitch(fields, "full_data");
   spec.seed = fields.Count("seed", 1, 0, std::numeric_limits<std::uint32_t>::max());
-  spec.metric = static_cast<Metric>(fields.Choice("metric", {"accuracy", "f1"}, 0));
+  spec.metric = static_cast<Metric>(fields.Choice("metric", {"accuracy", "f1", "macro-f1"}, 0));
+  ReadTuning(fields, spec);
   spec.svm_kernel = ReadKernel(problems, fields, "classifier_kernel");
   spec.svm_c = fields.Number("classifier_c", 1, {0, kNoLimit, /*above_low=*/true});
   fields.ForEach("strategies", [&](const YAML::Node& node, const std::string& path) {

@@ -46,11 +46,13 @@ struct TaskSettings {
   std::string name = {};
   std::string data = {};  ///< a path below the data folder or a URI; empty if generated
   std::optional<GeneratedData> generated = {};
-  std::string positive = "1";     ///< the class of F1 and of the queried share
+  /// The class that F1 and the queried share are about; empty: "1" if there is such a class, otherwise the rarest.
+  std::string positive = {};
   std::string train_splits = {};  ///< file with one line per run: rows of the training half; optional
   std::string starts = {};        ///< file with one line per run: rows labeled at the start; may be shorter
   std::optional<ImbalanceSettings> imbalance = {};
   kernel::KernelFunction leverage_kernel = {};
+  bool leverage_given = false;  ///< leverage_kernel does not follow a tuned classifier
   double tau = 0.5;
   double alpha = 0.5;
   select::LeverageScale scale = select::LeverageScale::kNone;
@@ -87,6 +89,8 @@ struct ExperimentSpec {
   std::size_t start_per_class = 2;
   std::uint64_t seed = 1;
   Metric metric = Metric::kAccuracy;
+  bool tune = false;                      ///< the classifier chooses its settings and the normalisation
+  std::string normalize = "zscore,unit";  ///< unless the classifier is tuned
   kernel::KernelFunction svm_kernel = {};
   double svm_c = 1;
   bool full_data = true;  ///< also train a classifier on all labels, which is slow on a large pool

@@ -63,18 +63,29 @@ void DotTable::WriteInnerProducts(std::span<const RowIndex> a, std::span<const R
 
 constexpr std::size_t kRowsPerTask = 256;
 
-/// The training half, then the test half, one row per example, normalised with the statistics of the first.
-absl::StatusOr<Matrix<double>> NormalizedHalves(const TaskData& data, const Split& split) {
+/// The training half, then the test half, one row per example.
+Matrix<double> BothHalves(const TaskData& data, const Split& split) {
   Matrix<double> rows(split.train.size() + split.test.size(), data.features.cols());
   std::size_t to = 0;
   for (const RowList* half : {&split.train, &split.test}) {
     for (const RowIndex row : *half) std::ranges::copy(data.features.row(row), rows.row(to++).begin());
   }
-  const std::vector<ingest::NormalizeStep> steps{ingest::NormalizeStep::kZscore, ingest::NormalizeStep::kUnit};
-  FULCRUM_ASSIGN_OR_RETURN(const ingest::Normalizer normalizer,
-                           ingest::Normalizer::FitInPlace(steps, rows.view().Rows(0, split.train.size())));
-  normalizer.Apply(rows.view().Rows(split.train.size(), split.test.size()));
   return rows;
+}
+
+/// With the statistics of the first `train` rows.
+absl::StatusOr<Matrix<double>> NormalizeHalves(const std::string& normalize, std::size_t train, Matrix<double> rows) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
+  absl::StatusOr<ingest::Normalizer> normalizer = ingest::Normalizer::Fit(steps, rows.view().Rows(0, train));
+  if (absl::IsFailedPrecondition(normalizer.status())) {
+    FULCRUM_ASSIGN_OR_RETURN(normalizer, ingest::Normalizer::FitInPlace(steps, rows.view().Rows(0, train)));
+    normalizer->Apply(rows.view().Rows(train, rows.rows() - train));
+    return rows;
+  }
+  FULCRUM_RETURN_IF_ERROR(normalizer.status());
+  ingest::PoolFeatures features(std::move(rows));
+  normalizer->Apply(features);
+  return std::move(features.dense());
 }
 
 /// out(i, j) = x_i . x_j for all rows and the first `columns` of them; what is symmetric is computed once.
@@ -97,6 +108,18 @@ Matrix<double> InnerProducts(const kernel::Features& features, std::size_t colum
   return dots;
 }
 
+/// The first `train` rows and all rows, which share a table of inner products if that is not too large.
+PreparedFeatures SharedProducts(Matrix<double> rows, std::size_t train, std::size_t most_table_bytes) {
+  if (rows.rows() * train * sizeof(double) > most_table_bytes) {
+    auto pool = std::make_shared<const kernel::DenseFeatures>(Matrix<double>::CopyOf(rows.view().Rows(0, train)));
+    return {std::move(pool), std::make_shared<const kernel::DenseFeatures>(std::move(rows))};
+  }
+  const kernel::DenseFeatures features(std::move(rows));
+  const auto dots = std::make_shared<const Matrix<double>>(InnerProducts(features, train));
+  return {std::make_shared<const DotTable>(dots, features.squared_norms().first(train), features.dims()),
+          std::make_shared<const DotTable>(dots, features.squared_norms(), features.dims())};
+}
+
 }  // namespace
 
 std::size_t RunData::EstimateBytes(const TaskData& data, const Split& split) {
@@ -106,10 +129,11 @@ std::size_t RunData::EstimateBytes(const TaskData& data, const Split& split) {
   return table + all * data.features.cols() * sizeof(double) + 2 * train * train * sizeof(double);
 }
 
-absl::StatusOr<RunData> RunData::Make(const TaskData& data, const Split& split, std::size_t most_table_bytes) {
-  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> rows, NormalizedHalves(data, split));
+absl::StatusOr<RunData> RunData::Make(const TaskData& data, const Split& split, const std::string& normalize,
+                                      std::size_t most_table_bytes) {
   const std::size_t train = split.train.size();
   RunData run;
+  run.most_table_bytes_ = most_table_bytes;
   run.class_count_ = data.class_names.size();
   run.positive_ = data.positive;
   for (const RowIndex row : split.train) run.answers_.push_back(data.labels[row]);
@@ -118,16 +142,34 @@ absl::StatusOr<RunData> RunData::Make(const TaskData& data, const Split& split, 
     const auto at = std::ranges::lower_bound(split.train, row) - split.train.begin();
     run.start_.push_back(static_cast<RowIndex>(at));
   }
-  if (rows.rows() * train * sizeof(double) > most_table_bytes) {
-    run.pool_ = std::make_unique<kernel::DenseFeatures>(Matrix<double>::CopyOf(rows.view().Rows(0, train)));
-    run.everything_ = std::make_unique<kernel::DenseFeatures>(std::move(rows));
+  Matrix<double> rows = BothHalves(data, split);
+  if (normalize.empty()) {
+    run.raw_ = std::move(rows);
     return run;
   }
-  const kernel::DenseFeatures features(std::move(rows));
-  const auto dots = std::make_shared<const Matrix<double>>(InnerProducts(features, train));
-  run.pool_ = std::make_unique<DotTable>(dots, features.squared_norms().first(train), features.dims());
-  run.everything_ = std::make_unique<DotTable>(dots, features.squared_norms(), features.dims());
+  FULCRUM_ASSIGN_OR_RETURN(rows, NormalizeHalves(normalize, train, std::move(rows)));
+  run.features_ = SharedProducts(std::move(rows), train, most_table_bytes);
   return run;
+}
+
+absl::StatusOr<ingest::PoolFeatures> RunData::RawRows(std::span<const RowIndex> rows) const {
+  return ingest::PoolFeatures(CopyRows(raw_.view(), rows));
+}
+
+absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> RunData::NormalizerFor(const std::string& normalize) const {
+  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Normalizer normalizer, ingest::Normalizer::Fit(steps, raw_.view().Rows(0, rows())));
+  return std::make_shared<const ingest::Normalizer>(std::move(normalizer));
+}
+
+absl::StatusOr<PreparedFeatures> RunData::Prepare(const std::string& normalize) const {
+  const std::scoped_lock lock(variants_->mutex);
+  PreparedFeatures& prepared = variants_->by_normalization[normalize];
+  if (prepared.pool == nullptr) {
+    FULCRUM_ASSIGN_OR_RETURN(Matrix<double> normalized, NormalizeHalves(normalize, rows(), raw_.Clone()));
+    prepared = SharedProducts(std::move(normalized), rows(), most_table_bytes_);
+  }
+  return prepared;
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,35 +1,48 @@
-// The data of one run, ready for learning: both halves normalised with the training half's statistics, and the
-// inner products that all strategies of the run share. Immutable and thread-safe after construction.
+// The data of one run, ready for learning: both halves normalised with the training half's statistics, and the inner
+// products that all strategies of the run share. If the classifier is tuned, the halves are normalised in each way that
+// a strategy asks for, once. Thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "pipeline/experiment/run_splits.h"
 #include "pipeline/experiment/task_data.h"
+#include "pipeline/round/tuning.h"
+#include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 
 namespace fulcrum::pipeline {
 
-class RunData {
+class RunData final : public FeatureSource {
  public:
   /// Larger tables of inner products are not stored; products are then computed each time.
   static constexpr std::size_t kMostTableBytes = std::size_t{2} << 30;
 
+  /// Normalised in this way; empty: for a tuned classifier, which has pool() and everything() from Prepare.
   static absl::StatusOr<RunData> Make(const TaskData& data, const Split& split,
+                                      const std::string& normalize = "zscore,unit",
                                       std::size_t most_table_bytes = kMostTableBytes);
 
   /// The approximate memory of a run of this size, for any strategy.
   static std::size_t EstimateBytes(const TaskData& data, const Split& split);
 
   /// The training half: row i is row split.train[i] of the data.
-  const kernel::Features& pool() const { return *pool_; }
+  const kernel::Features& pool() const { return *features_.pool; }
   /// The training half, then the test half.
-  const kernel::Features& everything() const { return *everything_; }
+  const kernel::Features& everything() const { return *features_.predicted; }
+
+  std::size_t rows() const override { return answers_.size(); }
+  absl::StatusOr<ingest::PoolFeatures> RawRows(std::span<const RowIndex> rows) const override;
+  absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> NormalizerFor(const std::string& normalize) const override;
+  absl::StatusOr<PreparedFeatures> Prepare(const std::string& normalize) const override;
 
   std::size_t class_count() const { return class_count_; }
   ClassIndex positive() const { return positive_; }
@@ -42,8 +55,16 @@ class RunData {
  private:
   RunData() = default;
 
-  std::unique_ptr<kernel::Features> pool_;
-  std::unique_ptr<kernel::Features> everything_;
+  /// What tuned strategies asked for so far.
+  struct Variants {
+    std::mutex mutex;
+    std::map<std::string, PreparedFeatures> by_normalization;  // guarded by mutex
+  };
+
+  PreparedFeatures features_;  // empty if the classifier is tuned
+  std::size_t most_table_bytes_ = kMostTableBytes;
+  Matrix<double> raw_;  // the training half, then the test half; empty unless the classifier is tuned
+  std::unique_ptr<Variants> variants_ = std::make_unique<Variants>();
   std::size_t class_count_ = 0;
   ClassIndex positive_ = 0;
   std::vector<ClassIndex> answers_;

@@ -24,7 +24,7 @@ constexpr std::size_t kFieldsBeforePoints = 4;
 std::string FormatPoint(const CurvePoint& point) {
   std::string text = absl::StrCat(point.round, ",", point.labels);
   for (const double value : {point.accuracy, point.f1, point.queried_positive_share, point.train_seconds,
-                             point.predict_seconds, point.select_seconds}) {
+                             point.predict_seconds, point.select_seconds, point.macro_f1, point.calibration_error}) {
     text.push_back(',');
     AppendNumber(value, text);
   }
@@ -33,9 +33,14 @@ std::string FormatPoint(const CurvePoint& point) {
 
 bool ParsePoint(absl::string_view text, CurvePoint& point) {
   const std::vector<std::string> parts = absl::StrSplit(text, ',');
-  double* const values[] = {
-      &point.accuracy,      &point.f1, &point.queried_positive_share, &point.train_seconds, &point.predict_seconds,
-      &point.select_seconds};
+  double* const values[] = {&point.accuracy,
+                            &point.f1,
+                            &point.queried_positive_share,
+                            &point.train_seconds,
+                            &point.predict_seconds,
+                            &point.select_seconds,
+                            &point.macro_f1,
+                            &point.calibration_error};
   if (parts.size() != 2 + std::size(values)) return false;
   if (!absl::SimpleAtoi(parts[0], &point.round) || !absl::SimpleAtoi(parts[1], &point.labels)) return false;
   for (std::size_t i = 0; i < std::size(values); ++i) {

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <cmath>
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
+#include "pipeline/round/tuned_runner.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/status_macros.h"
@@ -35,11 +39,16 @@ double SelectSeconds(const RoundResult& result) {
   return SecondsOf(result, {"partition", "score", "select"});
 }
 
-CurvePoint Judge(const RunData& data, const classify::SvmModel& model, ConstMatrixView test_decisions) {
+absl::StatusOr<CurvePoint> Judge(const RunData& data, const classify::SvmModel& model, ConstMatrixView test_decisions) {
   const std::vector<ClassIndex> predicted = classify::VoteClasses(model, test_decisions);
   CurvePoint point;
   point.accuracy = Accuracy(predicted, data.test_labels());
   point.f1 = F1Score(predicted, data.test_labels(), data.positive());
+  point.macro_f1 = MacroF1Score(predicted, data.test_labels());
+  if (model.has_probabilities()) {
+    FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> probabilities, classify::Probabilities(model, test_decisions));
+    point.calibration_error = CalibrationError(probabilities.view(), predicted, data.test_labels());
+  }
   return point;
 }
 
@@ -50,9 +59,14 @@ class StrategyRunner {
       : spec_(spec),
         rounds_(rounds),
         data_(data),
-        runner_(spec, data.pool(), data.everything()),
-        labels_(data.pool().rows(), kUnlabeled),
-        plans_ahead_(ignores_answers) {
+        labels_(data.answers().size(), kUnlabeled),
+        // What a tuned kernel picks depends on the answers after all.
+        plans_ahead_(ignores_answers && !spec.tune) {
+    if (spec.tune) {
+      tuned_.emplace(spec);
+    } else {
+      runner_.emplace(spec, data.pool(), data.everything());
+    }
     for (const RowIndex row : data.start()) labels_[row] = data.answers()[row];
   }
 
@@ -84,15 +98,17 @@ class StrategyRunner {
                            .predictions = {},
                            .queries_so_far = queries_,
                            .always_classify = true,
+                           .probabilities = spec_.tune,
                            .select = asks_again && !plans_ahead_};
-    FULCRUM_ASSIGN_OR_RETURN(const RoundResult result, runner_.Run(input));
-    CurvePoint point =
-        Judge(data_, *result.model, runner_.decisions().Rows(data_.pool().rows(), data_.test_labels().size()));
+    FULCRUM_ASSIGN_OR_RETURN(const RoundResult result, tuned_ ? tuned_->Run(data_, input) : runner_->Run(input));
+    const ConstMatrixView decisions = tuned_ ? tuned_->decisions() : runner_->decisions();
+    FULCRUM_ASSIGN_OR_RETURN(CurvePoint point,
+                             Judge(data_, *result.model, decisions.Rows(labels_.size(), data_.test_labels().size())));
     point.round = round;
     point.labels = labeled;
     point.queried_positive_share = queries_ > 0 ? static_cast<double>(positive_queries_) / static_cast<double>(queries_)
                                                 : std::numeric_limits<double>::quiet_NaN();
-    point.train_seconds = SecondsOf(result, {"train"});
+    point.train_seconds = SecondsOf(result, {"tune", "train"});
     point.predict_seconds = SecondsOf(result, {"predict"});
     next_.clear();
     if (!asks_again) return point;
@@ -129,7 +145,8 @@ class StrategyRunner {
   const RoundSpec& spec_;
   const std::size_t rounds_;
   const RunData& data_;
-  RoundRunner runner_;
+  std::optional<RoundRunner> runner_;  // one of the two
+  std::optional<TunedRunner> tuned_;
   std::vector<ClassIndex> labels_;
   std::size_t queries_ = 0;
   std::size_t positive_queries_ = 0;
@@ -147,16 +164,26 @@ absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, con
   return StrategyRunner(spec, rounds, data, strategy->ignores_answers()).Run();
 }
 
-absl::StatusOr<Curve> RunFullData(const classify::SvmParameters& svm, const RunData& data) {
+absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data) {
   const Clock::time_point start = Clock::now();
-  classify::SvmTrainer trainer(svm, data.pool());
+  classify::SvmParameters svm = spec.svm;
+  PreparedFeatures features;
+  if (spec.tune) {
+    FULCRUM_ASSIGN_OR_RETURN(const TunedSettings settings, Tune(data, data.answers(), spec.seed));
+    svm.kernel = settings.chosen.kernel;
+    svm.c = settings.chosen.c;
+    FULCRUM_ASSIGN_OR_RETURN(features, data.Prepare(settings.chosen.normalize));
+  }
+  const kernel::Features& pool = spec.tune ? *features.pool : data.pool();
+  const kernel::Features& everything = spec.tune ? *features.predicted : data.everything();
+  classify::SvmTrainer trainer(svm, pool);
   FULCRUM_ASSIGN_OR_RETURN(const classify::SvmModel model, trainer.Train(data.answers(), data.class_count()));
   const double train_seconds = SecondsSince(start);
   RowList test(data.test_labels().size());
-  for (std::size_t i = 0; i < test.size(); ++i) test[i] = static_cast<RowIndex>(data.pool().rows() + i);
+  for (std::size_t i = 0; i < test.size(); ++i) test[i] = static_cast<RowIndex>(pool.rows() + i);
   Matrix<double> decisions(test.size(), model.pairs.size());
-  classify::DecisionValues(model, data.everything(), data.everything(), test, decisions.view());
-  CurvePoint point = Judge(data, model, decisions.view());
+  classify::DecisionValues(model, everything, everything, test, decisions.view());
+  FULCRUM_ASSIGN_OR_RETURN(CurvePoint point, Judge(data, model, decisions.view()));
   point.labels = data.answers().size();
   point.queried_positive_share = std::numeric_limits<double>::quiet_NaN();
   point.train_seconds = train_seconds;
@@ -181,6 +208,28 @@ double F1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex
   }
   const double weight = 2 * static_cast<double>(hits);
   return hits + mistakes == 0 ? 0 : weight / (weight + static_cast<double>(mistakes));
+}
+
+double MacroF1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth) {
+  const std::set<ClassIndex> classes(truth.begin(), truth.end());
+  double sum = 0;
+  for (const ClassIndex index : classes) sum += F1Score(predicted, truth, index);
+  return classes.empty() ? 0 : sum / static_cast<double>(classes.size());
+}
+
+double CalibrationError(ConstMatrixView probabilities, std::span<const ClassIndex> predicted,
+                        std::span<const ClassIndex> truth) {
+  constexpr std::size_t kBins = 10;
+  double confidence[kBins] = {}, right[kBins] = {};
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    const double p = probabilities(i, static_cast<std::size_t>(predicted[i]));
+    const std::size_t bin = std::min(static_cast<std::size_t>(p * kBins), kBins - 1);
+    confidence[bin] += p;
+    right[bin] += predicted[i] == truth[i] ? 1 : 0;
+  }
+  double error = 0;
+  for (std::size_t bin = 0; bin < kBins; ++bin) error += std::abs(confidence[bin] - right[bin]);
+  return truth.empty() ? 0 : error / static_cast<double>(truth.size());
 }
 
 }  // namespace fulcrum::pipeline

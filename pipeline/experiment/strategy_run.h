@@ -10,15 +10,17 @@
 #include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/run_data.h"
 #include "pipeline/round/round.h"
+#include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 
 namespace fulcrum::pipeline {
 
-/// The curve of points 0..rounds, fewer if the pool runs out. The caller sets the names and the number of the run.
+/// `data` is tunable if spec.tune is set. The curve of points 0..rounds, fewer if the pool runs out. The caller sets
+/// the names and the number of the run.
 absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data);
 
 /// One point: a classifier trained on all labels of the training half.
-absl::StatusOr<Curve> RunFullData(const classify::SvmParameters& svm, const RunData& data);
+absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data);
 
 // Quality of predictions. Pure functions, thread-safe.
 
@@ -27,5 +29,13 @@ double Accuracy(std::span<const ClassIndex> predicted, std::span<const ClassInde
 
 /// 2 TP / (2 TP + FP + FN) of the class `positive`; 0 if it is neither present nor predicted.
 double F1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth, ClassIndex positive);
+
+/// The mean of F1Score over the classes of `truth`.
+double MacroF1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth);
+
+/// Expected calibration error with ten bins of equal width: the mean difference between the probability of the
+/// predicted class (rows x classes) and how often that class is right.
+double CalibrationError(ConstMatrixView probabilities, std::span<const ClassIndex> predicted,
+                        std::span<const ClassIndex> truth);
 
 }  // namespace fulcrum::pipeline

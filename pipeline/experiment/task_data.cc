@@ -80,6 +80,14 @@ ClassIndex FindClass(const ingest::ClassNames& classes, const std::string& name)
   return kUnlabeled;
 }
 
+/// The class 1 if there is one, otherwise the rarest; the first of equally rare ones.
+ClassIndex DefaultPositive(const ingest::ClassNames& classes, const std::vector<std::string>& labels) {
+  if (const ClassIndex one = FindClass(classes, "1"); one != kUnlabeled) return one;
+  std::vector<std::size_t> counts(classes.size(), 0);
+  for (const std::string& label : labels) ++counts[static_cast<std::size_t>(classes.Find(label))];
+  return static_cast<ClassIndex>(std::ranges::min_element(counts) - counts.begin());
+}
+
 absl::StatusOr<TaskData> Label(const TaskSettings& task, RawData raw) {
   FULCRUM_ASSIGN_OR_RETURN(const ingest::ClassNames classes, ingest::ClassNames::FromLabels(raw.labels));
   if (classes.size() < 2) {
@@ -87,7 +95,7 @@ absl::StatusOr<TaskData> Label(const TaskSettings& task, RawData raw) {
                                             " classes; an experiment needs at least two"));
   }
   TaskData data;
-  data.positive = FindClass(classes, task.positive);
+  data.positive = task.positive.empty() ? DefaultPositive(classes, raw.labels) : FindClass(classes, task.positive);
   if (data.positive == kUnlabeled) {
     return absl::DataLossError(absl::StrCat("task ", task.name, ": no row has the class '", task.positive,
                                             "', which 'positive' names; the classes are ",

@@ -74,6 +74,12 @@ absl::StatusOr<ingest::Normalizer> NormalizerFrom(const storage::FeatureStatisti
 
 }  // namespace
 
+absl::StatusOr<ingest::Normalizer> NormalizerOfPool(const storage::MappedPool& pool,
+                                                    const std::vector<ingest::NormalizeStep>& steps) {
+  FULCRUM_ASSIGN_OR_RETURN(const storage::FeatureStatistics statistics, pool.Statistics());
+  return NormalizerFrom(statistics, steps);
+}
+
 absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,
                                                          const std::vector<ingest::NormalizeStep>& steps,
                                                          std::size_t memory_bytes) {

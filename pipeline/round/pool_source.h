@@ -37,6 +37,10 @@ struct MappedSource {
   std::vector<std::string> feature_names;  ///< empty if they have none
 };
 
+/// The normaliser of an imported pool from its stored statistics. FailedPrecondition if the steps need all rows.
+absl::StatusOr<ingest::Normalizer> NormalizerOfPool(const storage::MappedPool& pool,
+                                                    const std::vector<ingest::NormalizeStep>& steps);
+
 /// Maps the pool at `path` where it is an imported, dense one whose rows, as doubles, would take more than an eighth of
 /// `memory_bytes`, and which can be normalised row by row. Nothing if it should be loaded.
 absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,

@@ -52,7 +52,8 @@ absl::StatusOr<TrainedClassifier> TrainClassifier(const RoundRequest& request, c
   TrainedClassifier trained;
   if (!request.NeedsClassifier()) return trained;
   FULCRUM_ASSIGN_OR_RETURN(classify::SvmModel model, trainer.Train(request.input.labels, request.input.class_count));
-  if (request.NeedsProbabilities()) FULCRUM_RETURN_IF_ERROR(trainer.FitProbabilities(model));
+  if (request.NeedsProbabilities() || request.input.probabilities)
+    FULCRUM_RETURN_IF_ERROR(trainer.FitProbabilities(model));
   const classify::TrainingReport& report = trainer.report();
   trained.report = SvmReport{.support_vectors = report.support_vectors,
                              .dual_objective = report.objective,

@@ -26,6 +26,8 @@
 
 namespace fulcrum::pipeline {
 
+struct TunedSettings;
+
 /// The settings of a campaign that a round needs.
 struct RoundSpec {
   std::string strategy = "dbalevs";
@@ -39,6 +41,10 @@ struct RoundSpec {
   bool refine_landmarks = true;  ///< landmark engine: with the whole kernel of a class, if that is affordable
   std::size_t memory_bytes = 0;  ///< that a round may use besides the pool; 0: what the machine has
   classify::SvmParameters svm;
+  bool tune = false;             ///< svm and the normalisation are chosen from the labels (tuned_runner.h)
+  bool leverage_follows = true;  ///< then leverage_kernel is on the same features, with a width from the data
+  /// If the classifier was tuned: what was chosen. The other settings follow it already; this is for the record.
+  std::shared_ptr<const TunedSettings> tuning;
   std::uint64_t seed = 1;
 };
 
@@ -60,6 +66,8 @@ struct RoundInput {
   std::span<const RowIndex> barred = {};
   /// Train and predict whether the strategy asks for it or not.
   bool always_classify = false;
+  /// Fit the probabilities of the model whether the strategy asks for them or not.
+  bool probabilities = false;
   /// Without it the round ends with predictions: nothing is scored or selected, and all rows may have labels.
   bool select = true;
 };
@@ -100,6 +108,7 @@ struct RoundResult {
   std::vector<ClassReport> classes;                 ///< empty if the strategy uses no leverage
   std::optional<SvmReport> svm;                     ///< absent if predictions were given or not needed
   std::shared_ptr<const classify::SvmModel> model;  ///< present if svm is
+  std::shared_ptr<const TunedSettings> tuning;      ///< present if the classifier was tuned
   std::vector<StageSeconds> seconds;
 };
 
@@ -122,6 +131,9 @@ class RoundRunner {
   /// The same features with more rows behind them, from the next round on: what is known about the old rows stays. They
   /// must outlive the runner.
   void MoveTo(const kernel::Features& grown);
+
+  /// The record of what the settings were chosen from, for results from now on.
+  void NoteTuning(std::shared_ptr<const TunedSettings> tuning) { spec_.tuning = std::move(tuning); }
 
   /// OutOfRange if every row is labeled already; CANCELLED if `stop` ended it early. After an error the next
   /// round starts cold.

@@ -96,6 +96,7 @@ class SelectRun {
     for (const SettledClass& settled : classes_) result.classes.push_back(ReportOf(settled));
     result.predicted = scored_.pool->predicted;
     result.model = scored_.pool->classifier->model;
+    result.tuning = request_.spec.tuning;
     result.svm = scored_.pool->classifier->report;
     if (result.svm) result.svm->decision_columns_computed = scored_.pool->columns_computed;
     return result;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -62,16 +65,25 @@ void ScaleToUnit(std::span<double> row) {
 
 }  // namespace
 
+namespace {
+
+// In the order of the enumeration.
+constexpr std::string_view kStepNames[] = {"zscore", "unit", "tfidf", "onehot"};
+
+}  // namespace
+
 absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view text) {
   std::vector<NormalizeStep> steps;
   if (absl::StripAsciiWhitespace(text) == "none") return steps;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
     const absl::string_view name = absl::StripAsciiWhitespace(part);
-    if (name != "zscore" && name != "unit") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown normalisation '", name, "'; it must be none, zscore, unit, or both joined by a comma"));
+    const auto* const found = std::ranges::find(kStepNames, std::string(name));
+    if (found == std::end(kStepNames)) {
+      return absl::InvalidArgumentError(absl::StrCat("unknown normalisation '", name,
+                                                     "'; it must be none, zscore, unit, tfidf, onehot, or several of "
+                                                     "them joined by commas"));
     }
-    const NormalizeStep step = name == "zscore" ? NormalizeStep::kZscore : NormalizeStep::kUnit;
+    const auto step = static_cast<NormalizeStep>(found - std::begin(kStepNames));
     if (std::find(steps.begin(), steps.end(), step) != steps.end()) {
       return absl::InvalidArgumentError(absl::StrCat("the normalisation '", name, "' is named twice"));
     }
@@ -88,11 +100,20 @@ void ScaleRowsToUnit(SparseMatrix& features) {
 
 absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeStep>& steps, PoolFeatures& features,
                                                   std::size_t max_dense_bytes) {
+  if (std::find(steps.begin(), steps.end(), NormalizeStep::kOneHot) != steps.end()) {
+    features.MakeDense();
+    FULCRUM_ASSIGN_OR_RETURN(Normalizer normalizer, Fit(steps, features.dense().view()));
+    normalizer.Apply(features);
+    return normalizer;
+  }
   if (!features.is_sparse()) return FitInPlace(steps, features.dense().view());
-  Normalizer normalizer;
-  normalizer.steps_ = steps;
   if (std::find(steps.begin(), steps.end(), NormalizeStep::kZscore) == steps.end()) {
-    if (!steps.empty()) ScaleRowsToUnit(features.sparse());
+    Normalizer normalizer;
+    normalizer.steps_ = steps;
+    for (const NormalizeStep step : steps) {
+      if (step == NormalizeStep::kTfidf) normalizer.FitInverseFrequencies(features.sparse());
+      normalizer.ApplyStep(step, features.sparse());
+    }
     return normalizer;
   }
   if (features.cols() > max_dense_bytes / sizeof(double) / std::max<std::size_t>(features.rows(), 1)) {
@@ -110,13 +131,141 @@ absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeSte
   normalizer.steps_ = steps;
   for (NormalizeStep step : steps) {
     if (step == NormalizeStep::kZscore) FULCRUM_RETURN_IF_ERROR(normalizer.FitZscore(features));
+    if (step == NormalizeStep::kTfidf) normalizer.FitInverseFrequencies(features);
     normalizer.ApplyStep(step, features);
   }
   return normalizer;
 }
 
+namespace {
+
+/// A step that learns must see the features as they are.
+absl::Status CheckOneStepLearns(const std::vector<NormalizeStep>& steps) {
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    if (steps[i] != NormalizeStep::kUnit) {
+      return absl::FailedPreconditionError("a step that learns from the features must be the first step");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Normalizer> Normalizer::Fit(const std::vector<NormalizeStep>& steps, ConstMatrixView features) {
+  FULCRUM_RETURN_IF_ERROR(CheckOneStepLearns(steps));
+  Normalizer normalizer;
+  normalizer.steps_ = steps;
+  if (steps.empty() || steps[0] == NormalizeStep::kUnit) return normalizer;
+  if (steps[0] == NormalizeStep::kTfidf) {
+    normalizer.FitInverseFrequencies(features);
+  } else {
+    FULCRUM_RETURN_IF_ERROR(normalizer.FitZscore(features));
+  }
+  if (steps[0] == NormalizeStep::kOneHot) FULCRUM_RETURN_IF_ERROR(normalizer.FitCategories(features));
+  return normalizer;
+}
+
+absl::StatusOr<Normalizer> Normalizer::Fit(const std::vector<NormalizeStep>& steps, const SparseMatrix& features) {
+  FULCRUM_RETURN_IF_ERROR(CheckOneStepLearns(steps));
+  Normalizer normalizer;
+  normalizer.steps_ = steps;
+  if (steps.empty() || steps[0] == NormalizeStep::kUnit) return normalizer;
+  if (steps[0] != NormalizeStep::kTfidf) {
+    return absl::FailedPreconditionError("a z-score or one-hot columns would make sparse features dense");
+  }
+  normalizer.FitInverseFrequencies(features);
+  return normalizer;
+}
+
 void Normalizer::Apply(MutableMatrixView features) const {
   for (NormalizeStep step : steps_) ApplyStep(step, features);
+}
+
+void Normalizer::Apply(PoolFeatures& features) const {
+  if (!means_.empty()) features.MakeDense();
+  if (adds_columns()) features = PoolFeatures(WithCategories(features.dense().view()));
+  if (!features.is_sparse()) return Apply(features.dense().view());
+  for (const NormalizeStep step : steps_) ApplyStep(step, features.sparse());
+}
+
+namespace {
+
+constexpr std::size_t kFewestCategories = 3, kMostCategories = 10;
+
+/// The different values of a column if these are few whole numbers, otherwise none.
+std::vector<double> CategoriesOf(ConstMatrixView features, std::size_t col) {
+  std::vector<double> values;
+  for (std::size_t row = 0; row < features.rows(); ++row) {
+    const double value = features(row, col);
+    const auto at = std::lower_bound(values.begin(), values.end(), value);
+    if (at != values.end() && *at == value) continue;
+    if (value != std::round(value) || values.size() == kMostCategories) return {};
+    values.insert(at, value);
+  }
+  if (values.size() < kFewestCategories) values.clear();
+  return values;
+}
+
+}  // namespace
+
+absl::Status Normalizer::FitCategories(ConstMatrixView features) {
+  categories_.resize(features.cols());
+  const auto rows = static_cast<double>(features.rows());
+  for (std::size_t col = 0; col < features.cols(); ++col) {
+    Categories& categories = categories_[col];
+    categories.values = CategoriesOf(features, col);
+    double variance = 0;
+    for (const double value : categories.values) {
+      double count = 0;
+      for (std::size_t row = 0; row < features.rows(); ++row) count += features(row, col) == value ? 1 : 0;
+      variance += count / rows * (1 - count / rows);
+    }
+    if (variance > 0) categories.scale = 1 / std::sqrt(variance);
+  }
+  return absl::OkStatus();
+}
+
+Matrix<double> Normalizer::WithCategories(ConstMatrixView features) const {
+  std::size_t cols = 0;
+  for (const Categories& categories : categories_) cols += std::max<std::size_t>(categories.values.size(), 1);
+  Matrix<double> replaced = Matrix<double>::Zero(features.rows(), cols);
+  ParallelForBlocks(features.rows(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
+    for (std::size_t row = first; row < first + count; ++row) {
+      std::size_t to = 0;
+      for (std::size_t col = 0; col < features.cols(); ++col) {
+        const auto& [values, scale] = categories_[col];
+        const double value = features(row, col);
+        if (values.empty()) {
+          replaced(row, to++) = (value - means_[col]) / deviations_[col];
+          continue;
+        }
+        // A number that was not there when the categories were learned is none of them.
+        const auto at = std::lower_bound(values.begin(), values.end(), value);
+        if (at != values.end() && *at == value)
+          replaced(row, to + static_cast<std::size_t>(at - values.begin())) = scale;
+        to += values.size();
+      }
+    }
+  });
+  return replaced;
+}
+
+void Normalizer::FitInverseFrequencies(ConstMatrixView features) {
+  SetInverseFrequencies(ColumnSums(features, [](std::size_t, double value) { return value != 0 ? 1.0 : 0.0; }),
+                        features.rows());
+}
+
+void Normalizer::FitInverseFrequencies(const SparseMatrix& features) {
+  std::vector<double> counts(features.cols, 0.0);
+  for (std::size_t i = 0; i < features.values.size(); ++i) {
+    if (features.values[i] != 0) ++counts[static_cast<std::size_t>(features.columns[i])];
+  }
+  SetInverseFrequencies(std::move(counts), features.rows());
+}
+
+void Normalizer::SetInverseFrequencies(std::vector<double> counts, std::size_t rows) {
+  for (double& count : counts) count = std::log((1 + static_cast<double>(rows)) / (1 + count)) + 1;
+  inverse_frequencies_ = std::move(counts);
 }
 
 absl::Status Normalizer::FitZscore(ConstMatrixView features) {
@@ -146,6 +295,11 @@ absl::StatusOr<Normalizer> Normalizer::FromStatistics(const std::vector<Normaliz
                                                       std::vector<double> means, std::vector<double> deviations) {
   Normalizer normalizer;
   normalizer.steps_ = steps;
+  for (const NormalizeStep step : steps) {
+    if (step == NormalizeStep::kTfidf || step == NormalizeStep::kOneHot) {
+      return absl::FailedPreconditionError("tf-idf and one-hot columns need the rows themselves");
+    }
+  }
   const auto zscore = std::find(steps.begin(), steps.end(), NormalizeStep::kZscore);
   if (zscore == steps.end()) return normalizer;
   if (zscore != steps.begin()) {
@@ -158,6 +312,7 @@ absl::StatusOr<Normalizer> Normalizer::FromStatistics(const std::vector<Normaliz
 }
 
 void Normalizer::ApplyStep(NormalizeStep step, MutableMatrixView features) const {
+  if (step == NormalizeStep::kOneHot) return;  // WithCategories has done it
   ParallelForBlocks(features.rows(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     for (std::size_t row = first; row < first + count; ++row) {
       const std::span<double> values = features.row(row);
@@ -165,10 +320,19 @@ void Normalizer::ApplyStep(NormalizeStep step, MutableMatrixView features) const
         ScaleToUnit(values);
         continue;
       }
-      for (std::size_t col = 0; col < values.size(); ++col)
-        values[col] = (values[col] - means_[col]) / deviations_[col];
+      for (std::size_t col = 0; col < values.size(); ++col) {
+        values[col] = step == NormalizeStep::kTfidf ? values[col] * inverse_frequencies_[col]
+                                                    : (values[col] - means_[col]) / deviations_[col];
+      }
     }
   });
+}
+
+void Normalizer::ApplyStep(NormalizeStep step, SparseMatrix& features) const {
+  if (step == NormalizeStep::kUnit) return ScaleRowsToUnit(features);
+  for (std::size_t i = 0; i < features.values.size(); ++i) {
+    features.values[i] *= inverse_frequencies_[static_cast<std::size_t>(features.columns[i])];
+  }
 }
 
 }  // namespace fulcrum::ingest

@@ -1,11 +1,14 @@
 // Normalisation of features: statistics of one set of rows, applied to it and to others (a test half).
 //
 // METHOD section 3. `zscore`: minus the column's mean, over its sample deviation (n - 1; one below 1e-5
-// counts as 1). `unit`: every row to unit length; a row of zeros stays. Sums run over fixed blocks in order,
-// so the result is the same bit for bit whatever the number of threads.
+// counts as 1). `unit`: every row to unit length; a row of zeros stays. `tfidf`: times log((1 + rows) / (1 + rows in
+// which the column is not zero)) + 1, for counts of words. `onehot`: a column of 3 to 10 different whole numbers
+// becomes a column per number, 1 where the row has it and 0 elsewhere, scaled to a total variance of 1; other columns
+// get a z-score. It must be the first step, and has more columns than the features. Sums run over fixed blocks in
+// order, so the result is the same bit for bit whatever the number of threads.
 //
-// Unit length leaves zeros zero; a z-score does not, so it makes sparse features dense. That is what the method asks
-// for, and done where it fits in memory.
+// Unit length and tf-idf leave zeros zero; a z-score does not, so it makes sparse features dense if that fits in
+// memory.
 #pragma once
 
 #include <string>
@@ -19,9 +22,10 @@
 
 namespace fulcrum::ingest {
 
-enum class NormalizeStep { kZscore, kUnit };
+enum class NormalizeStep { kZscore, kUnit, kTfidf, kOneHot };
 
-/// "zscore,unit" in any order, or "none". InvalidArgument for anything else.
+/// Some of "zscore", "unit", "tfidf" and "onehot" in any order, joined by commas, or "none". InvalidArgument for
+/// anything else.
 absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view text);
 
 /// Every row to unit length, zeros left out of it.
@@ -41,6 +45,11 @@ class Normalizer {
   static absl::StatusOr<Normalizer> FitInPlace(const std::vector<NormalizeStep>& steps, PoolFeatures& features,
                                                std::size_t max_dense_bytes = kMostDenseBytes);
 
+  /// Learns from `features` and leaves them as they are. FailedPrecondition if a step that learns follows another one,
+  /// or if a z-score would make sparse features dense.
+  static absl::StatusOr<Normalizer> Fit(const std::vector<NormalizeStep>& steps, ConstMatrixView features);
+  static absl::StatusOr<Normalizer> Fit(const std::vector<NormalizeStep>& steps, const SparseMatrix& features);
+
   /// The same from statistics that are known already, for rows that are never all in memory. FailedPrecondition where
   /// a z-score follows another step, whose rows the statistics know nothing of.
   static absl::StatusOr<Normalizer> FromStatistics(const std::vector<NormalizeStep>& steps, std::vector<double> means,
@@ -48,8 +57,12 @@ class Normalizer {
 
   /// Apply leaves everything as it is.
   bool changes_nothing() const { return steps_.empty(); }
-  /// Applies what was learned; the columns must be the same ones.
+  /// Whether Apply changes the number of columns, so that it cannot be done in place.
+  bool adds_columns() const { return !categories_.empty(); }
+  /// Applies what was learned; the columns must be the same ones. Not if it adds columns.
   void Apply(MutableMatrixView features) const;
+  /// The same for either kind of features; a z-score makes sparse ones dense.
+  void Apply(PoolFeatures& features) const;
 
   const std::vector<double>& means() const { return means_; }
   const std::vector<double>& deviations() const { return deviations_; }
@@ -58,13 +71,28 @@ class Normalizer {
 
  private:
   absl::Status FitZscore(ConstMatrixView features);
+  absl::Status FitCategories(ConstMatrixView features);
+  /// The features with their columns of categories replaced.
+  Matrix<double> WithCategories(ConstMatrixView features) const;
+  void FitInverseFrequencies(ConstMatrixView features);
+  void FitInverseFrequencies(const SparseMatrix& features);
+  /// From how many of `rows` rows have a value other than zero, by column.
+  void SetInverseFrequencies(std::vector<double> counts, std::size_t rows);
   /// Columns that hardly vary are left as they are.
   absl::Status SettleDeviations();
   void ApplyStep(NormalizeStep step, MutableMatrixView features) const;
+  void ApplyStep(NormalizeStep step, SparseMatrix& features) const;
 
   std::vector<NormalizeStep> steps_;
   std::vector<double> means_;
   std::vector<double> deviations_;
+  std::vector<double> inverse_frequencies_;  // of tf-idf, by column
+  /// Of one-hot columns: the numbers that the column has, ascending, and the factor of their columns; none for others.
+  struct Categories {
+    std::vector<double> values = {};
+    double scale = 1;
+  };
+  std::vector<Categories> categories_;  // by column; empty unless there is a one-hot step
   std::vector<std::size_t> constant_columns_;
 };
 

@@ -1,6 +1,11 @@
 #include "stages/ingest/synthetic.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numbers>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
@@ -8,35 +13,215 @@
 namespace fulcrum::ingest {
 namespace {
 
-struct Normal {
-  double mean = 0;
-  double deviation = 1;
-};
+using Features = std::span<double>;
 
-Normal DistributionOf(SyntheticProblem problem, bool first_class, double a) {
-  if (problem == SyntheticProblem::kTwonorm) return {first_class ? a : -a, 1};
-  return first_class ? Normal{0, 2} : Normal{a, 1};
+/// What is the same for all rows of a data set has streams of its own, which no row number reaches.
+Random SharedRandom(const SyntheticSpec& spec, std::uint64_t stream) {
+  return Random::Fork(spec.seed ^ 0x9e3779b97f4a7c15, stream);
 }
+
+void FillNormal(Random& random, Features features, double mean = 0, double deviation = 1) {
+  for (double& value : features) value = mean + deviation * random.Normal();
+}
+
+/// A cluster around the center of class `index`; centers are `distance` from the origin on average.
+void FillCluster(const SyntheticSpec& spec, std::uint64_t index, double distance, Random& random, Features features) {
+  Random center = SharedRandom(spec, index);
+  const double scale = distance / std::sqrt(static_cast<double>(features.size()));
+  for (double& value : features) value = scale * center.Normal() + random.Normal();
+}
+
+int Sign(bool positive) {
+  return positive ? 1 : -1;
+}
+
+int Twonorm(const SyntheticSpec& spec, Random& random, Features features) {
+  const bool first = random.Uniform() < 0.5;
+  const double a = spec.mean_factor / std::sqrt(static_cast<double>(features.size()));
+  FillNormal(random, features, first ? a : -a);
+  return Sign(first);
+}
+
+int Ringnorm(const SyntheticSpec& spec, Random& random, Features features) {
+  const bool first = random.Uniform() < 0.5;
+  const double a = spec.mean_factor / std::sqrt(static_cast<double>(features.size()));
+  FillNormal(random, features, first ? 0 : a, first ? 2 : 1);
+  return Sign(first);
+}
+
+int ManyClasses(const SyntheticSpec& spec, Random& random, Features features) {
+  const std::uint64_t index = random.Below(20);
+  FillCluster(spec, index, 4, random, features);
+  return static_cast<int>(index);
+}
+
+int Imbalance(const SyntheticSpec& spec, Random& random, Features features) {
+  const bool rare = random.Uniform() < 0.1;
+  FillCluster(spec, rare ? 1 : 0, 2, random, features);
+  return Sign(rare);
+}
+
+/// Word number w has weight 1 / (w + 1), as in a text; each class has a quarter of the words more often.
+int Words(const SyntheticSpec& spec, Random& random, Features features) {
+  const std::uint64_t index = random.Below(4);
+  Random topic = SharedRandom(spec, index);
+  std::vector<double> sums(features.size());
+  double sum = 0;
+  for (std::size_t word = 0; word < sums.size(); ++word) {
+    const double preference = topic.Uniform() < 0.25 ? 3 * topic.Uniform() : 0;
+    sums[word] = sum += (1 + preference) / static_cast<double>(word + 1);
+  }
+  std::ranges::fill(features, 0.0);
+  for (std::uint64_t length = 20 + random.Below(60); length > 0; --length) {
+    const auto word = std::ranges::lower_bound(sums, random.Uniform() * sum) - sums.begin();
+    features[std::min(static_cast<std::size_t>(word), sums.size() - 1)] += 1;
+  }
+  return static_cast<int>(index);
+}
+
+/// Six clusters in five dimensions, seen through a random projection to all columns, with a little noise.
+int Embeddings(const SyntheticSpec& spec, Random& random, Features features) {
+  const std::uint64_t index = random.Below(6);
+  double latent[5];
+  FillCluster(spec, index, 4, random, latent);
+  Random projection = SharedRandom(spec, 100);
+  for (double& value : features) {
+    value = 0.3 * random.Normal();
+    for (const double coordinate : latent) value += coordinate * projection.Normal();
+  }
+  return static_cast<int>(index);
+}
+
+/// Three clusters; 200 rows in all, each of which comes again and again.
+int Duplicates(const SyntheticSpec& spec, Random& random, Features features) {
+  Random copy = SharedRandom(spec, 1000 + random.Below(200));
+  const std::uint64_t index = copy.Below(3);
+  FillCluster(spec, index, 3, copy, features);
+  return static_cast<int>(index);
+}
+
+int Outliers(const SyntheticSpec& spec, Random& random, Features features) {
+  const std::uint64_t index = random.Below(3);
+  FillCluster(spec, index, 4, random, features);
+  for (double& value : features) {
+    if (random.Uniform() < 0.03) value *= std::exp(3 + random.Normal());
+  }
+  return static_cast<int>(index);
+}
+
+int LabelNoise(const SyntheticSpec& spec, Random& random, Features features) {
+  const int label = Twonorm(spec, random, features);
+  return random.Uniform() < 0.2 ? -label : label;
+}
+
+// The next ones are about the first two columns; the others are noise.
+
+void SetPoint(double x, double y, Random& random, Features features) {
+  FillNormal(random, features, 0, 0.3);
+  features[0] = x;
+  if (features.size() > 1) features[1] = y;
+}
+
+int Rings(const SyntheticSpec&, Random& random, Features features) {
+  const bool inner = random.Uniform() < 0.5;
+  const double angle = 2 * std::numbers::pi * random.Uniform();
+  const double radius = (inner ? 1 : 2) + 0.2 * random.Normal();
+  SetPoint(radius * std::cos(angle), radius * std::sin(angle), random, features);
+  return Sign(inner);
+}
+
+int Moons(const SyntheticSpec&, Random& random, Features features) {
+  const bool upper = random.Uniform() < 0.5;
+  const double angle = std::numbers::pi * random.Uniform();
+  const double x = upper ? std::cos(angle) : 1 - std::cos(angle), y = upper ? std::sin(angle) : 0.5 - std::sin(angle);
+  SetPoint(x + 0.2 * random.Normal(), y + 0.2 * random.Normal(), random, features);
+  return Sign(upper);
+}
+
+int Spirals(const SyntheticSpec&, Random& random, Features features) {
+  const bool first = random.Uniform() < 0.5;
+  const double turn = 3 * std::numbers::pi * random.Uniform(), radius = 0.3 + 0.2 * turn;
+  const double angle = turn + (first ? 0 : std::numbers::pi);
+  SetPoint(radius * std::cos(angle) + 0.1 * random.Normal(), radius * std::sin(angle) + 0.1 * random.Normal(), random,
+           features);
+  return Sign(first);
+}
+
+int Xor(const SyntheticSpec&, Random& random, Features features) {
+  const double x = random.Normal(), y = random.Normal();
+  SetPoint(x, y, random, features);
+  return Sign((x > 0) == (y > 0));
+}
+
+int Checkerboard(const SyntheticSpec&, Random& random, Features features) {
+  const double x = 4 * random.Uniform(), y = 4 * random.Uniform();
+  SetPoint(x, y, random, features);
+  return Sign((static_cast<int>(x) + static_cast<int>(y)) % 2 == 0);
+}
+
+/// Codes 0 to 3; the class is the majority of three comparisons between columns.
+int Categories(const SyntheticSpec&, Random& random, Features features) {
+  for (double& value : features) value = static_cast<double>(random.Below(4));
+  const auto at = [&](std::size_t column) { return features[column % features.size()]; };
+  const int votes = (at(0) == 2 ? 1 : 0) + (at(1) == at(2) ? 1 : 0) + (at(3) == 0 || at(3) == 3 ? 1 : 0);
+  return Sign(votes >= 2);
+}
+
+int Scales(const SyntheticSpec& spec, Random& random, Features features) {
+  const std::uint64_t index = random.Below(3);
+  FillCluster(spec, index, 3, random, features);
+  Random scale = SharedRandom(spec, 100);
+  for (double& value : features) value *= std::pow(10, 5 * scale.Uniform() - 2);
+  return static_cast<int>(index);
+}
+
+using Generator = int (*)(const SyntheticSpec&, Random&, Features);
+
+// Parallel to kEntries.
+constexpr Generator kGenerators[] = {Twonorm,    Ringnorm,   ManyClasses, Imbalance,   Words, Embeddings,
+                                     Duplicates, Outliers,   LabelNoise,  Rings,       Moons, Spirals,
+                                     Xor,        Categories, Scales,      Checkerboard};
+constexpr SyntheticEntry kEntries[] = {
+    {"twonorm", "class 1 from N((a,...,a), I), class -1 from N(-(a,...,a), I), a = 2/sqrt(dims)"},
+    {"ringnorm", "class 1 from N(0, 4 I), class -1 from N((a,...,a), I), a = 1/sqrt(dims)"},
+    {"many-classes", "20 clusters, a class each"},
+    {"imbalance", "two clusters; class 1 has a tenth of the rows"},
+    {"words", "counts of words in texts on 4 topics; most are zero if there are many columns"},
+    {"embeddings", "6 clusters in 5 dimensions, projected to all columns"},
+    {"duplicates", "3 clusters of 200 different rows in all"},
+    {"outliers", "3 clusters; 3 percent of the values are much too large"},
+    {"label-noise", "twonorm with a fifth of the labels wrong"},
+    {"rings", "two rings in the first two columns, the others are noise"},
+    {"moons", "two half circles in the first two columns, the others are noise"},
+    {"spirals", "two spirals in the first two columns, the others are noise"},
+    {"xor", "whether the first two columns have the same sign, the others are noise"},
+    {"categories", "codes of four categories; the majority of three comparisons"},
+    {"scales", "3 clusters; columns of very unequal scale"},
+    {"checkerboard", "4 x 4 squares in the first two columns, the others are noise"}};
+static_assert(std::size(kEntries) == std::size(kGenerators));
 
 }  // namespace
 
+std::span<const SyntheticEntry> SyntheticProblems() {
+  return kEntries;
+}
+
 absl::StatusOr<SyntheticProblem> ParseSyntheticProblem(absl::string_view name) {
-  if (name == "twonorm") return SyntheticProblem::kTwonorm;
-  if (name == "ringnorm") return SyntheticProblem::kRingnorm;
-  return absl::InvalidArgumentError(absl::StrCat("unknown problem '", name, "'; it must be ringnorm or twonorm"));
+  std::string names;
+  for (std::size_t i = 0; i < std::size(kEntries); ++i) {
+    if (name == kEntries[i].name) return static_cast<SyntheticProblem>(i);
+    absl::StrAppend(&names, i == 0 ? "" : i + 1 == std::size(kEntries) ? " or " : ", ", kEntries[i].name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown problem '", name, "'; it must be ", names));
 }
 
 double BreimanMeanFactor(SyntheticProblem problem) {
-  return problem == SyntheticProblem::kTwonorm ? 2 : 1;
+  return problem == SyntheticProblem::kRingnorm ? 1 : 2;
 }
 
 int GenerateRow(const SyntheticSpec& spec, std::uint64_t row, std::span<double> features) {
   Random random = Random::Fork(spec.seed, row);
-  const bool first_class = random.Uniform() < 0.5;
-  const double a = spec.mean_factor / std::sqrt(static_cast<double>(features.size()));
-  const auto [mean, deviation] = DistributionOf(spec.problem, first_class, a);
-  for (double& value : features) value = mean + deviation * random.Normal();
-  return first_class ? 1 : -1;
+  return kGenerators[static_cast<std::size_t>(spec.problem)](spec, random, features);
 }
 
 }  // namespace fulcrum::ingest

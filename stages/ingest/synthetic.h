@@ -1,4 +1,6 @@
-// Breiman's artificial problems (Bias, Variance, and Arcing Classifiers, 1996), in any number of dimensions d.
+// Artificial problems in any number of dimensions d: a table of their generators, each with what makes it difficult.
+//
+// Two of them are Breiman's (Bias, Variance, and Arcing Classifiers, 1996), each class with probability one half:
 //
 //   twonorm:  class  1 from N( (a, ..., a), I), class -1 from N(-(a, ..., a), I), a = 2 / sqrt(d)
 //   ringnorm: class  1 from N(0, 4 I),          class -1 from N( (a, ..., a), I), a = 1 / sqrt(d)
@@ -7,8 +9,7 @@
 // have 2 / sqrt(d) (the mean measured there is 0.454; 2 / sqrt(20) is 0.447), with the signs of the classes
 // the other way round. `mean_factor` is the numerator of a, to reproduce Delve's.
 //
-// Each class has probability one half. A row depends on the seed and its number alone, so rows can be made
-// in any order, by anyone. Everything here is thread-safe.
+// A row depends on the seed and its number alone, so rows can be made in any order. Everything here is thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,33 @@
 
 namespace fulcrum::ingest {
 
-enum class SyntheticProblem { kTwonorm, kRingnorm };
+/// In the order of SyntheticProblems().
+enum class SyntheticProblem {
+  kTwonorm,
+  kRingnorm,
+  kManyClasses,
+  kImbalance,
+  kWords,
+  kEmbeddings,
+  kDuplicates,
+  kOutliers,
+  kLabelNoise,
+  kRings,
+  kMoons,
+  kSpirals,
+  kXor,
+  kCategories,
+  kScales,
+  kCheckerboard
+};
+
+struct SyntheticEntry {
+  const char* name;
+  const char* summary;
+};
+
+/// All problems, by the number of SyntheticProblem.
+std::span<const SyntheticEntry> SyntheticProblems();
 
 absl::StatusOr<SyntheticProblem> ParseSyntheticProblem(absl::string_view name);
 
@@ -33,7 +60,8 @@ struct SyntheticSpec {
   std::uint64_t seed = 1;
 };
 
-/// Fills the features of one row (the size of `features` is d) and returns its class, 1 or -1.
+/// Fills the features of one row (the size of `features` is d) and returns its class: 1 or -1 with two classes,
+/// otherwise a number from 0.
 int GenerateRow(const SyntheticSpec& spec, std::uint64_t row, std::span<double> features);
 
 }  // namespace fulcrum::ingest

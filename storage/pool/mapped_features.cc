@@ -61,6 +61,11 @@ absl::Status MappedFeatures::Add(const MappedPool& pool) {
     first_rows_.push_back(first_rows_.back() + values.rows());
     blocks_.push_back({std::move(batch), values});
   }
+  ComputeNorms(before);
+  return absl::OkStatus();
+}
+
+void MappedFeatures::ComputeNorms(std::size_t before) {
   squared_norms_.resize(first_rows_.back());
   ParallelForBlocks(first_rows_.back() - before, kRowsPerTask, [&](std::size_t first, std::size_t count) {
     RowList rows(count);
@@ -69,7 +74,14 @@ absl::Status MappedFeatures::Add(const MappedPool& pool) {
     CopyNormalized(rows, values.view());
     for (std::size_t i = 0; i < count; ++i) squared_norms_[rows[i]] = linalg::Dot(values.row(i), values.row(i));
   });
-  return absl::OkStatus();
+}
+
+std::unique_ptr<MappedFeatures> MappedFeatures::NormalizedWith(ingest::Normalizer normalizer) const {
+  std::unique_ptr<MappedFeatures> features(new MappedFeatures(std::move(normalizer), dims_, keep_bytes_));
+  features->blocks_ = blocks_;
+  features->first_rows_ = first_rows_;
+  features->ComputeNorms(0);
+  return features;
 }
 
 template <typename Value>

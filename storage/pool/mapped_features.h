@@ -32,6 +32,8 @@ class MappedFeatures final : public kernel::Features {
   /// These rows, and those of another pool behind them; only the latter are read. InvalidArgument where they have
   /// another number of features.
   absl::StatusOr<std::unique_ptr<MappedFeatures>> With(const MappedPool& more) const;
+  /// The same rows of the files, normalised in another way. Reads every row once, for the norms.
+  std::unique_ptr<MappedFeatures> NormalizedWith(ingest::Normalizer normalizer) const;
 
   kernel::FeatureKind kind() const override { return kernel::FeatureKind::kDense; }
   std::size_t dims() const override { return dims_; }
@@ -50,6 +52,8 @@ class MappedFeatures final : public kernel::Features {
 
   MappedFeatures(ingest::Normalizer normalizer, std::size_t dims, std::size_t keep_bytes);
   absl::Status Add(const MappedPool& pool);
+  /// Of the rows from `before` on.
+  void ComputeNorms(std::size_t before);
   /// The named rows, normalised, in double precision.
   void CopyNormalized(std::span<const RowIndex> rows, MutableMatrixView out) const;
   template <typename Value>

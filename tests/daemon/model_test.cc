@@ -34,6 +34,13 @@ double LargestDifference(const std::vector<double>& a, const std::vector<double>
 // The solver stops at a KKT violation of 1e-3; the error of decision values of unit rows is a small multiple of it.
 constexpr double kTolerance = 1e-2;
 
+/// With the same classifier in every round: one that tunes itself starts cold when it changes its settings.
+v1::CampaignSpec FixedSpec(const std::string& name, int rounds) {
+  v1::CampaignSpec spec = CloudSpec(name, rounds);
+  spec.mutable_classifier()->set_tune("off");
+  return spec;
+}
+
 class ModelTest : public DaemonTest {
  protected:
   void SetUp() override {
@@ -54,7 +61,7 @@ class ModelTest : public DaemonTest {
   }
   /// Creates a campaign whose only model is trained on these labels, cold.
   void TrainOnce(const std::string& name, const std::map<std::string, std::string>& labels) {
-    ASSERT_TRUE(client_->Create(CloudSpec(name, 1)).ok());
+    ASSERT_TRUE(client_->Create(FixedSpec(name, 1)).ok());
     grpc::ClientContext context;
     client_->Prepare(context);
     v1::ImportLabelsRequest request;
@@ -85,9 +92,9 @@ class ModelTest : public DaemonTest {
 };
 
 TEST_F(ModelTest, WarmAndFromNothingAreTheSameModelToTheSolversTolerance) {
-  v1::CampaignSpec cold = CloudSpec("cold", 6);
+  v1::CampaignSpec cold = FixedSpec("cold", 6);
   cold.mutable_classifier()->set_full_every(1);
-  Run(CloudSpec("warm", 6));
+  Run(FixedSpec("warm", 6));
   Run(cold);
   ASSERT_EQ(Labels("warm"), Labels("cold")) << "they chose different examples";
   EXPECT_LT(LargestDifference(client_->Decisions("warm", AllItems()), client_->Decisions("cold", AllItems())),
@@ -104,7 +111,7 @@ TEST_F(ModelTest, WarmAndFromNothingAreTheSameModelToTheSolversTolerance) {
 }
 
 TEST_F(ModelTest, RetrainingOnRequestStartsTheNextRoundFromNothing) {
-  Run(CloudSpec("clouds", 5), 14);  // in the middle of the third round
+  Run(FixedSpec("clouds", 5), 14);  // in the middle of the third round
   ASSERT_TRUE(client_->Retrain("clouds").ok());
   WorkUntilOver(*client_, "clouds", "ada");
   std::vector<bool> warm;
@@ -114,7 +121,7 @@ TEST_F(ModelTest, RetrainingOnRequestStartsTheNextRoundFromNothing) {
 }
 
 TEST_F(ModelTest, AChangedLabelAndAWithdrawnOneAreUnlearned) {
-  ASSERT_TRUE(client_->Create(CloudSpec("clouds", 3)).ok());
+  ASSERT_TRUE(client_->Create(FixedSpec("clouds", 3)).ok());
   ASSERT_TRUE(client_->Start("clouds").ok());
   const v1::Task wrong = client_->AcquireOne("clouds", "ada"), regretted = client_->AcquireOne("clouds", "ada");
   const std::string right = AnswerTo(wrong.item_id());
@@ -156,6 +163,31 @@ TEST_F(ModelTest, AChangedLabelAndAWithdrawnOneAreUnlearned) {
   const std::vector<double> after = client_->Decisions("clouds", AllItems());
   EXPECT_LT(LargestDifference(after, client_->Decisions("fresh", AllItems())), kTolerance);
   EXPECT_GT(LargestDifference(after, before), kTolerance) << "nothing was learned, so nothing shows";
+}
+
+TEST_F(ModelTest, ATunedClassifierSaysWhatItChoseAndContinuesAfterARestart) {
+  Run(CloudSpec("whole", 6));
+  Run(CloudSpec("broken", 6), 20);  // in the middle of a round
+  Restart();
+  WorkUntilOver(*client_, "broken", "ada");
+  EXPECT_EQ(Labels("whole"), Labels("broken"));
+  const std::vector<v1::ModelTrained> whole = client_->Models("whole"), broken = client_->Models("broken");
+  ASSERT_EQ(whole.size(), broken.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(whole[i].tuning().DebugString(), broken[i].tuning().DebugString());
+    EXPECT_FALSE(whole[i].tuning().chosen().normalize().empty());
+    EXPECT_GT(whole[i].tuning().leverage_sigma(), 0);
+  }
+  const v1::ClassifierTuning& last = whole.back().tuning();
+  EXPECT_GE(last.labels(), 20);
+  EXPECT_EQ(last.runners_up_size(), 3);
+  EXPECT_LT(last.chosen().log_loss(), last.runners_up(0).log_loss() + 1e-12);
+  v1::PredictRequest request;
+  request.set_name("whole");
+  request.add_item_ids("0");
+  v1::PredictResponse response;
+  ASSERT_TRUE(client_->Predict(request, &response).ok());
+  EXPECT_EQ(response.predictions(0).probabilities_size(), 2) << "whatever the strategy";
 }
 
 TEST_F(ModelTest, StopsWhenNothingGetsBetterAndARestartDoesNotStartTheCountAnew) {

@@ -133,7 +133,7 @@ std::string WtlSection(const ExperimentSpec& spec, const std::vector<WtlCell>& c
   if (cells.empty()) return "";
   const std::string introduction = absl::StrCat(
       "For every round a one-sided paired t-test at 0.05 over the runs: does ", EscapeHtml(spec.comparison.subject),
-      " have the higher ", spec.metric == Metric::kAccuracy ? "accuracy" : "F1",
+      " have the higher ", MetricName(spec.metric),
       " (<span class=\"key win\">win</span>), the lower (<span class=\"key loss\">loss</span>), or can they not be "
       "told "
       "apart (<span class=\"key tie\">tie</span>)?");

@@ -28,7 +28,8 @@ v1::CampaignSpec SmallSpec() {
 TEST(PlanCampaign, FillsInEveryDefault) {
   const auto plan = PlanCampaign(SmallSpec());
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_THAT(plan->normalize, ElementsAre(ingest::NormalizeStep::kZscore, ingest::NormalizeStep::kUnit));
+  EXPECT_TRUE(plan->round.tune);
+  EXPECT_TRUE(plan->round.leverage_follows);
   EXPECT_EQ(plan->round.strategy, "adaptive-herding");
   EXPECT_EQ(plan->round.batch, 10u);
   EXPECT_EQ(plan->round.tau, 0.5);
@@ -38,6 +39,25 @@ TEST(PlanCampaign, FillsInEveryDefault) {
   EXPECT_EQ(plan->settings.most_votes, 3);
   EXPECT_EQ(plan->settings.lease_time, std::chrono::minutes(10));
   EXPECT_EQ(plan->settings.label_budget, 0);
+}
+
+TEST(PlanCampaign, ExplicitSettingsOfTheClassifierSwitchTuningOff) {
+  v1::CampaignSpec off = SmallSpec(), penalty = SmallSpec(), normalized = SmallSpec(), both = SmallSpec();
+  off.mutable_classifier()->set_tune("off");
+  penalty.mutable_classifier()->set_c(2);
+  normalized.mutable_features()->add_normalize("unit");
+  for (const v1::CampaignSpec* spec : {&off, &penalty, &normalized}) {
+    const auto plan = PlanCampaign(*spec);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_FALSE(plan->round.tune);
+    EXPECT_FALSE(plan->normalize.empty());
+  }
+  EXPECT_THAT(PlanCampaign(off)->normalize, ElementsAre(ingest::NormalizeStep::kZscore, ingest::NormalizeStep::kUnit));
+  both.mutable_classifier()->set_tune("auto");
+  both.mutable_classifier()->set_c(2);
+  EXPECT_THAT(std::string(PlanCampaign(both).status().message()), HasSubstr("classifier.tune: is auto"));
+  both.mutable_classifier()->set_tune("on");
+  EXPECT_THAT(std::string(PlanCampaign(both).status().message()), HasSubstr("must be auto or off"));
 }
 
 TEST(PlanCampaign, TakesWhatIsSaid) {

@@ -32,6 +32,19 @@ tasks:
     generate: {problem: ringnorm, rows: 100, mean_factor: 2}
 )";
 
+TEST(ExperimentSpec, TunesTheClassifierUnlessItsSettingsAreGiven) {
+  EXPECT_TRUE(ParseExperimentSpec(kGood, "x.yaml")->tune);
+  for (const char* line :
+       {"tune: off\n", "classifier_c: 1\n", "normalize: zscore\n", "classifier_kernel: {sigma: 2}\n"}) {
+    const auto spec = ParseExperimentSpec(std::string(line) + kGood, "x.yaml");
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_FALSE(spec->tune) << line;
+  }
+  EXPECT_THAT(
+      std::string(ParseExperimentSpec(std::string("tune: auto\nclassifier_c: 1\n") + kGood, "x").status().message()),
+      HasSubstr("tune: is auto"));
+}
+
 TEST(ExperimentSpec, ReadsEveryField) {
   const auto spec = ParseExperimentSpec(kGood, "x.yaml");
   ASSERT_TRUE(spec.ok()) << spec.status();
@@ -76,7 +89,7 @@ tasks:
   EXPECT_THAT(message, HasSubstr("strategies[0]: there is no strategy 'best'"));
   EXPECT_THAT(message, HasSubstr("strategies[1].engine: there is no leverage engine 'steam'"));
   EXPECT_THAT(message, HasSubstr("line 9: tasks[0].tau: is '1.5'; it must be a number above 0 and at most 1"));
-  EXPECT_THAT(message, HasSubstr("tasks[0].generate.problem: is 'threenorm'; it must be ringnorm or twonorm"));
+  EXPECT_THAT(message, HasSubstr("tasks[0].generate.problem: unknown problem 'threenorm'; it must be twonorm, ringnorm"));
   EXPECT_THAT(message, HasSubstr("tasks[0].data: exactly one of"));
   EXPECT_THAT(message, HasSubstr("tasks[1].name: is missing"));
   EXPECT_THAT(message, HasSubstr("tasks[1].leverage_kernel.sigma: is '-1'"));

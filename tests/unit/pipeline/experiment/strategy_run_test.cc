@@ -161,7 +161,7 @@ TEST(RunData, TheTableHasTheKernelOfTheFeatures) {
   const TaskData data = Clouds();
   const Split split = EvenAndOdd();
   const auto table = RunData::Make(data, split);
-  const auto plain = RunData::Make(data, split, /*most_table_bytes=*/0);
+  const auto plain = RunData::Make(data, split, "zscore,unit", /*most_table_bytes=*/0);
   ASSERT_TRUE(table.ok() && plain.ok());
   const Halves halves = ReferenceHalves(data, split);
   const kernel::KernelFunction rbf;
@@ -182,9 +182,29 @@ TEST(StrategyRun, EndsWhereThePoolDoes) {
   ASSERT_TRUE(curve.ok()) << curve.status();
   ASSERT_EQ(curve->points.size(), 4u);
   EXPECT_EQ(curve->points.back().labels, 120u);
-  const auto full = RunFullData(SpecOf("random", 1).svm, *run);
+  const auto full = RunFullData(SpecOf("random", 1), *run);
   ASSERT_TRUE(full.ok());
   EXPECT_EQ(full->points[0].accuracy, curve->points.back().accuracy) << "all labels are all labels";
+}
+
+TEST(RunStrategy, ATunedClassifierHasProbabilitiesAndIsTheSameEveryTime) {
+  const TaskData data = Clouds();
+  const Split split = EvenAndOdd();
+  const auto run = RunData::Make(data, split, "");
+  ASSERT_TRUE(run.ok()) << run.status();
+  RoundSpec spec = SpecOf("random", 4);
+  spec.tune = true;
+  const auto curve = RunStrategy(spec, 6, *run), again = RunStrategy(spec, 6, *run);
+  ASSERT_TRUE(curve.ok() && again.ok()) << curve.status() << again.status();
+  ASSERT_EQ(curve->points.size(), 7u);
+  for (std::size_t round = 0; round <= 6; ++round) {
+    EXPECT_EQ(curve->points[round].accuracy, again->points[round].accuracy);
+    EXPECT_GE(curve->points[round].calibration_error, 0);
+    EXPECT_LE(curve->points[round].calibration_error, 1);
+  }
+  const auto full = RunFullData(spec, *run);
+  ASSERT_TRUE(full.ok()) << full.status();
+  EXPECT_GT(full->points[0].accuracy, 0.7);
 }
 
 }  // namespace

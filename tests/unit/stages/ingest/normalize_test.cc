@@ -35,6 +35,69 @@ TEST(Normalize, ParsesStepsInTheirOrder) {
   }
 }
 
+TEST(Normalize, TfidfIsThePlainFormulaDenseAndSparse) {
+  Matrix<double> counts = Matrix<double>::Zero(3, 2);
+  counts(0, 0) = 2;
+  counts(1, 0) = 1;
+  counts(1, 1) = 4;
+  SparseMatrix sparse;
+  sparse.cols = 2;
+  sparse.columns = {0, 0, 1};
+  sparse.values = {2, 1, 4};
+  sparse.offsets = {0, 1, 3, 3};
+  const std::vector<NormalizeStep> steps = {NormalizeStep::kTfidf};
+  const double often = std::log(4.0 / 3) + 1, once = std::log(4.0 / 2) + 1;
+  const auto fitted = Normalizer::Fit(steps, sparse);
+  ASSERT_TRUE(fitted.ok()) << fitted.status();
+  PoolFeatures features(std::move(sparse));
+  fitted->Apply(features);
+  EXPECT_THAT(features.sparse().values, ElementsAre(2 * often, 1 * often, 4 * once));
+  ASSERT_TRUE(Normalizer::FitInPlace(steps, counts.view()).ok());
+  EXPECT_EQ(counts(1, 1), 4 * once);
+  EXPECT_EQ(counts(0, 0), 2 * often);
+  EXPECT_EQ(counts(2, 0), 0);
+}
+
+TEST(Normalize, OneHotGivesEachCategoryAColumnOfItsOwn) {
+  Matrix<double> rows(4, 2);
+  const double categories[] = {7, 2, 2, 5}, numbers[] = {0.5, 1.5, 2.5, 3.5};
+  for (std::size_t row = 0; row < 4; ++row) {
+    rows(row, 0) = categories[row];
+    rows(row, 1) = numbers[row];
+  }
+  Matrix<double> scaled = rows.Clone();
+  ASSERT_TRUE(Normalizer::FitInPlace({NormalizeStep::kZscore}, scaled.view()).ok());
+  const auto fitted = Normalizer::Fit({NormalizeStep::kOneHot}, rows.view());
+  ASSERT_TRUE(fitted.ok()) << fitted.status();
+  EXPECT_TRUE(fitted->adds_columns());
+  PoolFeatures features(rows.Clone());
+  fitted->Apply(features);
+  const double scale = 1 / std::sqrt(0.25 * 0.75 + 0.25 * 0.75 + 0.5 * 0.5);
+  EXPECT_THAT(features.dense().row(0), ElementsAre(0, 0, scale, scaled(0, 1)));
+  EXPECT_THAT(features.dense().row(1), ElementsAre(scale, 0, 0, scaled(1, 1)));
+  EXPECT_THAT(features.dense().row(3), ElementsAre(0, scale, 0, scaled(3, 1)));
+  Matrix<double> unknown = rows.Clone();
+  unknown(0, 0) = 3;
+  PoolFeatures others(std::move(unknown));
+  fitted->Apply(others);
+  EXPECT_THAT(others.dense().row(0), ElementsAre(0, 0, 0, scaled(0, 1)));
+}
+
+TEST(Normalize, FitLearnsWhatFitInPlaceDoes) {
+  const Matrix<double> original = testing::RandomMatrix(300, 5, 6);
+  for (const std::vector<NormalizeStep>& steps :
+       {kBoth, std::vector<NormalizeStep>{NormalizeStep::kTfidf, NormalizeStep::kUnit}}) {
+    Matrix<double> in_place = original.Clone(), applied = original.Clone();
+    ASSERT_TRUE(Normalizer::FitInPlace(steps, in_place.view()).ok());
+    const auto fitted = Normalizer::Fit(steps, original.view());
+    ASSERT_TRUE(fitted.ok()) << fitted.status();
+    fitted->Apply(applied.view());
+    EXPECT_EQ(LargestDifference(in_place.view(), applied.view()), 0);
+  }
+  const std::vector<NormalizeStep> reversed = {NormalizeStep::kUnit, NormalizeStep::kZscore};
+  EXPECT_EQ(Normalizer::Fit(reversed, original.view()).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(Normalize, AgreesWithThePlainFormula) {
   Matrix<double> features = testing::RandomMatrix(2000, 7, 5);
   for (std::size_t row = 0; row < features.rows(); ++row) {

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace fulcrum::ingest {
@@ -78,6 +81,35 @@ TEST(Synthetic, ARowDependsOnSeedAndNumberOnly) {
 TEST(Synthetic, UnknownProblemsAreRefused) {
   EXPECT_EQ(*ParseSyntheticProblem("ringnorm"), SyntheticProblem::kRingnorm);
   EXPECT_EQ(ParseSyntheticProblem("threenorm").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Synthetic, EveryProblemHasItsClassesAndRowsThatDependOnSeedAndNumberAlone) {
+  const std::map<std::string, std::size_t> classes = {{"many-classes", 20}, {"words", 4},    {"embeddings", 6},
+                                                      {"duplicates", 3},    {"outliers", 3}, {"scales", 3}};
+  for (const SyntheticEntry& entry : SyntheticProblems()) {
+    const SyntheticSpec spec{*ParseSyntheticProblem(entry.name), 2, 7};
+    std::set<int> labels;
+    std::vector<double> first(12), again(12), other(12);
+    for (std::uint64_t row = 0; row < 500; ++row) {
+      labels.insert(GenerateRow(spec, row, first));
+      for (const double value : first) ASSERT_TRUE(std::isfinite(value)) << entry.name;
+    }
+    const auto expected = classes.find(entry.name);
+    EXPECT_EQ(labels.size(), expected == classes.end() ? 2u : expected->second) << entry.name;
+    EXPECT_EQ(GenerateRow(spec, 3, first), GenerateRow(spec, 3, again));
+    EXPECT_EQ(first, again) << entry.name;
+    GenerateRow({spec.problem, 2, 8}, 3, other);
+    EXPECT_NE(first, other) << entry.name;
+  }
+  EXPECT_FALSE(ParseSyntheticProblem("circle").ok());
+}
+
+TEST(Synthetic, ImbalanceHasATenthOfTheRowsInItsRareClass) {
+  const SyntheticSpec spec{*ParseSyntheticProblem("imbalance"), 2, 1};
+  std::vector<double> features(5);
+  int rare = 0;
+  for (std::uint64_t row = 0; row < 10'000; ++row) rare += GenerateRow(spec, row, features) == 1 ? 1 : 0;
+  EXPECT_NEAR(rare, 1000, 120);
 }
 
 }  // namespace

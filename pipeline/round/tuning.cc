@@ -1,0 +1,366 @@
+#include "pipeline/round/tuning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "pipeline/round/pool_source.h"
+#include "stages/classify/model_selection.h"
+#include "stages/core/random.h"
+#include "stages/core/status_macros.h"
+#include "stages/kernel/row_set_kernel.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+// Fewer labels than this say too little about settings.
+constexpr std::size_t kLeastLabels = 8;
+// More would cost seconds and change little.
+constexpr std::size_t kMostLabels = 800;
+constexpr std::size_t kSampleRows = 300;
+constexpr double kGrowthToTuneAgain = 1.3;
+constexpr std::size_t kRunnersUp = 3;
+
+// rbf widths: sigma^2 as multiples of the median squared distance.
+constexpr double kWidths[] = {0.35, 1, 3};
+// Penalties; those of linear kernels are for rows of a mean squared length of 1.
+constexpr double kPenalties[] = {1, 10, 100};
+// What is used before settings can be compared.
+constexpr double kDefaultWidth = 3, kDefaultPenalty = 10;
+
+// Sparse features with more values than this share are dense in all but their storage.
+constexpr double kDenseShare = 0.25;
+constexpr std::size_t kMostDenseBytes = std::size_t{2} << 30;
+// Non-negative features with more zeros than this share may be counts of words.
+constexpr double kZerosOfCounts = 0.5;
+// As many different whole numbers as a column of categories has.
+constexpr std::size_t kFewestCategories = 3, kMostCategories = 10;
+
+/// The labeled rows and a sample of the pool, as they are in the files.
+struct TuningRows {
+  ingest::PoolFeatures features;
+  std::vector<ClassIndex> labels;  ///< of the first rows; the sample follows
+};
+
+RowList AllRows(std::size_t count) {
+  RowList rows(count);
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  return rows;
+}
+
+RowList LabeledRowsOf(std::span<const ClassIndex> labels, std::uint64_t seed) {
+  RowList rows;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (labels[row] != kUnlabeled) rows.push_back(static_cast<RowIndex>(row));
+  }
+  if (rows.size() <= kMostLabels) return rows;
+  Random::Fork(seed, 1).Shuffle(std::span(rows));
+  rows.resize(kMostLabels);
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+RowList SampleOf(std::size_t rows, std::uint64_t seed) {
+  if (rows <= kSampleRows) return AllRows(rows);
+  RowList sample(kSampleRows);
+  Random random = Random::Fork(seed, 2);
+  for (RowIndex& row : sample) row = static_cast<RowIndex>(random.Below(rows));
+  return sample;
+}
+
+absl::StatusOr<TuningRows> ReadRows(const FeatureSource& source, std::span<const ClassIndex> labels,
+                                    std::uint64_t seed) {
+  RowList rows = LabeledRowsOf(labels, seed);
+  TuningRows read;
+  for (const RowIndex row : rows) read.labels.push_back(labels[row]);
+  const RowList sample = SampleOf(source.learned_rows(), seed);
+  rows.insert(rows.end(), sample.begin(), sample.end());
+  FULCRUM_ASSIGN_OR_RETURN(read.features, source.RawRows(rows));
+  return read;
+}
+
+bool LooksLikeCounts(const ingest::PoolFeatures& features) {
+  double zeros = 0;
+  bool negative = false;
+  const auto look = [&](double value) {
+    zeros += value == 0 ? 1 : 0;
+    negative = negative || value < 0;
+  };
+  if (features.is_sparse()) {
+    for (const double value : features.sparse().values) look(value);
+    zeros += static_cast<double>(features.rows() * features.cols() - features.sparse().nonzeros());
+  } else {
+    for (std::size_t row = 0; row < features.rows(); ++row) {
+      for (const double value : features.dense().row(row)) look(value);
+    }
+  }
+  return !negative && zeros > kZerosOfCounts * static_cast<double>(features.rows() * features.cols());
+}
+
+/// Whether half of the columns have 3 to 10 different whole numbers, as categories that are coded by numbers do.
+bool HasCategories(ConstMatrixView features) {
+  std::size_t columns = 0;
+  for (std::size_t col = 0; col < features.cols(); ++col) {
+    std::set<double> values;
+    for (std::size_t row = 0; row < features.rows() && values.size() <= kMostCategories; ++row) {
+      const double value = features(row, col);
+      values.insert(value == std::round(value) ? value : std::numeric_limits<double>::infinity());
+    }
+    columns += values.size() >= kFewestCategories && values.size() <= kMostCategories && std::isfinite(*values.rbegin())
+                   ? 1
+                   : 0;
+  }
+  return 2 * columns >= features.cols();
+}
+
+/// The first one is the default.
+std::vector<std::string> NormalizationsFor(const ingest::PoolFeatures& features) {
+  std::vector<std::string> all;
+  if (features.is_sparse()) {
+    all = {"unit", "none"};
+  } else {
+    all = {"zscore", "zscore,unit", "none"};
+  }
+  if (!features.is_sparse() && HasCategories(features.dense().view())) all.push_back("onehot");
+  if (LooksLikeCounts(features)) all.insert(features.is_sparse() ? all.begin() : all.end(), "tfidf,unit");
+  return all;
+}
+
+double MedianDistance(ConstMatrixView dots, std::size_t first) {
+  std::vector<double> distances;
+  for (std::size_t i = first; i < dots.rows(); ++i) {
+    for (std::size_t j = first; j < i; ++j)
+      distances.push_back(std::max(dots(i, i) + dots(j, j) - 2 * dots(i, j), 0.0));
+  }
+  if (distances.empty()) return 1;
+  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::nth_element(distances.begin(), middle, distances.end());
+  if (*middle > 0) return *middle;
+  const double mean = std::accumulate(distances.begin(), distances.end(), 0.0) / static_cast<double>(distances.size());
+  return mean > 0 ? mean : 1;
+}
+
+double MeanSquaredLength(ConstMatrixView dots, std::size_t first) {
+  double sum = 0;
+  for (std::size_t i = first; i < dots.rows(); ++i) sum += dots(i, i);
+  const double mean = dots.rows() > first ? sum / static_cast<double>(dots.rows() - first) : 0;
+  return mean > 0 ? mean : 1;
+}
+
+kernel::KernelFunction RbfOf(double squared_width) {
+  return {.type = kernel::KernelType::kRbf, .sigma = std::sqrt(squared_width)};
+}
+
+/// All settings with one normalisation, with the kernel matrices of the labeled rows.
+class Candidates {
+ public:
+  /// FailedPrecondition if the pool cannot be normalised in this way; values that overflow are left out in silence.
+  absl::Status Add(const FeatureSource& source, const std::string& normalize, const TuningRows& rows) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, source.NormalizerFor(normalize));
+    FULCRUM_ASSIGN_OR_RETURN(ingest::PoolFeatures copy,
+                             MemoryFeatureSource(rows.features).RawRows(AllRows(rows.features.rows())));
+    normalizer->Apply(copy);
+    const std::unique_ptr<kernel::Features> features = MakeFeatures(std::move(copy));
+    const RowList all = AllRows(features->rows());
+    const kernel::KernelFunction linear{.type = kernel::KernelType::kLinear};
+    if (!kernel::CheckKernelValues(linear, features->squared_norms(), all).ok()) return absl::OkStatus();
+    kernel::RowSetKernel dots(linear, *features);
+    dots.Update(all);
+    const std::size_t labeled = rows.labels.size();
+    const double median = MedianDistance(dots.matrix(), labeled);
+    medians_.emplace_back(normalize, median);
+    for (const double width : kWidths) {
+      const kernel::KernelFunction rbf = RbfOf(width * median);
+      Matrix<double> gram = Matrix<double>::CopyOf(dots.matrix().Block(0, 0, labeled, labeled));
+      const auto norms = features->squared_norms().first(labeled);
+      kernel::ApplyKernelToDots(rbf, norms, norms, gram.view());
+      AddPenalties(normalize, rbf, std::move(gram), 1);
+    }
+    AddPenalties(normalize, linear, Matrix<double>::CopyOf(dots.matrix().Block(0, 0, labeled, labeled)),
+                 MeanSquaredLength(dots.matrix(), labeled));
+    return absl::OkStatus();
+  }
+
+  std::vector<ClassifierChoice> Compare(std::span<const ClassIndex> labels, std::uint64_t seed) && {
+    std::vector<ConstMatrixView> views;
+    for (const Matrix<double>& gram : grams_) views.push_back(gram.view());
+    const std::vector<classify::TrialScore> scores = classify::CrossValidate(views, trials_, labels, seed);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      choices_[i].log_loss = scores[i].log_loss;
+      choices_[i].accuracy = scores[i].accuracy;
+    }
+    // Stable: the earlier candidate wins a tie.
+    std::ranges::stable_sort(choices_, {}, &ClassifierChoice::log_loss);
+    return std::move(choices_);
+  }
+
+  bool empty() const { return choices_.empty(); }
+
+  double MedianOf(const std::string& normalize) const {
+    const auto found = std::ranges::find(medians_, normalize, &std::pair<std::string, double>::first);
+    return found == medians_.end() ? 1 : found->second;
+  }
+
+ private:
+  void AddPenalties(const std::string& normalize, const kernel::KernelFunction& kernel, Matrix<double> gram,
+                    double scale) {
+    for (const double penalty : kPenalties) {
+      trials_.push_back({grams_.size(), penalty / scale});
+      choices_.push_back({.normalize = normalize, .kernel = kernel, .c = penalty / scale});
+    }
+    grams_.push_back(std::move(gram));
+  }
+
+  std::vector<std::pair<std::string, double>> medians_;
+  std::vector<Matrix<double>> grams_;
+  std::vector<classify::Trial> trials_;
+  std::vector<ClassifierChoice> choices_;  // parallel to trials_
+};
+
+std::size_t ClassesIn(std::span<const ClassIndex> labels) {
+  RowList seen;
+  for (const ClassIndex label : labels) {
+    if (label != kUnlabeled) seen.push_back(static_cast<RowIndex>(label));
+  }
+  std::sort(seen.begin(), seen.end());
+  return static_cast<std::size_t>(std::unique(seen.begin(), seen.end()) - seen.begin());
+}
+
+std::size_t CountLabels(std::span<const ClassIndex> labels) {
+  return labels.size() - static_cast<std::size_t>(std::ranges::count(labels, kUnlabeled));
+}
+
+bool EnoughToCompare(std::size_t labels, std::size_t classes) {
+  return classes >= 2 && labels >= std::max(kLeastLabels, 2 * classes);
+}
+
+/// Before settings can be compared: the first normalisation, an rbf kernel for dense rows, a linear one for sparse
+/// rows.
+void UseDefault(const TuningRows& rows, const std::vector<std::string>& normalizations, double median,
+                TunedSettings& settings) {
+  settings.chosen.normalize = normalizations.front();
+  settings.chosen.kernel = RbfOf(kDefaultWidth * median);
+  if (rows.features.is_sparse()) settings.chosen.kernel = {.type = kernel::KernelType::kLinear};
+  settings.chosen.c = kDefaultPenalty;
+  settings.reason = "too few labels to compare settings; these are the best on average";
+}
+
+}  // namespace
+
+Matrix<double> CopyRows(ConstMatrixView features, std::span<const RowIndex> rows) {
+  Matrix<double> copy(rows.size(), features.cols());
+  for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(features.row(rows[i]), copy.row(i).begin());
+  return copy;
+}
+
+SparseMatrix CopyRows(const SparseMatrix& features, std::span<const RowIndex> rows) {
+  SparseMatrix copy;
+  copy.cols = features.cols;
+  for (const RowIndex row : rows) {
+    const auto columns = features.ColumnsOf(row);
+    const auto values = features.ValuesOf(row);
+    copy.columns.insert(copy.columns.end(), columns.begin(), columns.end());
+    copy.values.insert(copy.values.end(), values.begin(), values.end());
+    copy.offsets.push_back(copy.values.size());
+  }
+  return copy;
+}
+
+void MakeDenseIfWorthwhile(ingest::PoolFeatures& features) {
+  if (!features.is_sparse()) return;
+  const double cells = static_cast<double>(features.rows()) * static_cast<double>(features.cols());
+  if (cells * sizeof(double) > static_cast<double>(kMostDenseBytes)) return;
+  if (static_cast<double>(features.sparse().nonzeros()) > kDenseShare * cells) features.MakeDense();
+}
+
+absl::StatusOr<ingest::PoolFeatures> MemoryFeatureSource::RawRows(std::span<const RowIndex> rows) const {
+  if (features_.is_sparse()) return ingest::PoolFeatures(CopyRows(features_.sparse(), rows));
+  return ingest::PoolFeatures(CopyRows(features_.dense().view(), rows));
+}
+
+absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> MemoryFeatureSource::NormalizerFor(
+    const std::string& normalize) const {
+  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
+  auto fitted = features_.is_sparse() ? ingest::Normalizer::Fit(steps, features_.sparse())
+                                      : ingest::Normalizer::Fit(steps, features_.dense().view());
+  FULCRUM_RETURN_IF_ERROR(fitted.status());
+  return std::make_shared<const ingest::Normalizer>(*std::move(fitted));
+}
+
+absl::StatusOr<PreparedFeatures> MemoryFeatureSource::Prepare(const std::string& normalize) const {
+  FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, NormalizerFor(normalize));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::PoolFeatures copy, RawRows(AllRows(rows())));
+  normalizer->Apply(copy);
+  const std::shared_ptr<const kernel::Features> features = MakeFeatures(std::move(copy));
+  return PreparedFeatures{features, features};
+}
+
+absl::StatusOr<ingest::PoolFeatures> MappedFeatureSource::RawRows(std::span<const RowIndex> rows) const {
+  Matrix<float> values(rows.size(), raw_.dims());
+  raw_.CopyRows(rows, values.view());
+  Matrix<double> copy(rows.size(), raw_.dims());
+  for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(values.row(i), copy.row(i).begin());
+  return ingest::PoolFeatures(std::move(copy));
+}
+
+absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> MappedFeatureSource::NormalizerFor(
+    const std::string& normalize) const {
+  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
+  FULCRUM_ASSIGN_OR_RETURN(ingest::Normalizer normalizer, NormalizerOfPool(first_, steps));
+  return std::make_shared<const ingest::Normalizer>(std::move(normalizer));
+}
+
+absl::StatusOr<PreparedFeatures> MappedFeatureSource::Prepare(const std::string& normalize) const {
+  FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, NormalizerFor(normalize));
+  const std::shared_ptr<const kernel::Features> features = raw_.NormalizedWith(*normalizer);
+  return PreparedFeatures{features, features};
+}
+
+absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const ClassIndex> labels,
+                                   std::uint64_t seed) {
+  FULCRUM_ASSIGN_OR_RETURN(const TuningRows rows, ReadRows(source, labels, seed));
+  const std::size_t count = CountLabels(labels), classes = ClassesIn(labels);
+  const bool compare = EnoughToCompare(count, classes);
+  const std::vector<std::string> normalizations = NormalizationsFor(rows.features);
+  Candidates candidates;
+  for (const std::string& normalize : normalizations) {
+    const absl::Status added = candidates.Add(source, normalize, rows);
+    if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
+    if (!compare && !candidates.empty()) break;
+  }
+  if (candidates.empty()) {
+    return absl::InvalidArgumentError(
+        "the features are too large for a classifier (their squares overflow); scale them down");
+  }
+  TunedSettings settings;
+  if (!compare) {
+    UseDefault(rows, normalizations, candidates.MedianOf(normalizations.front()), settings);
+  } else {
+    const std::vector<ClassifierChoice> best = std::move(candidates).Compare(rows.labels, seed);
+    settings.chosen = best.front();
+    settings.labels = count;
+    settings.classes = classes;
+    settings.runners_up.assign(best.begin() + 1, best.begin() + 1 + std::min(kRunnersUp, best.size() - 1));
+    settings.reason = absl::StrFormat("smallest log loss of %d settings on held-out labels", best.size());
+  }
+  settings.leverage_kernel = RbfOf(candidates.MedianOf(settings.chosen.normalize));
+  return settings;
+}
+
+bool ShouldTuneAgain(const TunedSettings& settings, std::span<const ClassIndex> labels) {
+  const std::size_t count = CountLabels(labels), classes = ClassesIn(labels);
+  if (!EnoughToCompare(count, classes)) return false;
+  if (classes > settings.classes) return true;
+  return static_cast<double>(count) >= kGrowthToTuneAgain * static_cast<double>(settings.labels);
+}
+
+std::string DescribeChoice(const ClassifierChoice& choice) {
+  return absl::StrFormat("%s, %s, C %g", choice.normalize, kernel::DescribeKernel(choice.kernel), choice.c);
+}
+
+}  // namespace fulcrum::pipeline

@@ -1,0 +1,234 @@
+#include "pipeline/round/tuning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "pipeline/round/tuned_runner.h"
+#include "stages/core/random.h"
+#include "tbb/global_control.h"
+#include "tests/support/matrices.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::size_t kRows = 400;
+
+/// Class 0 near the origin, class 1 far from it in all directions: unit rows would lose the difference.
+ingest::PoolFeatures Shells() {
+  Matrix<double> points = testing::RandomMatrix(kRows, 6, 3);
+  for (std::size_t row = 1; row < kRows; row += 2) {
+    for (double& value : points.row(row)) value *= 3;
+  }
+  return ingest::PoolFeatures(std::move(points));
+}
+
+/// The class is in a column of small numbers, next to one of large numbers without meaning.
+ingest::PoolFeatures UnequalScales() {
+  Matrix<double> points = testing::RandomMatrix(kRows, 2, 4);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    points(row, 0) = 0.01 * (points(row, 0) + (row % 2 == 0 ? -3 : 3));
+    points(row, 1) *= 1000;
+  }
+  return ingest::PoolFeatures(std::move(points));
+}
+
+/// Texts of frequent words without meaning, and rare words that tell the class.
+ingest::PoolFeatures Counts() {
+  SparseMatrix counts;
+  counts.cols = 220;
+  Random random(5);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    std::vector<double> words(counts.cols, 0.0);
+    for (std::size_t i = 0; i < 60; ++i) words[random.Below(20)] += 1;
+    for (std::size_t i = 0; i < 4; ++i) words[20 + 100 * (row % 2) + random.Below(100)] += 1;
+    for (std::size_t col = 0; col < words.size(); ++col) {
+      if (words[col] == 0) continue;
+      counts.columns.push_back(static_cast<std::int32_t>(col));
+      counts.values.push_back(words[col]);
+    }
+    counts.offsets.push_back(counts.values.size());
+  }
+  return ingest::PoolFeatures(std::move(counts));
+}
+
+std::vector<ClassIndex> FirstLabels(std::size_t count) {
+  std::vector<ClassIndex> labels(kRows, kUnlabeled);
+  for (std::size_t row = 0; row < count; ++row) labels[row] = static_cast<ClassIndex>(row % 2);
+  return labels;
+}
+
+TunedSettings TuneOn(const ingest::PoolFeatures& features, std::size_t labels) {
+  auto settings = Tune(MemoryFeatureSource(features), FirstLabels(labels), 1);
+  EXPECT_TRUE(settings.ok()) << settings.status();
+  return *std::move(settings);
+}
+
+TEST(Tune, KeepsTheLengthOfRowsIfItTellsTheClasses) {
+  const TunedSettings settings = TuneOn(Shells(), 40);
+  EXPECT_THAT(settings.chosen.normalize, ::testing::AnyOf("zscore", "none"));
+  EXPECT_EQ(settings.chosen.kernel.type, kernel::KernelType::kRbf);
+  EXPECT_GT(settings.chosen.accuracy, 0.8);
+  EXPECT_EQ(settings.labels, 40u);
+  ASSERT_EQ(settings.runners_up.size(), 3u);
+  EXPECT_GE(settings.runners_up[0].log_loss, settings.chosen.log_loss);
+  EXPECT_THAT(settings.reason, HasSubstr("36 settings"));
+}
+
+TEST(Tune, ScalesColumnsThatAreOfUnequalScale) {
+  const TunedSettings settings = TuneOn(UnequalScales(), 30);
+  EXPECT_THAT(settings.chosen.normalize, HasSubstr("zscore"));
+  EXPECT_GT(settings.chosen.accuracy, 0.95);
+}
+
+TEST(Tune, WeightsRareWordsOfSparseCountsAndKeepsThemSparse) {
+  const ingest::PoolFeatures counts = Counts();
+  const TunedSettings settings = TuneOn(counts, 100);
+  EXPECT_EQ(settings.chosen.normalize, "tfidf,unit");
+  const auto prepared = MemoryFeatureSource(counts).Prepare(settings.chosen.normalize);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ(prepared->pool->kind(), kernel::FeatureKind::kSparse);
+  for (const double norm : prepared->pool->squared_norms()) EXPECT_NEAR(norm, 1, 1e-12);
+}
+
+TEST(Tune, TreatsWholeNumbersAsCategoriesIfThatIsBetter) {
+  Matrix<double> points(kRows, 4);
+  Random random(9);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (double& value : points.row(row)) value = static_cast<double>(random.Below(6));
+    // The parity of the code tells the class, its size does not.
+    const bool second = row % 2 == 1;
+    points(row, 0) = static_cast<double>(2 * random.Below(3) + (second ? 1 : 0));
+  }
+  const TunedSettings settings = TuneOn(ingest::PoolFeatures(std::move(points)), 60);
+  EXPECT_EQ(settings.chosen.normalize, "onehot");
+  EXPECT_GT(settings.chosen.accuracy, 0.95);
+}
+
+TEST(Tune, UsesTheDefaultUntilThereAreEnoughLabels) {
+  const TunedSettings none = TuneOn(Shells(), 0), few = TuneOn(Shells(), 7);
+  EXPECT_EQ(none.labels, 0u);
+  EXPECT_EQ(none.chosen.normalize, "zscore");
+  EXPECT_EQ(none.chosen.kernel, few.chosen.kernel);
+  EXPECT_THAT(few.reason, HasSubstr("too few labels"));
+  EXPECT_EQ(TuneOn(Shells(), 8).labels, 8u);
+}
+
+TEST(Tune, TakesTheLeverageWidthFromTheData) {
+  const TunedSettings settings = TuneOn(Shells(), 0);
+  // Of z-scored rows of 6 columns the median squared distance is near 2 x 6 x (0.8 or so).
+  EXPECT_NEAR(settings.leverage_kernel.sigma * settings.leverage_kernel.sigma, 10, 4);
+}
+
+TEST(Tune, GivesTheSameOnAnyNumberOfThreads) {
+  const auto run = [](std::size_t threads) {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+    return TuneOn(Shells(), 60);
+  };
+  const TunedSettings one = run(1), two = run(2);
+  EXPECT_EQ(DescribeChoice(one.chosen), DescribeChoice(two.chosen));
+  EXPECT_EQ(one.chosen.log_loss, two.chosen.log_loss);
+}
+
+TEST(Tune, RefusesFeaturesWhoseSquaresOverflow) {
+  Matrix<double> points = testing::RandomMatrix(kRows, 2, 4);
+  points(3, 1) = 1e200;
+  const auto settings = Tune(MemoryFeatureSource(ingest::PoolFeatures(std::move(points))), FirstLabels(20), 1);
+  EXPECT_FALSE(settings.ok());
+  EXPECT_THAT(std::string(settings.status().message()), HasSubstr("too large"));
+}
+
+TEST(ShouldTuneAgain, IfTheLabelsHaveGrownByAThirdOrAClassIsNew) {
+  const TunedSettings settings{.labels = 20, .classes = 2};
+  EXPECT_FALSE(ShouldTuneAgain(settings, FirstLabels(25)));
+  EXPECT_TRUE(ShouldTuneAgain(settings, FirstLabels(26)));
+  std::vector<ClassIndex> labels = FirstLabels(21);
+  EXPECT_FALSE(ShouldTuneAgain(settings, labels));
+  labels[20] = 2;
+  EXPECT_TRUE(ShouldTuneAgain(settings, labels));
+  EXPECT_FALSE(ShouldTuneAgain(TunedSettings{}, FirstLabels(7))) << "too few to compare settings";
+}
+
+RoundSpec SpecOf(const std::string& strategy) {
+  RoundSpec spec;
+  spec.strategy = strategy;
+  spec.batch = 5;
+  spec.tune = true;
+  return spec;
+}
+
+RoundInput InputOf(const std::vector<ClassIndex>& labels) {
+  return {.class_count = 2, .labels = labels, .predictions = {}, .always_classify = true};
+}
+
+RowList PicksOf(const RoundResult& result) {
+  RowList rows;
+  for (const select::Pick& pick : result.selection.picks) rows.push_back(pick.row);
+  return rows;
+}
+
+TEST(TunedRunner, KeepsItsSettingsAndStaysWarmUntilItTunesAgain) {
+  const ingest::PoolFeatures features = Shells();
+  const MemoryFeatureSource source(features);
+  TunedRunner runner(SpecOf("uncertainty"));
+  const auto twenty = FirstLabels(20), twenty_four = FirstLabels(24), forty = FirstLabels(40);
+  const auto first = runner.Run(source, InputOf(twenty));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->tuning->labels, 20u);
+  const auto second = runner.Run(source, InputOf(twenty_four));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->tuning->labels, 20u);
+  EXPECT_TRUE(second->svm->warm);
+  const auto third = runner.Run(source, InputOf(forty));
+  ASSERT_TRUE(third.ok()) << third.status();
+  EXPECT_EQ(third->tuning->labels, 40u);
+}
+
+TEST(TunedRunner, ContinuesInAnotherProcessWithTheSameBatch) {
+  const ingest::PoolFeatures features = Shells();
+  const MemoryFeatureSource source(features);
+  const auto twenty = FirstLabels(20), twenty_four = FirstLabels(24);
+  TunedRunner runner(SpecOf("dbalevs")), restarted(SpecOf("dbalevs")), forgetful(SpecOf("dbalevs"));
+  const auto first = runner.Run(source, InputOf(twenty));
+  ASSERT_TRUE(first.ok()) << first.status();
+  restarted.Recall(first->tuning);
+  const auto second = runner.Run(source, InputOf(twenty_four)), again = restarted.Run(source, InputOf(twenty_four));
+  ASSERT_TRUE(second.ok() && again.ok()) << second.status() << again.status();
+  EXPECT_EQ(PicksOf(*second), PicksOf(*again));
+  EXPECT_EQ(again->tuning->labels, 20u);
+  EXPECT_EQ(forgetful.Run(source, InputOf(twenty_four))->tuning->labels, 24u);
+}
+
+TEST(TunedRunner, ARoundThatFailsLeavesTheSettingsOfTheLastOne) {
+  const ingest::PoolFeatures features = Shells();
+  const MemoryFeatureSource source(features);
+  const auto twenty = FirstLabels(20), forty = FirstLabels(40), twenty_two = FirstLabels(22);
+  TunedRunner runner(SpecOf("uncertainty"));
+  ASSERT_TRUE(runner.Run(source, InputOf(twenty)).ok());
+  const auto refuse = [](const RoundResult&) { return absl::UnavailableError("disk is full"); };
+  EXPECT_FALSE(runner.Run(source, InputOf(forty), {}, {}, refuse).ok());
+  const auto next = runner.Run(source, InputOf(twenty_two));
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->tuning->labels, 20u);
+}
+
+TEST(TunedRunner, IsCancelledWhileItTunes) {
+  const ingest::PoolFeatures features = Shells();
+  const MemoryFeatureSource source(features);
+  std::stop_source stop;
+  const auto stop_at_tuning = [&](std::string_view stage, std::size_t, std::size_t) {
+    if (stage == "tune") stop.request_stop();
+  };
+  TunedRunner runner(SpecOf("uncertainty"));
+  const auto labels = FirstLabels(20);
+  EXPECT_EQ(runner.Run(source, InputOf(labels), stop_at_tuning, stop.get_token()).status().code(),
+            absl::StatusCode::kCancelled);
+  EXPECT_TRUE(runner.Run(source, InputOf(labels)).ok());
+}
+
+}  // namespace
+}  // namespace fulcrum::pipeline
