@@ -103,7 +103,7 @@ TEST(CrossValidate, GivesTheSameOnAnyNumberOfThreadsAndTakesClassesOfOneExample)
   const std::vector<TrialScore> one = run(1), two = run(2);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(one[i].log_loss, two[i].log_loss);
-    EXPECT_GT(one[i].accuracy, 0.4);
+    EXPECT_GT(one[i].accuracy, 0.3) << "five classes, so 0.2 by chance";
   }
 }
 
