@@ -82,7 +82,7 @@ TEST_F(ClientCommandsTest, ModelAndPredictTellWhatWasLearned) {
   EXPECT_EQ(predicted.exit_code, 0) << predicted.standard_error;
   const std::vector<std::string> lines = absl::StrSplit(Read("predicted.csv"), '\n', absl::SkipEmpty());
   ASSERT_THAT(lines, SizeIs(202));
-  EXPECT_EQ(lines[0], "id,class,decision neg|pos");
+  EXPECT_EQ(lines[0], "id,class,decision neg|pos,probability neg,probability pos");
   EXPECT_EQ(lines[1], lines[9]) << "row 7 by name and by its features";
   int right = 0;
   for (int row = 0; row < 200; ++row) {

@@ -37,10 +37,10 @@ TEST_F(ImportTest, SelectsTheSameFromThePoolAsFromTheFile) {
   const ProcessResult import = Import({File("pool.csv")});
   ASSERT_EQ(import.exit_code, 0) << import.standard_error;
   EXPECT_THAT(import.standard_output, HasSubstr("200 rows x 4 features; 200 added, 0 existing, 0 rejected"));
-  const ProcessResult from_file = Select({"--batch", "7", "--normalize", "unit"});
+  const ProcessResult from_file = Select({"--strategy", "hybrid", "--batch", "7", "--normalize", "unit"});
   ASSERT_EQ(from_file.exit_code, 0) << from_file.standard_error;
-  const ProcessResult from_pool =
-      Run({"select", "--pool", File("pool"), "--labels", File("labels.csv"), "--batch", "7", "--normalize", "unit"});
+  const ProcessResult from_pool = Run({"select", "--pool", File("pool"), "--labels", File("labels.csv"), "--strategy",
+                                       "hybrid", "--batch", "7", "--normalize", "unit"});
   ASSERT_EQ(from_pool.exit_code, 0) << from_pool.standard_error;
   const CsvRows expected = ParseCsv(from_file.standard_output), actual = ParseCsv(from_pool.standard_output);
   ASSERT_EQ(actual.size(), 7u);

@@ -157,7 +157,7 @@ TEST_F(SelectBadInputTest, IdenticalRowsAreNoted) {
   std::string pool = "id,f0,f1\n";
   for (std::size_t row = 0; row < 40; ++row) pool += RowId(row) + ",1,2\n";
   folder_.Write("pool.csv", pool);
-  const ProcessResult result = Select({"--batch", "4"});
+  const ProcessResult result = Select({"--strategy", "hybrid", "--batch", "4"});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_error, HasSubstr("rank one"));
   EXPECT_EQ(ParseCsv(result.standard_output).size(), 4u);
@@ -190,7 +190,7 @@ TEST_F(SelectBadInputTest, WithoutMemoryItSaysTryAgain) {
   folder_.Write("labels.csv", "id,label\n0,a\n1,b\n");
   // Room for the program and the pool, not for a kernel of 6,000 x 6,000.
   const ProcessResult result = Run({"select", "--pool", File("big.csv"), "--labels", File("labels.csv"), "--threads",
-                                    "1", "--out", File("batch.csv")},
+                                    "1", "--strategy", "hybrid", "--tune", "off", "--out", File("batch.csv")},
                                    {.memory_limit = std::uint64_t{600} << 20});
   EXPECT_EQ(result.exit_code, 75) << result.standard_error;
   EXPECT_THAT(result.standard_error, HasSubstr("memory"));

@@ -153,17 +153,17 @@ TEST_F(SelectTest, AdaptiveHerdingIsTheDefaultAndDbalevsIfPredictionsAreGiven) {
 }
 
 TEST_F(SelectTest, WithoutTwoClassesTheBatchCoversThePool) {
-  folder_.Write("none.csv", "id,label\n");
-  const ProcessResult covered = Select({"--strategy", "herding", "--batch", "5", "--labels", File("none.csv")});
+  folder_.Write("labels.csv", "id,label\n");
+  const ProcessResult covered = Select({"--strategy", "herding", "--batch", "5"});
   ASSERT_EQ(covered.exit_code, 0) << covered.standard_error;
   for (const char* strategy : {"adaptive-herding", "alevs", "dbalevs", "margin", "quire", "hybrid"}) {
-    const ProcessResult result = Select({"--strategy", strategy, "--batch", "5", "--labels", File("none.csv")});
+    const ProcessResult result = Select({"--strategy", strategy, "--batch", "5"});
     ASSERT_EQ(result.exit_code, 0) << strategy << ": " << result.standard_error;
     EXPECT_EQ(result.standard_output, covered.standard_output) << strategy;
     EXPECT_THAT(result.standard_error, HasSubstr("has no labels, so there is no classifier yet"));
   }
-  folder_.Write("none.csv", "id,label\n" + RowId(0) + ",neg\n" + RowId(1) + ",neg\n");
-  const ProcessResult one_class = Select({"--strategy", "margin", "--batch", "5", "--labels", File("none.csv")});
+  folder_.Write("labels.csv", "id,label\n" + RowId(0) + ",neg\n" + RowId(1) + ",neg\n");
+  const ProcessResult one_class = Select({"--strategy", "margin", "--batch", "5"});
   ASSERT_EQ(one_class.exit_code, 0) << one_class.standard_error;
   EXPECT_THAT(one_class.standard_error, HasSubstr("has labels of one class only ('neg')"));
 }

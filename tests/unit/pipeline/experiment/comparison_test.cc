@@ -107,7 +107,8 @@ TEST(CurvesTable, HasALineAPointAndLeavesTheUnknownEmpty) {
   curve.points[1].queried_positive_share = 1;
   const std::string table = CurvesTable(CurveSet({curve}));
   EXPECT_THAT(table, HasSubstr("task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds"));
-  EXPECT_THAT(table, HasSubstr("\nt,a,2,0,4,0.5,0.5,,0.000000,0.000000,0.000000\n"));
+  EXPECT_THAT(table, HasSubstr("select_seconds,macro_f1,calibration_error\n"));
+  EXPECT_THAT(table, HasSubstr("\nt,a,2,0,4,0.5,0.5,,0.000000,0.000000,0.000000,0,\n"));
   EXPECT_THAT(table, HasSubstr("\nt,a,2,1,5,0.625,0.5,1,"));
 }
 

@@ -375,7 +375,8 @@ TEST_F(RoundTest, AnErrorNamesItsStageAndTheNextRoundStillRuns) {
   std::fill(labels_.begin(), labels_.end(), kUnlabeled);
   labels_[0] = 0;
   RoundRunner other(Spec("dbalevs", 10), features_);
-  EXPECT_EQ(other.Run(Input()).status().message().substr(0, 6), "train:");
+  // Labels of one class are not enough for a classifier: the round covers the pool instead.
+  EXPECT_TRUE(other.Run(Input()).ok());
   LabelRows(0, 10);
   EXPECT_TRUE(other.Run(Input()).ok());
 }
