@@ -57,6 +57,7 @@ TEST_F(QuarantineTest, ARoundThatKillsTheProcessTwiceIsNotRunAgainUntilAnAdminis
     DaemonClient client(daemon.port(), "");
     v1::CampaignSpec spec = CloudSpec("long", 2);
     spec.mutable_pool()->set_sources(0, "many.csv");
+    spec.mutable_selection()->set_strategy("top-lev");  // scores the pool without labels
     spec.mutable_selection()->set_engine("dense");
     ASSERT_TRUE(client.Create(spec).ok());
     ASSERT_TRUE(client.Create(CloudSpec("short", 2)).ok());

@@ -116,6 +116,7 @@ TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
   daemon.Spawn();
   DaemonClient client(daemon.port(), "");
   v1::CampaignSpec spec = CloudSpec("long", 2);
+  spec.mutable_selection()->set_strategy("top-lev");  // scores the pool without labels
   spec.mutable_selection()->set_engine("dense");
   const grpc::Status created = client.Create(spec);
   ASSERT_TRUE(created.ok()) << created.error_message();

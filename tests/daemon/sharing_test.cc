@@ -47,6 +47,7 @@ TEST_F(SharingTest, ASmallCampaignRunsToItsEndInsideARoundOfALargeOne) {
   for (const std::string& name : large) {
     v1::CampaignSpec spec = CloudSpec(name, 2);
     spec.mutable_pool()->set_sources(0, "large.csv");
+    spec.mutable_selection()->set_strategy("top-lev");  // scores the pool without labels
     spec.mutable_selection()->set_engine("dense");
     const grpc::Status created = client.Create(spec);
     ASSERT_TRUE(created.ok()) << created.error_message();
