@@ -145,7 +145,8 @@ void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& proble
     bytes += name.size();
   }
   if (plan.classes.size() > kMostClasses) {
-    problems.Add("classes", absl::StrCat("there are ", plan.classes.size(), "; at most ", kMostClasses, " are allowed"));
+    problems.Add("classes",
+                 absl::StrCat("there are ", plan.classes.size(), "; at most ", kMostClasses, " are allowed"));
   }
   // Both are part of every task.
   if (bytes > kMostTextBytes) {

@@ -139,7 +139,9 @@ void AddLimits(CLI::App& app, ImportCommandOptions& options) {
 
 CommandRun AddImport(CLI::App& app) {
   auto options = std::make_shared<ImportCommandOptions>();
-  app.add_option("source", options->import.sources, "Files, folders, globs or file:// URIs")->type_name("SOURCE")->required();
+  app.add_option("source", options->import.sources, "Files, folders, globs or file:// URIs")
+      ->type_name("SOURCE")
+      ->required();
   app.add_option("--out", options->import.folder, "The folder of the pool; an existing pool is extended")
       ->type_name("FOLDER")
       ->required();

@@ -78,7 +78,7 @@ absl::Status CompletePredictions(const SelectOptions& options, SelectInputs& inp
                    "\n  what to do: predict every row of the pool that has no label, or leave --predictions out"));
 }
 
-// Without two classes to tell apart most strategies have nothing to go by; the round covers the pool instead.
+// Without labels of two classes there is no classifier; the round covers the pool instead.
 absl::Status NoteFirstBatch(const SelectOptions& options, SelectInputs& inputs) {
   FULCRUM_ASSIGN_OR_RETURN(const auto strategy, select::MakeStrategy(options.strategy));
   if (!strategy->needs_labels() || inputs.predictions || inputs.classes.size() >= 2) return absl::OkStatus();

@@ -146,7 +146,7 @@ void CampaignWriter::RecordHighWater() {
 CampaignWriter::~CampaignWriter() {
   if (!ledger_.has_value() || !health().ok()) return;
   high_water_->Sync().IgnoreError();
-  // A reader that is busy for long prevents it; whoever opens the campaign next does it then.
+  // A long-running reader prevents it; the next process that opens the campaign does it then.
   database_.Execute("PRAGMA busy_timeout=1000").IgnoreError();
   database_.Checkpoint().IgnoreError();
 }

@@ -17,7 +17,7 @@ class HighWaterFile {
  public:
   /// Opens the file for writing; it is created if it does not exist.
   static absl::StatusOr<HighWaterFile> Open(const std::string& path);
-  /// What the file says; nothing if there is no file. DataLoss if it is damaged.
+  /// The content of the file; nothing if there is no file. DataLoss if it is damaged.
   static absl::StatusOr<std::optional<LogPosition>> Read(const std::string& path);
 
   HighWaterFile(HighWaterFile&& other) noexcept;

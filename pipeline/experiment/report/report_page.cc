@@ -177,8 +177,8 @@ std::string CurvesSection(const ExperimentSpec& spec, const ExperimentResult& re
     figures.append(Figure(task.name, detail, LearningCurveChart(result.curves, task.name, spec.metric, colors)));
   }
   return Section("curves", "Learning curves",
-                 absl::StrCat("Mean ", MetricName(spec.metric), " on the test half over ",
-                              spec.runs, " runs, with its 95% confidence band."),
+                 absl::StrCat("Mean ", MetricName(spec.metric), " on the test half over ", spec.runs,
+                              " runs, with its 95% confidence band."),
                  figures + "</div>\n");
 }
 
