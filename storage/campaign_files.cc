@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "arrow/array.h"
 #include "arrow/builder.h"
 #include "arrow/table.h"
 #include "stages/core/files.h"
@@ -49,15 +50,32 @@ arrow::Result<std::shared_ptr<arrow::Table>> ToTable(const RoundBatch& batch) {
   ARROW_ASSIGN_OR_RAISE(const auto predicted, ToArray<arrow::StringBuilder>(batch.predicted));
   ARROW_ASSIGN_OR_RAISE(const auto leverage, ToArray<arrow::DoubleBuilder>(batch.leverage));
   ARROW_ASSIGN_OR_RAISE(const auto gain, ToArray<arrow::DoubleBuilder>(batch.gain));
-  return arrow::Table::Make(
-      arrow::schema({arrow::field("rank", arrow::int64()), arrow::field("id", arrow::utf8()),
-                     arrow::field("class", arrow::utf8()), arrow::field("leverage", arrow::float64()),
-                     arrow::field("gain", arrow::float64())}),
-      {rank, items, predicted, leverage, gain});
+  std::vector<std::shared_ptr<arrow::Field>> fields = {
+      arrow::field("rank", arrow::int64()), arrow::field("id", arrow::utf8()), arrow::field("class", arrow::utf8()),
+      arrow::field("leverage", arrow::float64()), arrow::field("gain", arrow::float64())};
+  std::vector<std::shared_ptr<arrow::Array>> columns = {rank, items, predicted, leverage, gain};
+  if (batch.rank_in_class.size() == batch.items.size()) {
+    const std::vector<std::string> strategies(batch.items.size(), batch.strategy);
+    fields.push_back(arrow::field("strategy", arrow::utf8()));
+    ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), ToArray<arrow::StringBuilder>(strategies));
+    fields.push_back(arrow::field("rank_in_class", arrow::int64()));
+    ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), ToArray<arrow::Int64Builder>(batch.rank_in_class));
+    fields.push_back(arrow::field("class_size", arrow::int64()));
+    ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), ToArray<arrow::Int64Builder>(batch.class_size));
+    fields.push_back(arrow::field("uncertainty", arrow::float64()));
+    ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), ToArray<arrow::DoubleBuilder>(batch.uncertainty));
+    fields.push_back(arrow::field("nearest", arrow::utf8()));
+    ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), ToArray<arrow::StringBuilder>(batch.nearest));
+  }
+  return arrow::Table::Make(arrow::schema(fields), columns);
 }
 
 std::string ScoresName(std::int64_t round) {
   return absl::StrFormat("rounds/%06d-scores.parquet", round);
+}
+
+std::string BatchName(std::int64_t round) {
+  return absl::StrFormat("rounds/%06d-batch.parquet", round);
 }
 
 template <typename Columns>
@@ -107,12 +125,56 @@ absl::StatusOr<std::vector<std::string>> ReadRoundPredictions(const CampaignFold
   return predicted;
 }
 
+namespace {
+
+absl::StatusOr<std::vector<std::string>> TextColumn(const arrow::Table& table, const char* name) {
+  const auto column = table.GetColumnByName(name);
+  if (column == nullptr) return absl::DataLossError(absl::StrCat("there is no column '", name, "'"));
+  std::vector<std::string> values;
+  for (const auto& chunk : column->chunks()) FULCRUM_RETURN_IF_ERROR(ingest::AppendPayloadColumn(*chunk, values));
+  return values;
+}
+
+template <typename Array, typename Value>
+absl::StatusOr<std::vector<Value>> NumberColumn(const arrow::Table& table, const char* name) {
+  const auto column = table.GetColumnByName(name);
+  if (column == nullptr) return absl::DataLossError(absl::StrCat("there is no column '", name, "'"));
+  std::vector<Value> values;
+  for (const auto& chunk : column->chunks()) {
+    if (chunk->type_id() != Array::TypeClass::type_id) {
+      return absl::DataLossError(absl::StrCat("column '", name, "' is of the wrong type"));
+    }
+    const auto& numbers = static_cast<const Array&>(*chunk);
+    for (std::int64_t i = 0; i < numbers.length(); ++i) values.push_back(numbers.Value(i));
+  }
+  return values;
+}
+
+}  // namespace
+
+absl::StatusOr<RoundBatch> ReadRoundBatch(const CampaignFolder& folder, std::int64_t round) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto table, ingest::ReadParquetFile(folder.File(BatchName(round))));
+  RoundBatch batch;
+  FULCRUM_ASSIGN_OR_RETURN(batch.items, TextColumn(*table, "id"));
+  FULCRUM_ASSIGN_OR_RETURN(batch.predicted, TextColumn(*table, "class"));
+  FULCRUM_ASSIGN_OR_RETURN(batch.leverage, (NumberColumn<arrow::DoubleArray, double>(*table, "leverage")));
+  FULCRUM_ASSIGN_OR_RETURN(batch.gain, (NumberColumn<arrow::DoubleArray, double>(*table, "gain")));
+  if (table->GetColumnByName("rank_in_class") == nullptr) return batch;
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> strategies, TextColumn(*table, "strategy"));
+  if (!strategies.empty()) batch.strategy = strategies.front();
+  FULCRUM_ASSIGN_OR_RETURN(batch.rank_in_class,
+                           (NumberColumn<arrow::Int64Array, std::int64_t>(*table, "rank_in_class")));
+  FULCRUM_ASSIGN_OR_RETURN(batch.class_size, (NumberColumn<arrow::Int64Array, std::int64_t>(*table, "class_size")));
+  FULCRUM_ASSIGN_OR_RETURN(batch.uncertainty, (NumberColumn<arrow::DoubleArray, double>(*table, "uncertainty")));
+  FULCRUM_ASSIGN_OR_RETURN(batch.nearest, TextColumn(*table, "nearest"));
+  return batch;
+}
+
 absl::StatusOr<std::vector<std::string>> WriteRoundFiles(const CampaignFolder& folder, std::int64_t round,
                                                          const RoundScores& scores, const RoundBatch& batch) {
   std::vector<std::string> names(2);
   FULCRUM_ASSIGN_OR_RETURN(names[0], WriteRoundFile(folder, ScoresName(round), scores));
-  FULCRUM_ASSIGN_OR_RETURN(names[1],
-                           WriteRoundFile(folder, absl::StrFormat("rounds/%06d-batch.parquet", round), batch));
+  FULCRUM_ASSIGN_OR_RETURN(names[1], WriteRoundFile(folder, BatchName(round), batch));
   return names;
 }
 

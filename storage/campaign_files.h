@@ -39,11 +39,20 @@ struct RoundBatch {
   std::vector<std::string> predicted = {};
   std::vector<double> leverage = {};
   std::vector<double> gain = {};
+  std::string strategy = {};
+  // Empty if they were read from a file of an older version.
+  std::vector<std::int64_t> rank_in_class = {};  ///< by leverage, among the unlabeled rows of the predicted class
+  std::vector<std::int64_t> class_size = {};     ///< unlabeled rows of the predicted class
+  std::vector<double> uncertainty = {};          ///< of the prediction, from 0 to 1; below 0 without a model
+  std::vector<std::string> nearest = {};         ///< labeled rows, a line "id<tab>label<tab>distance" each
 };
 
 /// Writes both as Parquet; what comes back are the names for CommitBatchRequest::files.
 absl::StatusOr<std::vector<std::string>> WriteRoundFiles(const CampaignFolder& folder, std::int64_t round,
                                                          const RoundScores& scores, const RoundBatch& batch);
+
+/// The batch of a committed round. NotFound or DataLoss if its file is missing or damaged.
+absl::StatusOr<RoundBatch> ReadRoundBatch(const CampaignFolder& folder, std::int64_t round);
 
 /// The class that a committed round gave each row, in the pool's order. NotFound or DataLoss where the file is not
 /// there or damaged.

@@ -1,5 +1,6 @@
 #include "storage/campaign_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -51,6 +52,23 @@ absl::StatusOr<std::vector<DecidedLabel>> CampaignReader::LabelsAt(std::int64_t 
 absl::Status CampaignReader::VisitEvents(std::int64_t first, std::int64_t last,
                                          const std::function<absl::Status(const Event&)>& visit) {
   return log_->Visit(first, last, visit);
+}
+
+absl::StatusOr<std::vector<EventRow>> CampaignReader::EventsOfItem(const std::string& item, std::size_t most) {
+  FULCRUM_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      database_.Prepare("SELECT sequence FROM event WHERE item = ?1 ORDER BY sequence DESC LIMIT ?2"));
+  FULCRUM_RETURN_IF_ERROR(select.Bind(1, item));
+  FULCRUM_RETURN_IF_ERROR(select.Bind(2, static_cast<std::int64_t>(most)));
+  std::vector<EventRow> events;
+  while (true) {
+    FULCRUM_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+    if (!has_row) break;
+    FULCRUM_ASSIGN_OR_RETURN(Event event, log_->Find(select.ColumnInt64(0)));
+    events.push_back(EncodeEvent(std::move(event)));
+  }
+  std::reverse(events.begin(), events.end());
+  return events;
 }
 
 }  // namespace fulcrum::storage

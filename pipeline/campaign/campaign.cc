@@ -18,6 +18,7 @@
 #include "pipeline/text/structured_log.h"
 #include "stages/core/status_macros.h"
 #include "storage/state/round_rules.h"
+#include "storage/state/stuck_items.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -28,15 +29,6 @@ constexpr std::chrono::milliseconds kTick{500};
 constexpr std::chrono::milliseconds kLongestPause{60'000};
 // A round that fails so often for such a reason has failed: too little memory may be permanent.
 constexpr int kMostRoundAttempts = 6;
-
-v1::CampaignState StateOf(const std::string& life, bool selecting, bool quarantined) {
-  if (life == "created") return v1::CAMPAIGN_STATE_CREATED;
-  if (life == "paused") return v1::CAMPAIGN_STATE_PAUSED;
-  if (life == "done") return v1::CAMPAIGN_STATE_DONE;
-  if (life == "failed") return v1::CAMPAIGN_STATE_FAILED;
-  if (quarantined) return v1::CAMPAIGN_STATE_QUARANTINED;
-  return selecting ? v1::CAMPAIGN_STATE_RUNNING : v1::CAMPAIGN_STATE_WAITING;
-}
 
 /// The memory of its rounds is stored with the campaign: on another day there may be other campaigns next to it.
 v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryBudgetShare* memory) {
@@ -49,11 +41,7 @@ v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryBudgetShare*
 
 /// Whether the campaign's thread has something to do at once; it finds by itself what becomes due by time alone.
 bool HasToAct(const storage::CampaignStatus& status) {
-  return status.life == "running" && (!status.round_open || status.round_due);
-}
-
-absl::Status CannotBe(const std::string& name, const std::string& life, const std::string& what) {
-  return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is ", life, " and cannot be ", what));
+  return status.life == storage::Life::kRunning && (!status.round_open || status.round_due);
 }
 
 /// Busy, a full disk, a lock held elsewhere, out of memory for now.
@@ -61,15 +49,22 @@ bool MayPass(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
 }
 
-absl::StatusOr<std::int64_t> ChangeLifeIfRunning(storage::Ledger& ledger, const storage::LifeRequest& request) {
-  if (ledger.state().life() != "running") return std::int64_t{0};
-  return storage::ChangeLife(ledger, request);
-}
-
 }  // namespace
 
 Campaign::Campaign(CampaignPlan plan, CampaignServices surroundings)
-    : plan_(std::move(plan)), surroundings_(std::move(surroundings)) {}
+    : name_(plan.name),
+      surroundings_(std::move(surroundings)),
+      plan_(std::make_shared<const CampaignPlan>(std::move(plan))) {}
+
+std::shared_ptr<const CampaignPlan> Campaign::plan() const {
+  const std::scoped_lock lock(mutex_);
+  return plan_;
+}
+
+absl::StatusOr<CampaignPlan> Campaign::PlanOf(const std::string& specification) const {
+  FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, ParseSpecificationText(specification));
+  return PlanCampaign(WithRoundMemory(spec, surroundings_.memory));
+}
 
 Campaign::~Campaign() {
   // It appends, for which it needs the store.
@@ -93,6 +88,17 @@ void Campaign::CancelRound() {
   if (selecting_) round_stop_.request_stop();
 }
 
+void Campaign::BeginClosing() {
+  closing_ = true;
+  CancelRound();
+  events_.Close();
+}
+
+void Campaign::CancelClosing() {
+  closing_ = false;
+  events_.Reopen();
+}
+
 bool Campaign::WaitForRound(std::chrono::steady_clock::time_point until) {
   std::unique_lock lock(mutex_);
   return round_ended_.wait_until(lock, until, [this] { return !selecting_; });
@@ -107,9 +113,10 @@ storage::StoreOptions Campaign::StoreOptionsHere() {
 }
 
 absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& folder, const v1::CampaignSpec& spec,
-                                                           CampaignServices surroundings) {
+                                                           CampaignServices surroundings,
+                                                           const ImportControl& control) {
   FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
-  FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pool_root));
+  FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pool_root, control));
   auto campaign = Open(folder, std::move(surroundings));
   // A pool that there is no memory for leaves no campaign behind.
   if (std::error_code ignored; !campaign.ok()) std::filesystem::remove_all(folder, ignored);
@@ -130,12 +137,12 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
 }
 
 absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
-  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(plan_, surroundings_.pool_root, folder));
-  FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(plan_, folder, UsableMemoryBytes()));
+  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, surroundings_.pool_root, folder));
+  FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(*plan_, folder, UsableMemoryBytes()));
   if (surroundings_.memory != nullptr) {
-    FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit({.campaign = plan_.name,
+    FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit({.campaign = name_,
                                                                   .pool_bytes = pool->bytes(),
-                                                                  .round_bytes = plan_.round.memory_bytes,
+                                                                  .round_bytes = plan_->round.memory_bytes,
                                                                   .on_wanted = [this] { OnRoomWanted(); }}));
   }
   pool_ = std::make_unique<GrowingPool>(std::move(pool));
@@ -150,7 +157,9 @@ absl::StatusOr<ModelHistory> Campaign::RecallModels() {
     v1::CampaignEvent event;
     *event.mutable_time() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(stored.at));
     if (stored.record.empty() || !ParseStoredText(stored.record, *event.mutable_model()).ok()) continue;
+    event.set_sequence(stored.sequence);
     if (event.model().has_accuracy()) accuracy_ = event.model().accuracy();
+    trained_at_ = stored.trained_on;
     events_.Remember(std::move(event));
   }
   return ModelHistory::Read(models);
@@ -158,11 +167,12 @@ absl::StatusOr<ModelHistory> Campaign::RecallModels() {
 
 absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   store_ = std::move(store);
+  events_.set_sequence_source([this] { return store_->status()->last_sequence; });
   FULCRUM_ASSIGN_OR_RETURN(marker_, RoundMarker::Open(store_->folder().path()));
   quarantined_ = marker_->quarantined();
   if (quarantined_) {
     Log(LogLevel::kError, "campaign quarantined",
-        {{"campaign", plan_.name}, {"round", marker_->round()}, {"deaths", marker_->deaths()}});
+        {{"campaign", name_}, {"round", marker_->round()}, {"deaths", marker_->deaths()}});
   }
   FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(store_->folder().path()));
   FULCRUM_ASSIGN_OR_RETURN(ModelHistory history, RecallModels());
@@ -171,10 +181,16 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   appender_ = std::make_unique<PoolAppender>(
       *pool_, *store_, [this](const CampaignPool& grown, std::size_t first_new) { return Admit(grown, first_new); });
   models_ = std::make_unique<ModelCache>(*store_);
-  round_ = std::make_unique<CampaignRound>(plan_, *pool_, *store_, *reader_, events_, std::move(history));
+  round_ = std::make_unique<CampaignRound>(
+      CampaignRound::Surroundings{.plan_of = [this](const std::string& specification) { return PlanOf(specification); },
+                                  .pool = *pool_,
+                                  .store = *store_,
+                                  .reader = *reader_,
+                                  .events = events_},
+      std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
-  if (!plan_.watch.empty()) {
-    watch_ = std::make_unique<FolderWatch>(WatchedFolder{plan_.name, plan_.watch, surroundings_.pool_root},
+  if (!plan_->watch.empty()) {
+    watch_ = std::make_unique<FolderWatch>(WatchedFolder{name_, plan_->watch, surroundings_.pool_root},
                                            [this](const AppendRequest& request) { return TakeFile(request); });
     watch_->Start();
   }
@@ -182,123 +198,17 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
 }
 
 absl::Status Campaign::Admit(const CampaignPool& grown, std::size_t first_new) {
+  const std::shared_ptr<const CampaignPlan> plan = this->plan();
   FULCRUM_RETURN_IF_ERROR(CheckIdLengths(grown.ids(), first_new));
   RowList added(grown.rows() - first_new);
   std::iota(added.begin(), added.end(), static_cast<RowIndex>(first_new));
-  const absl::Status kernels = CheckKernels(plan_.round, grown.features(), added);
+  const absl::Status kernels = CheckKernels(plan->round, grown.features(), added);
   for (std::size_t i = 0; !kernels.ok() && i < added.size(); ++i) {
-    if (CheckKernels(plan_.round, grown.features(), std::span(added).subspan(i, 1)).ok()) continue;
+    if (CheckKernels(plan->round, grown.features(), std::span(added).subspan(i, 1)).ok()) continue;
     return absl::Status(kernels.code(), absl::StrCat("the example '", grown.ids().TextOf(added[i]),
                                                      "' cannot be appended: ", kernels.message()));
   }
-  return surroundings_.memory == nullptr ? absl::OkStatus()
-                                         : surroundings_.memory->Grow(plan_.name, grown.bytes(), place_);
-}
-
-std::string Campaign::life() const {
-  return store_->status()->life;
-}
-
-bool Campaign::offers_tasks() const {
-  return life() == "running" && !quarantined();
-}
-
-bool Campaign::over() const {
-  return life() == "done";
-}
-
-absl::Status Campaign::CheckItem(const std::string& item) const {
-  if (pool_->now()->ids().Find(item)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("the pool of campaign '", plan_.name, "' has no example '", item, "'"));
-}
-
-v1::Campaign Campaign::Describe() const {
-  const std::shared_ptr<const storage::CampaignStatus> status = store_->status();
-  v1::Campaign campaign;
-  campaign.set_name(plan_.name);
-  if (auto spec = ParseSpecificationText(plan_.settings.specification); spec.ok())
-    *campaign.mutable_spec() = *std::move(spec);
-  campaign.set_state_reason(status->life_reason);
-  campaign.set_pool_rows(static_cast<std::int64_t>(pool_->now()->rows()));
-  campaign.set_round(status->round);
-  campaign.set_round_items(status->round_items);
-  campaign.set_round_settled(status->round_settled);
-  campaign.set_labels(status->totals.labels);
-  campaign.set_imported_labels(status->totals.imported);
-  campaign.set_live_leases(static_cast<std::int64_t>(status->live_leases));
-  campaign.set_open_tasks(static_cast<std::int64_t>(status->open_slots));
-  const std::scoped_lock lock(mutex_);
-  campaign.set_state(StateOf(status->life, selecting_, quarantined_));
-  if (campaign.state() == v1::CAMPAIGN_STATE_QUARANTINED) {
-    campaign.set_state_reason(absl::StrCat("the process died ", marker_->deaths(), " times in a row during round ",
-                                           marker_->round(),
-                                           "; its labels are safe, and no round is run until the "
-                                           "campaign is started again"));
-  } else if (status->life == "running" && !retry_reason_.empty()) {
-    campaign.set_state_reason(absl::StrCat("retrying: ", retry_reason_));
-  }
-  if (accuracy_) campaign.set_accuracy(*accuracy_);
-  return campaign;
-}
-
-absl::Status Campaign::ChangeLife(const std::string& life, const std::string& reason) {
-  FULCRUM_RETURN_IF_ERROR(store_->Run(storage::ChangeLife, {.life = life, .reason = reason}).status());
-  PublishState();
-  return absl::OkStatus();
-}
-
-absl::Status Campaign::EndRunning(const std::string& life, const std::string& reason) {
-  FULCRUM_RETURN_IF_ERROR(store_->Run(ChangeLifeIfRunning, {.life = life, .reason = reason}).status());
-  PublishState();
-  return absl::OkStatus();
-}
-
-absl::Status Campaign::LeaveQuarantine() {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!quarantined_) return absl::OkStatus();
-    FULCRUM_RETURN_IF_ERROR(marker_->Clear());
-    quarantined_ = false;
-  }
-  Log(LogLevel::kInfo, "campaign released from quarantine", {{"campaign", plan_.name}});
-  Wake();
-  if (surroundings_.on_change) surroundings_.on_change();
-  PublishState();
-  return absl::OkStatus();
-}
-
-absl::Status Campaign::Start() {
-  const std::string now = life();
-  if (now == "running") return LeaveQuarantine();
-  if (now != "created" && now != "failed") return CannotBe(plan_.name, now, "started");
-  return ChangeLife("running", "");
-}
-
-absl::Status Campaign::Pause() {
-  const std::string now = life();
-  if (now == "paused") return absl::OkStatus();
-  if (now != "running") return CannotBe(plan_.name, now, "paused");
-  return ChangeLife("paused", "");
-}
-
-absl::Status Campaign::Resume() {
-  const std::string now = life();
-  if (now == "running") return absl::OkStatus();
-  if (now != "paused") return CannotBe(plan_.name, now, "resumed");
-  return ChangeLife("running", "");
-}
-
-absl::Status Campaign::Stop() {
-  if (life() == "done") return absl::OkStatus();
-  // First the state: a round that is cancelled before would be run again.
-  FULCRUM_RETURN_IF_ERROR(ChangeLife("done", "it was stopped"));
-  CancelRound();
-  return absl::OkStatus();
-}
-
-absl::Status Campaign::Retrain() {
-  if (over()) return CannotBe(plan_.name, life(), "trained again");
-  return store_->Run(storage::RequestRetrain, {}).status();
+  return surroundings_.memory == nullptr ? absl::OkStatus() : surroundings_.memory->Grow(name_, grown.bytes(), place_);
 }
 
 absl::StatusOr<Appended> Campaign::AppendItems(const AppendRequest& request) {
@@ -319,7 +229,7 @@ absl::StatusOr<Appended> Campaign::TakeFile(const AppendRequest& request) {
 
 absl::StatusOr<v1::PredictResponse> Campaign::Predict(const v1::PredictRequest& request) {
   FULCRUM_ASSIGN_OR_RETURN(const auto model, models_->Load(request.round()));
-  return pipeline::Predict(plan_, *pool_->now(), *model, request);
+  return pipeline::Predict(*plan(), *pool_->now(), *model, request);
 }
 
 void Campaign::PublishState() {
@@ -334,9 +244,12 @@ void Campaign::OnCommit(const storage::CampaignStatus& status) {
   if (surroundings_.on_change) surroundings_.on_change();
   if (std::exchange(published_labels_, status.totals.labels) == status.totals.labels) return;
   v1::CampaignEvent event;
+  event.set_sequence(status.last_sequence);
   event.mutable_labels()->set_labels(status.totals.labels);
   event.mutable_labels()->set_round_settled(status.round_settled);
   event.mutable_labels()->set_round_items(status.round_items);
+  event.mutable_labels()->set_labeled_items(
+      status.items_by_status[static_cast<std::size_t>(storage::ItemStatus::kLabeled)]);
   events_.Publish(std::move(event));
 }
 
@@ -382,22 +295,24 @@ void Campaign::Loop(const std::stop_token& stop) {
 
 std::chrono::milliseconds Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
   const std::string reason(why.message());
-  if (stop.stop_requested() || life() != "running") {
+  if (stop.stop_requested() || life() != storage::Life::kRunning) {
     // Nothing of the round is kept; it is run again when the campaign is opened or resumed.
-    Log(LogLevel::kInfo, "round stopped", {{"campaign", plan_.name}, {"reason", reason}});
+    Log(LogLevel::kInfo, "round stopped", {{"campaign", name_}, {"reason", reason}});
     return kTick;
   }
   ++failed_steps_;
   if (MayPass(why) && (!round_failed_ || failed_steps_ < kMostRoundAttempts)) {
     const std::chrono::milliseconds pause = std::min(kLongestPause, kTick * (1 << std::min(failed_steps_, 10)));
     Log(LogLevel::kWarning, "campaign retries",
-        {{"campaign", plan_.name}, {"reason", reason}, {"seconds", std::chrono::duration<double>(pause).count()}});
+        {{"campaign", name_}, {"reason", reason}, {"seconds", std::chrono::duration<double>(pause).count()}});
     const std::scoped_lock lock(mutex_);
     retry_reason_ = reason;
+    retry_attempts_ = failed_steps_;
+    retry_at_ = std::chrono::system_clock::now() + pause;
     return pause;
   }
-  Log(LogLevel::kError, "campaign failed", {{"campaign", plan_.name}, {"reason", reason}});
-  EndRunning("failed", reason).IgnoreError();
+  Log(LogLevel::kError, "campaign failed", {{"campaign", name_}, {"reason", reason}});
+  EndRunning(storage::Life::kFailed, reason).IgnoreError();
   return kTick;
 }
 
@@ -405,26 +320,52 @@ absl::StatusOr<bool> Campaign::Step(const std::stop_token& stop) {
   round_failed_ = false;
   std::shared_ptr<const storage::CampaignStatus> status = store_->status();
   if (status->live_leases > 0) FULCRUM_RETURN_IF_ERROR(store_->ExpireLeases());
-  if (status->life != "running" || quarantined()) return false;
+  if (quarantined() || closing_) return false;
+  if (status->life == storage::Life::kDone) return TrainAfterTheEnd(*status, stop);
+  if (status->life != storage::Life::kRunning) return false;
   if (status->round_open) {
+    FULCRUM_RETURN_IF_ERROR(SettleStuck(*status));
     FULCRUM_ASSIGN_OR_RETURN(const storage::AdvanceAnswer answer,
                              store_->Run(storage::AdvanceRound, {.round = status->round, .forced = ""}));
     if (!answer.closed) {
       FULCRUM_ASSIGN_OR_RETURN(const bool closed, CloseSpentRound(status->round));
-      if (!closed || life() != "running") return false;
+      if (!closed || life() != storage::Life::kRunning) return false;
     }
   }
-  return RunRound(status->round + 1, stop);
+  return RunRound(status->round + 1, CampaignRound::Purpose::kSelect, stop);
 }
 
 absl::StatusOr<bool> Campaign::CloseSpentRound(std::int64_t round) {
-  if (plan_.settings.label_budget <= 0 && plan_.settings.cost_budget <= 0) return false;
+  const std::shared_ptr<const CampaignPlan> plan = this->plan();
+  if (plan->settings.label_budget <= 0 && plan->settings.cost_budget <= 0) return false;
   FULCRUM_ASSIGN_OR_RETURN(const SpentAnswer answer, store_->Run(CloseIfSpent, {.round = round}));
-  if (!answer.over.empty()) FULCRUM_RETURN_IF_ERROR(EndRunning("done", answer.over));
+  if (!answer.over.empty()) FULCRUM_RETURN_IF_ERROR(EndRunning(storage::Life::kDone, answer.over));
   return answer.closed;
 }
 
-absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, const std::stop_token& stop) {
+absl::Status Campaign::SettleStuck(const storage::CampaignStatus& status) {
+  const bool quiet =
+      storage::Time(std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::system_clock::now().time_since_epoch())) >= status.last_time + plan()->settings.dispute_time;
+  // While somebody works, another annotator may come.
+  const bool look =
+      status.open_slots > 0 && (quiet || (status.live_leases == 0 && settled_at_ != status.last_sequence));
+  if (!look) return absl::OkStatus();
+  FULCRUM_RETURN_IF_ERROR(store_->Run(storage::SettleStuckItems, {}).status());
+  settled_at_ = store_->status()->last_sequence;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Campaign::TrainAfterTheEnd(const storage::CampaignStatus& status, const std::stop_token& stop) {
+  // A campaign that was stopped before it had a model has none to bring up to date.
+  if (trained_at_ == 0 || status.last_label_sequence <= trained_at_ || status.live_leases > 0) return false;
+  // Once per change, whatever comes of it.
+  trained_at_ = status.last_sequence;
+  return RunRound(status.round + 1, CampaignRound::Purpose::kTrainOnly, stop);
+}
+
+absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, CampaignRound::Purpose purpose,
+                                                           const std::stop_token& stop) {
   FULCRUM_RETURN_IF_ERROR(marker_->BeginRound(number));
   std::stop_source cancel;
   {
@@ -434,11 +375,11 @@ absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, 
   }
   const std::stop_callback forward(stop, [&cancel] { cancel.request_stop(); });
   // A stop that came just before this found no round to cancel.
-  if (life() != "running") cancel.request_stop();
-  absl::StatusOr<CampaignRound::Outcome> outcome = round_->Run(number, cancel.get_token());
+  if (purpose == CampaignRound::Purpose::kSelect && life() != storage::Life::kRunning) cancel.request_stop();
+  absl::StatusOr<CampaignRound::Outcome> outcome = round_->Run(number, purpose, cancel.get_token());
   const bool cancelled = !outcome.ok() && cancel.stop_requested();
   if (const absl::Status unmarked = cancelled ? marker_->CancelRound() : marker_->EndRound(); !unmarked.ok()) {
-    Log(LogLevel::kWarning, std::string(unmarked.message()), {{"campaign", plan_.name}});
+    Log(LogLevel::kWarning, std::string(unmarked.message()), {{"campaign", name_}});
   }
   const std::scoped_lock lock(mutex_);
   selecting_ = false;
@@ -447,15 +388,17 @@ absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, 
   return outcome;
 }
 
-absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, const std::stop_token& stop) {
+absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purpose purpose,
+                                        const std::stop_token& stop) {
   if (surroundings_.memory != nullptr) FULCRUM_RETURN_IF_ERROR(surroundings_.memory->BeginRound(place_, stop));
-  const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, stop);
+  const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, purpose, stop);
   if (surroundings_.memory != nullptr) surroundings_.memory->EndRound(place_);
   round_failed_ = !outcome.ok();
   FULCRUM_RETURN_IF_ERROR(outcome.status());
+  trained_at_ = std::max(trained_at_, outcome->trained_on);
   if (outcome->times && surroundings_.on_round) surroundings_.on_round(*outcome->times);
   if (outcome->over) {
-    FULCRUM_RETURN_IF_ERROR(EndRunning("done", *outcome->over));
+    FULCRUM_RETURN_IF_ERROR(EndRunning(storage::Life::kDone, *outcome->over));
     return false;
   }
   PublishState();

@@ -16,6 +16,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,6 +30,11 @@
 #include "pipeline/campaign/round_marker.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
+#include "storage/state/round_rules.h"
+
+namespace google::protobuf {
+class FieldMask;
+}  // namespace google::protobuf
 
 namespace fulcrum::pipeline {
 
@@ -47,11 +53,18 @@ struct CampaignServices {
   std::function<void(std::chrono::nanoseconds)> on_commit_time = {};
 };
 
+/// Who asks for a change, and under which id. An id takes effect once; empty: every request is a new one.
+struct ChangeOrder {
+  std::string by = {};
+  std::string request_id = {};
+};
+
 class Campaign {
  public:
-  /// Makes a campaign in a new folder, its pool included; see new_campaign.h. AlreadyExists where there is one.
+  /// Makes a campaign in a new folder, its pool included. AlreadyExists if there is one, Cancelled if `control` ends
+  /// the import.
   static absl::StatusOr<std::shared_ptr<Campaign>> Create(const std::string& folder, const v1::CampaignSpec& spec,
-                                                          CampaignServices surroundings);
+                                                          CampaignServices surroundings, const ImportControl& control);
   /// Goes on with a campaign that is there.
   static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignServices surroundings);
   /// Stops the thread, also during a round, and closes the store. Waits for a stage that does not react.
@@ -64,13 +77,24 @@ class Campaign {
   void RequestStop();
   /// Cancels the running round, if there is one. It is run again if the campaign is still running.
   void CancelRound();
+  /// Before it is deleted: cancels the round, ends the streams of watchers and workers, and offers nothing.
+  void BeginClosing();
+  /// It is not deleted after all.
+  void CancelClosing();
+  bool closing() const { return closing_; }
   /// Waits for the end of the running round. False if it has not ended by then.
   bool WaitForRound(std::chrono::steady_clock::time_point until);
 
-  const CampaignPlan& plan() const { return plan_; }
+  const std::string& name() const { return name_; }
+  /// As of the last update.
+  std::shared_ptr<const CampaignPlan> plan() const;
   storage::CampaignStore& store() { return *store_; }
+  const std::string& folder() const { return store_->folder().path(); }
+  std::shared_ptr<const CampaignPool> pool() const { return pool_->now(); }
   EventBroadcaster& events() { return events_; }
   v1::Campaign Describe() const;
+  /// With what it waits for, which takes a turn of the store. Not for the store's writing thread.
+  v1::Campaign DescribeFully();
 
   /// Gathers rows, and adds them to the pool; see PoolAppender.
   absl::StatusOr<std::unique_ptr<RowUpload>> BeginUpload() { return appender_->BeginUpload(); }
@@ -79,17 +103,25 @@ class Campaign {
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   ModelCache& models() { return *models_; }
 
-  absl::Status Start();
-  absl::Status Pause();
-  absl::Status Resume();
-  absl::Status Stop();
-  /// Lets the next round train from nothing. FailedPrecondition where there will be none.
-  absl::Status Retrain();
+  absl::Status Start(const ChangeOrder& order);
+  absl::Status Pause(const ChangeOrder& order);
+  absl::Status Resume(const ChangeOrder& order);
+  absl::Status Stop(const ChangeOrder& order);
+  /// Lets the next round train from scratch. FailedPrecondition if there will be none.
+  absl::Status Retrain(const ChangeOrder& order);
+  /// Changes the fields of the specification that the mask names; see UpdatedSpec. A campaign that a stopping rule
+  /// ended goes on if a rule was changed, and ends again if one is still met.
+  absl::Status Update(const v1::CampaignSpec& spec, const google::protobuf::FieldMask& mask, const ChangeOrder& order);
 
   /// NotFound for an example that the pool does not have.
   absl::Status CheckItem(const std::string& item) const;
   /// What a person needs to see of an example.
   std::string PayloadOf(const std::string& item) const { return pool_->now()->PayloadOf(item); }
+  /// Size of it.
+  std::size_t PayloadBytes(const std::string& item) const { return pool_->now()->PayloadBytes(item); }
+  /// What it waits for, or why it does not go on; empty if it is over. Does not block: `done` is called on the store's
+  /// writing thread, or before this returns.
+  void DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> done);
   /// Tasks are offered now.
   bool offers_tasks() const;
   /// No more tasks will be offered.
@@ -106,12 +138,18 @@ class Campaign {
   absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
   /// Takes up what the log says of the models so far.
   absl::StatusOr<ModelHistory> RecallModels();
-  absl::Status ChangeLife(const std::string& life, const std::string& reason);
+  absl::StatusOr<CampaignPlan> PlanOf(const std::string& specification) const;
+  /// From one of the given states; `what` is what the campaign cannot be otherwise, such as "paused".
+  absl::Status ChangeLife(storage::LifeRequest request, const char* what);
   /// Does nothing if the campaign is no longer running: somebody stopped or paused it meanwhile.
-  absl::Status EndRunning(const std::string& life, const std::string& reason);
+  absl::Status EndRunning(storage::Life life, const std::string& reason);
+  /// Disputes items that nobody can decide.
+  absl::Status SettleStuck(const storage::CampaignStatus& status);
+  /// Trains once more if labels changed after the end.
+  absl::StatusOr<bool> TrainAfterTheEnd(const storage::CampaignStatus& status, const std::stop_token& stop);
   /// Whether the pool can be used as it has grown; see PoolAppender::Admit.
   absl::Status Admit(const CampaignPool& grown, std::size_t first_new);
-  std::string life() const;
+  storage::Life life() const;
   absl::Status LeaveQuarantine();
 
   void OnCommit(const storage::CampaignStatus& status);
@@ -128,13 +166,15 @@ class Campaign {
   /// After a step that failed: the round was cancelled, or is retried later, or the campaign has failed. Returns how
   /// long to wait before the next step.
   std::chrono::milliseconds EndStep(const absl::Status& why, const std::stop_token& stop);
-  absl::StatusOr<bool> RunRound(std::int64_t number, const std::stop_token& stop);
+  absl::StatusOr<bool> RunRound(std::int64_t number, CampaignRound::Purpose purpose, const std::stop_token& stop);
   /// Runs the round between the writing and the removal of its marker.
-  absl::StatusOr<CampaignRound::Outcome> RunMarked(std::int64_t number, const std::stop_token& stop);
+  absl::StatusOr<CampaignRound::Outcome> RunMarked(std::int64_t number, CampaignRound::Purpose purpose,
+                                                   const std::stop_token& stop);
   void PublishState();
 
-  const CampaignPlan plan_;
+  const std::string name_;
   const CampaignServices surroundings_;
+  std::mutex updating_;  // one update at a time
   EventBroadcaster events_;
   MemoryBudgetShare::Place place_;
   std::unique_ptr<GrowingPool> pool_;
@@ -145,18 +185,24 @@ class Campaign {
   std::unique_ptr<CampaignRound> round_;
 
   mutable std::mutex mutex_;
+  std::shared_ptr<const CampaignPlan> plan_;
   std::condition_variable_any woken_;
   bool wake_ = false;
   bool room_wanted_ = false;
   std::condition_variable round_ended_;
   bool selecting_ = false;
   std::atomic<bool> quarantined_ = false;
-  std::string retry_reason_;     // why the last step failed, while it is retried
+  std::atomic<bool> closing_ = false;
+  std::string retry_reason_;  // why the last step failed, while it is retried
+  int retry_attempts_ = 0;
+  std::chrono::system_clock::time_point retry_at_ = {};
   std::stop_source round_stop_;  // of the round that is running
   std::optional<double> accuracy_;
   std::optional<RoundMarker> marker_;  // used by the thread, and by Start while the thread runs no round
   int failed_steps_ = 0;               // in a row; used by the thread only
   bool round_failed_ = false;          // the last failed step ran a round; used by the thread only
+  std::int64_t settled_at_ = 0;        // sequence at which stuck items were looked for; used by the thread only
+  std::int64_t trained_at_ = 0;        // the last model is of the log up to here; 0: none; used by the thread only
   std::int64_t published_labels_ = 0;  // used on the writing thread only
   std::jthread thread_;
   std::unique_ptr<FolderWatch> watch_;  // none without a folder to watch

@@ -1,12 +1,20 @@
 #include "pipeline/campaign/campaign_plan.h"
 
+#include <google/protobuf/field_mask.pb.h>
+#include <google/protobuf/message.h>
+
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
 #include "pipeline/campaign/field_limits.h"
 #include "pipeline/campaign/stored_text.h"
@@ -99,6 +107,11 @@ bool IsNameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
+/// An enumeration value as it is called everywhere else: "ENGINE_DENSE" is "dense".
+std::string NameOf(absl::string_view prefix, absl::string_view value) {
+  return absl::AsciiStrToLower(absl::StripPrefix(value, prefix));
+}
+
 kernel::KernelFunction KernelOf(const v1::KernelSpec& spec) {
   kernel::KernelFunction function;
   switch (spec.type()) {
@@ -116,7 +129,7 @@ kernel::KernelFunction KernelOf(const v1::KernelSpec& spec) {
   }
   if (spec.has_sigma()) function.sigma = spec.sigma();
   if (spec.has_offset()) function.offset = spec.offset();
-  function.degree = spec.has_degree() ? spec.degree() : 4;
+  if (spec.has_degree()) function.degree = spec.degree();
   return function;
 }
 
@@ -159,23 +172,23 @@ void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& proble
 
 /// Explicit settings of the classifier switch tuning off.
 bool PlanTuning(const v1::CampaignSpec& spec, Problems& problems) {
-  const std::string& tune = spec.classifier().tune();
+  const v1::Tuning tune = spec.classifier().tune();
   const bool given =
       spec.classifier().has_kernel() || spec.classifier().has_c() || spec.features().normalize_size() > 0;
-  if (!tune.empty() && tune != "auto" && tune != "off") {
-    problems.Add("classifier.tune", absl::StrCat("is '", tune, "'; it must be auto or off"));
-  }
-  if (tune == "auto" && given) {
+  if (tune == v1::TUNING_AUTO && given) {
     problems.Add("classifier.tune", "is auto, so leave classifier.kernel, classifier.c and features.normalize out");
   }
-  return tune != "off" && !given;
+  return tune != v1::TUNING_OFF && !given;
 }
 
 void PlanNormalization(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
   plan.round.tune = PlanTuning(spec, problems);
   plan.round.leverage_follows = !spec.selection().has_kernel();
   if (plan.round.tune) return;  // normalised as is chosen in each round
-  const auto& steps = spec.features().normalize();
+  std::vector<std::string> steps;
+  for (const int step : spec.features().normalize()) {
+    steps.push_back(NameOf("NORMALIZATION_", v1::Normalization_Name(static_cast<v1::Normalization>(step))));
+  }
   auto parsed = ingest::ParseNormalization(steps.empty() ? "zscore,unit" : absl::StrJoin(steps, ","));
   problems.Add("features.normalize", parsed.status());
   if (parsed.ok()) plan.normalize = *std::move(parsed);
@@ -199,10 +212,13 @@ void PlanSelection(const v1::SelectionSpec& spec, CampaignPlan& plan, Problems& 
   round.leverage_kernel = KernelOf(spec.kernel());
   if (spec.has_tau()) round.tau = spec.tau();
   if (spec.has_alpha()) round.alpha = spec.alpha();
-  const auto scale = select::ParseLeverageScale(spec.leverage_scale().empty() ? "none" : spec.leverage_scale());
-  problems.Add("selection.leverage_scale", scale.status());
-  if (scale.ok()) round.leverage_scale = *scale;
-  if (!spec.engine().empty()) round.engine = spec.engine();
+  if (spec.leverage_scale() != v1::LEVERAGE_SCALE_UNSPECIFIED) {
+    const auto scale =
+        select::ParseLeverageScale(NameOf("LEVERAGE_SCALE_", v1::LeverageScale_Name(spec.leverage_scale())));
+    problems.Add("selection.leverage_scale", scale.status());
+    if (scale.ok()) round.leverage_scale = *scale;
+  }
+  if (spec.engine() != v1::ENGINE_UNSPECIFIED) round.engine = NameOf("ENGINE_", v1::Engine_Name(spec.engine()));
   if (spec.has_memory_mib()) round.memory_bytes = static_cast<std::size_t>(spec.memory_mib()) << 20;
 }
 
@@ -216,6 +232,7 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
     settings.lease_time = ToMilliseconds(labeling.lease_time());
   }
   if (labeling.has_most_attempts()) settings.most_attempts = labeling.most_attempts();
+  if (labeling.has_dispute_time()) settings.dispute_time = ToMilliseconds(labeling.dispute_time());
   const v1::AdvanceSpec& advance = spec.advance();
   settings.policy.soft_time = ToMilliseconds(advance.soft_time());
   settings.policy.hard_time = ToMilliseconds(advance.hard_time());
@@ -283,6 +300,66 @@ absl::StatusOr<v1::CampaignSpec> ParseSpecificationText(const std::string& text)
   v1::CampaignSpec spec;
   FULCRUM_RETURN_IF_ERROR(ParseStoredText(text, spec));
   return spec;
+}
+
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// What can change while a campaign runs. The rest decides what its pool and its models are.
+constexpr const char* kChangeable[] = {"question", "selection.batch",         "labeling", "advance",
+                                       "stop",     "classifier.class_weights"};
+
+bool IsChangeable(absl::string_view path) {
+  return std::any_of(std::begin(kChangeable), std::end(kChangeable), [&](absl::string_view allowed) {
+    return path == allowed || absl::StartsWith(path, absl::StrCat(allowed, "."));
+  });
+}
+
+/// Replaces one field, given by its path, by what it is in `from`. False if there is no such field.
+bool ReplaceField(const Message& from, absl::string_view path, Message& to) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(path, absl::MaxSplits('.', 1));
+  const FieldDescriptor* const field = to.GetDescriptor()->FindFieldByName(std::string(parts.first));
+  if (field == nullptr) return false;
+  if (!parts.second.empty()) {
+    if (field->message_type() == nullptr || field->is_repeated()) return false;
+    return ReplaceField(from.GetReflection()->GetMessage(from, field), parts.second,
+                        *to.GetReflection()->MutableMessage(&to, field));
+  }
+  const std::unique_ptr<Message> only(from.New());
+  only->CopyFrom(from);
+  std::vector<const FieldDescriptor*> set;
+  only->GetReflection()->ListFields(*only, &set);
+  for (const FieldDescriptor* const other : set) {
+    if (other != field) only->GetReflection()->ClearField(only.get(), other);
+  }
+  to.GetReflection()->ClearField(&to, field);
+  to.MergeFrom(*only);
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::CampaignSpec> UpdatedSpec(const v1::CampaignSpec& spec, const v1::CampaignSpec& changed,
+                                             const google::protobuf::FieldMask& mask) {
+  if (mask.paths().empty()) return absl::InvalidArgumentError("'update_mask' is empty; name the fields that change");
+  v1::CampaignSpec updated = spec;
+  for (const std::string& path : mask.paths()) {
+    if (IsChangeable(path) && ReplaceField(changed, path, updated)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("'", path.substr(0, 200),
+                                                   "' cannot be changed; what can be changed is ",
+                                                   absl::StrJoin(kChangeable, ", "), ", and fields of these"));
+  }
+  const auto& before = spec.stop().accuracy().sources();
+  const auto& after = updated.stop().accuracy().sources();
+  if (!std::equal(before.begin(), before.end(), after.begin(), after.end())) {
+    return absl::InvalidArgumentError(
+        "the validation set cannot be changed, it was imported when the campaign was created; "
+        "name stop.accuracy.target instead of stop or stop.accuracy");
+  }
+  return updated;
 }
 
 }  // namespace fulcrum::pipeline

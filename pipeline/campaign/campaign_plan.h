@@ -61,6 +61,10 @@ namespace fulcrum::v1 {
 class CampaignSpec;
 }  // namespace fulcrum::v1
 
+namespace google::protobuf {
+class FieldMask;
+}  // namespace google::protobuf
+
 namespace fulcrum::pipeline {
 
 /// A model trained warm and one trained from nothing, after a restart, must give millions of rows the same classes, or
@@ -87,6 +91,11 @@ struct CampaignPlan {
 
 /// InvalidArgument with everything that is impossible about the specification, a line each with the field's path.
 absl::StatusOr<CampaignPlan> PlanCampaign(const v1::CampaignSpec& spec);
+
+/// The specification with the fields that the mask names as they are in `changed`; a field that is not set there gets
+/// its default. InvalidArgument for a mask that is empty or names a field that cannot be changed.
+absl::StatusOr<v1::CampaignSpec> UpdatedSpec(const v1::CampaignSpec& spec, const v1::CampaignSpec& changed,
+                                             const google::protobuf::FieldMask& mask);
 
 /// OK for what may be a campaign's name, which is also a folder's.
 absl::Status CheckCampaignName(const std::string& name);

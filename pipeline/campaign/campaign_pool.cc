@@ -1,7 +1,9 @@
 #include "pipeline/campaign/campaign_pool.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -43,6 +45,16 @@ const SparseMatrix& SparseOf(const kernel::Features& features) {
 
 ConstMatrixView DenseOf(const kernel::Features& features) {
   return static_cast<const kernel::DenseFeatures&>(features).values();
+}
+
+/// Puts the columns of a matrix into another order.
+void InOrder(const std::vector<std::size_t>& columns, Matrix<double>& matrix) {
+  std::vector<double> row(matrix.cols());
+  for (std::size_t i = 0; i < matrix.rows(); ++i) {
+    const std::span<double> values = matrix.row(i);
+    for (std::size_t column = 0; column < columns.size(); ++column) row[column] = values[columns[column]];
+    std::copy(row.begin(), row.end(), values.begin());
+  }
 }
 
 const storage::MappedFeatures& MappedOf(const kernel::Features& features) {
@@ -116,6 +128,42 @@ void CampaignPool::DescribeColumns(const CampaignPlan& plan, const storage::Pool
   if (shape.has_payload && columns_.payload.empty()) columns_.payload = "payload";
 }
 
+absl::StatusOr<std::vector<std::size_t>> CampaignPool::MatchFeatures(const std::vector<std::string>& names) const {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!places.emplace(names[i], i).second) {
+      return absl::InvalidArgumentError(absl::StrCat("the column '", names[i], "' comes twice"));
+    }
+  }
+  std::vector<std::size_t> columns;
+  std::vector<std::string> missing;
+  for (const std::string& name : feature_names_) {
+    const auto found = places.find(name);
+    if (found == places.end()) {
+      missing.push_back(name);
+    } else {
+      columns.push_back(found->second);
+      places.erase(found);
+    }
+  }
+  constexpr std::size_t kMostNames = 10;
+  const auto list = [](std::vector<std::string> all) {
+    const bool more = all.size() > kMostNames;
+    if (more) all.resize(kMostNames);
+    return absl::StrCat("'", absl::StrJoin(all, "', '"), more ? "', ..." : "'");
+  };
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the rows lack ", missing.size(), " of the pool's features: ", list(std::move(missing))));
+  }
+  if (places.empty()) return columns;
+  std::vector<std::string> unknown;
+  for (const auto& [name, place] : places) unknown.push_back(name);
+  return absl::InvalidArgumentError(absl::StrCat("the rows have ", unknown.size(),
+                                                 " columns that are not features of the ",
+                                                 "pool: ", list(std::move(unknown)), "; remove them"));
+}
+
 absl::StatusOr<std::unique_ptr<kernel::Features>> CampaignPool::PrepareRows(ingest::PoolFeatures rows) const {
   // Text without the pool's last words is as wide as the pool all the same.
   if (rows.is_sparse() && rows.cols() < features_->dims()) rows.sparse().cols = features_->dims();
@@ -183,10 +231,16 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const storag
   if (!pool.labels) return absl::DataLossError("the validation set has no column of labels");
   auto set = std::make_shared<ValidationSet>();
   FULCRUM_ASSIGN_OR_RETURN(set->labels, ClassesOf(*pool.labels, plan.classes));
-  auto features = PrepareRows(std::move(pool.features));
-  if (!features.ok()) {
-    return absl::DataLossError(absl::StrCat("the validation set does not fit: ", features.status().message()));
+  const auto explained = [](const absl::Status& status) {
+    return absl::DataLossError(absl::StrCat("the validation set does not fit: ", status.message()));
+  };
+  if (!feature_names_.empty() && !pool.features.is_sparse()) {
+    const auto columns = MatchFeatures(pool.feature_names);
+    if (!columns.ok()) return explained(columns.status());
+    InOrder(*columns, pool.features.dense());
   }
+  auto features = PrepareRows(std::move(pool.features));
+  if (!features.ok()) return explained(features.status());
   set->features = *std::move(features);
   validation_ = std::move(set);
   return absl::OkStatus();
@@ -210,6 +264,12 @@ std::string CampaignPool::PayloadOf(const std::string& item) const {
   auto pool = mapped_.begin();
   for (; row >= pool->rows(); ++pool) row -= pool->rows();
   return pool->PayloadOf(row).value_or("");
+}
+
+std::size_t CampaignPool::PayloadBytes(const std::string& item) const {
+  if (!mapped_.empty()) return PayloadOf(item).size();
+  const auto found = payloads_.empty() ? std::nullopt : ids_.Find(item);
+  return found ? payloads_[*found].size() : 0;
 }
 
 void CampaignPool::CopyRow(RowIndex row, std::span<double> to) const {
@@ -305,7 +365,7 @@ absl::StatusOr<PreparedFeatures> CampaignPool::Prepare(const std::string& normal
 namespace {
 
 absl::Status ImportSources(const std::vector<std::string>& named, const CampaignPlan& plan, const std::string& root,
-                           const std::string& folder) {
+                           const std::string& folder, bool is_validation, const ImportControl& control) {
   if (named.empty() || storage::IsPoolFolder(folder)) return absl::OkStatus();
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolvePoolSources(named, root));
   if (sources.size() == 1 && storage::IsPoolFolder(sources[0])) {
@@ -316,8 +376,10 @@ absl::Status ImportSources(const std::vector<std::string>& named, const Campaign
   options.sources = sources;
   options.folder = folder;
   options.columns = ColumnsOf(plan);
+  options.columns.roles_may_be_missing = is_validation;
   options.max_rejected_share = 0;
   options.keep_reasons = false;
+  options.control = control;
   return ImportPool(options).status();
 }
 
@@ -339,15 +401,19 @@ absl::Status CheckIdLengths(const ingest::RowIds& ids, std::size_t first) {
   return absl::OkStatus();
 }
 
-absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder) {
+absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder,
+                           const ImportControl& control) {
   const bool imported = storage::IsPoolFolder(folder.imported_pool());
-  FULCRUM_RETURN_IF_ERROR(ImportSources(plan.sources, plan, root, folder.imported_pool()));
+  FULCRUM_RETURN_IF_ERROR(
+      ImportSources(plan.sources, plan, root, folder.imported_pool(), /*is_validation=*/false, control));
   if (!imported) {
     FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool pool, storage::MappedPool::Open(folder.imported_pool()));
     FULCRUM_ASSIGN_OR_RETURN(const ingest::RowIds ids, pool.Ids());
     FULCRUM_RETURN_IF_ERROR(CheckIdLengths(ids, 0));
   }
-  return ImportSources(plan.validation_sources, plan, root, folder.validation_pool());
+  FULCRUM_RETURN_IF_ERROR(ImportSources(plan.validation_sources, plan, root, folder.validation_pool(),
+                                        /*is_validation=*/true, {.stop = control.stop}));
+  return control.stop.stop_requested() ? absl::CancelledError("the import was cancelled") : absl::OkStatus();
 }
 
 std::shared_ptr<const CampaignPool> GrowingPool::now() const {

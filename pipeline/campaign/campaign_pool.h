@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/round/pool_import.h"
 #include "pipeline/round/tuning.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/rows.h"
@@ -50,6 +51,7 @@ class CampaignPool final : public FeatureSource {
   bool sparse() const { return sparse_; }
   /// What a person needs to see of an example; empty where the pool has nothing to show.
   std::string PayloadOf(const std::string& item) const;
+  std::size_t PayloadBytes(const std::string& item) const;
   /// Of one label.
   double CostOf(RowIndex row) const { return costs_.empty() ? 0 : costs_[row]; }
 
@@ -58,6 +60,9 @@ class CampaignPool final : public FeatureSource {
   /// What the columns of a table mean whose rows are to join it.
   const ingest::ColumnOptions& columns() const { return columns_; }
 
+  /// Where each feature of the pool is among columns with these names. InvalidArgument, with names, if some are missing
+  /// or are no features of the pool. Not for sparse pools.
+  absl::StatusOr<std::vector<std::size_t>> MatchFeatures(const std::vector<std::string>& names) const;
   /// Rows as they stand in files, prepared as the pool's own were; they need as many features.
   absl::StatusOr<std::unique_ptr<kernel::Features>> PrepareRows(ingest::PoolFeatures rows) const;
   /// A row of the pool with all its zeros, prepared.
@@ -129,8 +134,9 @@ absl::Status CheckIdLengths(const ingest::RowIds& ids, std::size_t first);
 /// Imports the plan's sources, which must lie inside `root`, into the campaign's folder, on the disk when it is OK.
 /// An existing pool stays as it is; a campaign that was restored without its pool gets it back. InvalidArgument
 /// for a source outside of `root`, DataLoss for one with a row that cannot be taken, whatever its share: rows without
-/// ids are known by their numbers, which must not shift.
-absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder);
+/// ids are known by their numbers, which must not shift. Cancelled if `control` ends it.
+absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder,
+                           const ImportControl& control = {});
 
 // A campaign's pool as its log says that it is: the sources, and the rows that were appended.
 //

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
 #include "pipeline/campaign/campaign_pool.h"
@@ -20,10 +23,9 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr std::chrono::milliseconds kTick{20};
-constexpr int kMostTicks = 250;
 constexpr std::chrono::milliseconds kLongestReopenTime{300'000};
-constexpr std::chrono::seconds kRoundEndTime{5};
+// How long the calls and the round of a campaign that is deleted have to end.
+constexpr std::chrono::seconds kClosingTime{5};
 
 absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
@@ -37,16 +39,69 @@ absl::Status NoSuchCampaign(const std::string& name) {
       absl::StrCat("there is no campaign '", name, "'; `fulcrum campaign list` shows those there are"));
 }
 
-v1::Campaign DescribeEntry(const std::string& name, const absl::StatusOr<std::shared_ptr<Campaign>>& entry) {
-  if (entry.ok()) return (*entry)->Describe();
+v1::Campaign DescribeHandle(const std::string& name, const absl::StatusOr<std::shared_ptr<Campaign>>& handle,
+                            bool fully) {
+  if (handle.ok() && *handle != nullptr) return fully ? (*handle)->DescribeFully() : (*handle)->Describe();
   v1::Campaign campaign;
   campaign.set_name(name);
-  campaign.set_state(v1::CAMPAIGN_STATE_BROKEN);
-  campaign.set_state_reason(absl::StrCat("it cannot be opened: ", entry.status().message()));
+  campaign.set_state(handle.ok() ? v1::CAMPAIGN_STATE_CLOSING : v1::CAMPAIGN_STATE_BROKEN);
+  if (!handle.ok()) campaign.set_state_reason(absl::StrCat("it cannot be opened: ", handle.status().message()));
   return campaign;
 }
 
+constexpr char kDeletionFile[] = "/deleted_by";
+
+std::string DeletionText(const ChangeOrder& order) {
+  return absl::StrCat(order.by, "\n", order.request_id, "\n");
+}
+
 }  // namespace
+
+class CampaignRegistry::HeldCampaign {
+ public:
+  explicit HeldCampaign(std::shared_ptr<Campaign> campaign) : campaign_(std::move(campaign)) { Reopen(); }
+
+  const std::shared_ptr<Campaign>& handle() const { return handle_; }
+  Campaign& campaign() const { return *campaign_; }
+
+  /// Gives no more handles until Reopen.
+  void StopGiving() { handle_.reset(); }
+  /// After StopGiving: waits until all handles are gone. False if some are still there.
+  bool WaitForUsers(std::chrono::steady_clock::time_point until) const {
+    std::unique_lock lock(users_->mutex);
+    return users_->gone.wait_until(lock, until, [this] { return users_->none; });
+  }
+  void Reopen() {
+    users_ = std::make_shared<Users>();
+    handle_ = std::shared_ptr<Campaign>(campaign_.get(), [users = users_](Campaign*) {
+      const std::scoped_lock lock(users->mutex);
+      users->none = true;
+      users->gone.notify_all();
+    });
+  }
+  /// For one whose users or whose round do not end: only the end of the process ends it.
+  void Abandon() { new std::shared_ptr<Campaign>(campaign_); }
+
+ private:
+  struct Users {
+    std::mutex mutex;
+    std::condition_variable gone;
+    bool none = false;
+  };
+  const std::shared_ptr<Campaign> campaign_;
+  std::shared_ptr<Users> users_;
+  std::shared_ptr<Campaign> handle_;
+};
+
+absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::HandleOf(const Entry& entry) {
+  if (!entry.ok()) return entry.status();
+  return (*entry)->handle();
+}
+
+CampaignRegistry::Entry CampaignRegistry::OpenCampaign(const std::string& name) const {
+  FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<Campaign> campaign, Campaign::Open(FolderOf(name), SurroundingsOf(name)));
+  return std::make_shared<HeldCampaign>(std::move(campaign));
+}
 
 CampaignServices CampaignRegistry::SurroundingsOf(const std::string& name) const {
   CampaignServices surroundings;
@@ -89,7 +144,7 @@ absl::Status CampaignRegistry::OpenAll() {
   for (const auto& folder : folders) {
     const std::string name = folder.path().filename().string();
     if (!CheckCampaignName(name).ok()) continue;
-    campaigns_.emplace(name, Campaign::Open(FolderOf(name), SurroundingsOf(name)));
+    campaigns_.emplace(name, OpenCampaign(name));
   }
   return absl::OkStatus();
 }
@@ -104,10 +159,10 @@ void CampaignRegistry::RetryBroken(const std::stop_token& stop) {
     const std::map<std::string, absl::Status> before = broken();
     pause = before.empty() ? options_.reopen_time : std::min(2 * pause, kLongestReopenTime);
     for (const auto& [name, reason] : before) {
-      const std::scoped_lock creating(creating_);
+      const auto claim = Claim(name);
       if (stop.stop_requested()) return;
-      if (!broken().contains(name)) continue;
-      Entry opened = Campaign::Open(FolderOf(name), SurroundingsOf(name));
+      if (!claim.ok() || !broken().contains(name)) continue;
+      Entry opened = OpenCampaign(name);
       if (opened.ok()) Log(LogLevel::kInfo, "campaign opened", {{"campaign", name}});
       const std::scoped_lock lock(mutex_);
       campaigns_.insert_or_assign(name, std::move(opened));
@@ -116,51 +171,80 @@ void CampaignRegistry::RetryBroken(const std::stop_token& stop) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Create(const v1::CampaignSpec& spec) {
-  FULCRUM_RETURN_IF_ERROR(PlanCampaign(spec).status());
-  const std::scoped_lock creating(creating_);
-  {
-    const std::scoped_lock lock(mutex_);
-    if (campaigns_.contains(spec.name())) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("there is a campaign '", spec.name(), "' already; choose another name or delete it"));
-    }
-  }
-  FULCRUM_ASSIGN_OR_RETURN(auto campaign, Campaign::Create(FolderOf(spec.name()), spec, SurroundingsOf(spec.name())));
+CampaignRegistry::NameClaim::~NameClaim() {
+  if (registry_ == nullptr) return;
+  const std::scoped_lock lock(registry_->mutex_);
+  registry_->changing_.erase(name_);
+}
+
+absl::StatusOr<CampaignRegistry::NameClaim> CampaignRegistry::Claim(const std::string& name) {
   const std::scoped_lock lock(mutex_);
-  campaigns_.emplace(spec.name(), campaign);
-  return campaign;
+  if (changing_.insert(name).second) return NameClaim(*this, name);
+  return absl::AbortedError(absl::StrCat("campaign '", name, "' is being created, opened or deleted; try again"));
+}
+
+bool CampaignRegistry::Contains(const std::string& name) const {
+  const std::scoped_lock lock(mutex_);
+  return campaigns_.contains(name);
+}
+
+absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Create(const v1::CampaignSpec& spec,
+                                                                   const ImportControl& control) {
+  FULCRUM_RETURN_IF_ERROR(PlanCampaign(spec).status());
+  FULCRUM_ASSIGN_OR_RETURN(const NameClaim claim, Claim(spec.name()));
+  if (Contains(spec.name())) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("there is a campaign '", spec.name(), "' already; choose another name or delete it"));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(auto campaign,
+                           Campaign::Create(FolderOf(spec.name()), spec, SurroundingsOf(spec.name()), control));
+  const auto held = std::make_shared<HeldCampaign>(std::move(campaign));
+  const std::scoped_lock lock(mutex_);
+  campaigns_.emplace(spec.name(), held);
+  return held->handle();
 }
 
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Find(const std::string& name) const {
   const std::scoped_lock lock(mutex_);
   const auto found = campaigns_.find(name);
   if (found == campaigns_.end()) return NoSuchCampaign(name);
-  return found->second;
+  absl::StatusOr<std::shared_ptr<Campaign>> handle = HandleOf(found->second);
+  if (!handle.ok() || *handle != nullptr) return handle;
+  return absl::UnavailableError(absl::StrCat("campaign '", name, "' is being deleted"));
 }
 
 std::vector<std::shared_ptr<Campaign>> CampaignRegistry::List(const std::string& after, std::size_t most) const {
   const std::scoped_lock lock(mutex_);
   std::vector<std::shared_ptr<Campaign>> listed;
   for (auto entry = campaigns_.upper_bound(after); entry != campaigns_.end() && listed.size() < most; ++entry) {
-    if (entry->second.ok()) listed.push_back(*entry->second);
+    if (entry->second.ok() && (*entry->second)->handle()) listed.push_back((*entry->second)->handle());
   }
   return listed;
 }
 
 absl::StatusOr<v1::Campaign> CampaignRegistry::Describe(const std::string& name) const {
-  const std::scoped_lock lock(mutex_);
-  const auto found = campaigns_.find(name);
-  if (found == campaigns_.end()) return NoSuchCampaign(name);
-  return DescribeEntry(name, found->second);
+  absl::StatusOr<std::shared_ptr<Campaign>> handle = NoSuchCampaign(name);
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = campaigns_.find(name);
+    if (found == campaigns_.end()) return handle.status();
+    handle = HandleOf(found->second);
+  }
+  // Not under the lock: others must not wait for it.
+  return DescribeHandle(name, handle, /*fully=*/true);
 }
 
 std::vector<v1::Campaign> CampaignRegistry::DescribeAll(const std::string& after, std::size_t most) const {
-  const std::scoped_lock lock(mutex_);
-  std::vector<v1::Campaign> listed;
-  for (auto entry = campaigns_.upper_bound(after); entry != campaigns_.end() && listed.size() < most; ++entry) {
-    listed.push_back(DescribeEntry(entry->first, entry->second));
+  std::vector<std::pair<std::string, absl::StatusOr<std::shared_ptr<Campaign>>>> handles;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (auto entry = campaigns_.upper_bound(after); entry != campaigns_.end() && handles.size() < most; ++entry) {
+      handles.emplace_back(entry->first, HandleOf(entry->second));
+    }
   }
+  std::vector<v1::Campaign> listed;
+  listed.reserve(handles.size());
+  for (const auto& [name, handle] : handles) listed.push_back(DescribeHandle(name, handle, /*fully=*/false));
   return listed;
 }
 
@@ -168,7 +252,7 @@ void CampaignRegistry::RequestStop() {
   reopener_.request_stop();
   const std::scoped_lock lock(mutex_);
   for (const auto& [name, entry] : campaigns_) {
-    if (entry.ok()) (*entry)->RequestStop();
+    if (entry.ok()) (*entry)->campaign().RequestStop();
   }
 }
 
@@ -185,7 +269,9 @@ std::vector<std::string> CampaignRegistry::quarantined() const {
   const std::scoped_lock lock(mutex_);
   std::vector<std::string> names;
   for (const auto& [name, entry] : campaigns_) {
-    if (entry.ok() && (*entry)->quarantined() && !(*entry)->over()) names.push_back(name);
+    if (!entry.ok()) continue;
+    const Campaign& campaign = (*entry)->campaign();
+    if (campaign.quarantined() && !campaign.over()) names.push_back(name);
   }
   return names;
 }
@@ -201,23 +287,18 @@ std::vector<std::string> CampaignRegistry::Close(std::chrono::steady_clock::time
   std::vector<std::string> stuck;
   for (auto& [name, entry] : campaigns) {
     if (!entry.ok()) continue;
-    const bool ended = (*entry)->WaitForRound(until);
-    // Requests in its queue hold it as well. Its last owner must not be the thread of its own store.
-    while (ended && (*entry).use_count() > 1 && std::chrono::steady_clock::now() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    if (ended && (*entry).use_count() == 1) {
-      entry = absl::CancelledError("closed");
-      continue;
-    }
+    HeldCampaign& held = **entry;
+    const bool ended = held.campaign().WaitForRound(until);
     if (!ended) stuck.push_back(name);
-    // It must outlive this call: its thread uses it, and the destructor would wait for the thread.
-    new std::shared_ptr<Campaign>(*std::move(entry));
+    // Requests in its queue use it as well.
+    held.StopGiving();
+    if (!ended || !held.WaitForUsers(until)) held.Abandon();
+    entry = absl::CancelledError("closed");
   }
   return stuck;
 }
 
-absl::StatusOr<std::string> CampaignRegistry::MoveToTrash(const std::string& name) const {
+absl::StatusOr<std::string> CampaignRegistry::MoveToTrash(const std::string& name, const ChangeOrder& order) const {
   FULCRUM_RETURN_IF_ERROR(MakeFolder(options_.data_folder + "/trash"));
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
@@ -225,6 +306,7 @@ absl::StatusOr<std::string> CampaignRegistry::MoveToTrash(const std::string& nam
   std::string trash = first;
   // The same name may be deleted several times within a second. Only this daemon writes here, one deletion at a time.
   for (int copy = 2; std::filesystem::exists(trash); ++copy) trash = absl::StrCat(first, "-", copy);
+  FULCRUM_RETURN_IF_ERROR(ReplaceFile(FolderOf(name) + kDeletionFile, DeletionText(order)));
   std::error_code error;
   std::filesystem::rename(FolderOf(name), trash, error);
   if (!error) return trash;
@@ -232,44 +314,70 @@ absl::StatusOr<std::string> CampaignRegistry::MoveToTrash(const std::string& nam
       absl::StrCat("cannot move the folder of '", name, "' to '", trash, "': ", error.message()));
 }
 
-absl::StatusOr<std::string> CampaignRegistry::Delete(const std::string& name) {
-  const std::scoped_lock creating(creating_);
-  if (!broken().contains(name)) {
-    FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<Campaign> campaign, Find(name));
-    if (campaign->offers_tasks()) {
-      return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is running; stop it first"));
-    }
-    campaign->CancelRound();
-    if (!campaign->WaitForRound(std::chrono::steady_clock::now() + kRoundEndTime)) {
-      return absl::UnavailableError(
-          absl::StrCat("the round of campaign '", name, "' does not end; try again later, or restart the daemon"));
-    }
+std::optional<std::string> CampaignRegistry::FindDeleted(const std::string& name, const ChangeOrder& order) const {
+  if (order.request_id.empty()) return std::nullopt;
+  std::error_code error;
+  for (const auto& folder : std::filesystem::directory_iterator(options_.data_folder + "/trash", error)) {
+    if (!absl::StartsWith(folder.path().filename().string(), name + "-")) continue;
+    std::ifstream file(folder.path().string() + kDeletionFile);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    if (text == DeletionText(order)) return folder.path().string();
+  }
+  return std::nullopt;
+}
+
+absl::Status CampaignRegistry::CloseForDeletion(const std::string& name, HeldCampaign& held) {
+  Campaign& campaign = held.campaign();
+  if (campaign.offers_tasks()) {
+    return absl::FailedPreconditionError(absl::StrCat("campaign '", name, "' is running; stop it first"));
+  }
+  campaign.BeginClosing();
+  const auto until = std::chrono::steady_clock::now() + kClosingTime;
+  bool closed = false;
+  const bool ended = campaign.WaitForRound(until);
+  if (ended) {
+    // Those who wait for its tasks look again, and find that it is over.
+    if (options_.on_change) options_.on_change(name);
     {
       const std::scoped_lock lock(mutex_);
-      campaigns_.erase(name);
+      held.StopGiving();
     }
-    // Calls that are being answered still hold it. It must end here and not on the thread of its own store.
-    for (int tick = 0; campaign.use_count() > 1; ++tick) {
-      if (tick == kMostTicks) {
-        const std::scoped_lock lock(mutex_);
-        campaigns_.emplace(name, campaign);
-        return absl::UnavailableError(
-            absl::StrCat("campaign '", name, "' is still in use by somebody who watches or labels; try again"));
-      }
-      std::this_thread::sleep_for(kTick);
-    }
-    campaign.reset();
+    closed = held.WaitForUsers(until);
   }
-  absl::StatusOr<std::string> trash = MoveToTrash(name);
+  if (closed) return absl::OkStatus();
+  const std::scoped_lock lock(mutex_);
+  if (ended) held.Reopen();
+  campaign.CancelClosing();
+  return absl::UnavailableError(absl::StrCat(ended ? "a call that uses" : "the round of", " campaign '", name,
+                                             "' does not end; try again later, or restart the daemon"));
+}
+
+absl::StatusOr<std::string> CampaignRegistry::Delete(const std::string& name, const ChangeOrder& order) {
+  FULCRUM_ASSIGN_OR_RETURN(const NameClaim claim, Claim(name));
+  if (const auto deleted = FindDeleted(name, order)) return *deleted;
+  Entry entry = NoSuchCampaign(name);
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = campaigns_.find(name);
+    if (found == campaigns_.end()) return entry.status();
+    entry = found->second;
+  }
+  if (entry.ok()) {
+    FULCRUM_RETURN_IF_ERROR(CloseForDeletion(name, **entry));
+    // The store closes here: its folder must not be used while it moves.
+    const std::scoped_lock lock(mutex_);
+    campaigns_.insert_or_assign(name, absl::UnavailableError("it is being deleted"));
+  }
+  entry = absl::CancelledError("closed");
+  absl::StatusOr<std::string> trash = MoveToTrash(name, order);
   if (trash.ok() && options_.on_delete) options_.on_delete(name);
   // A campaign whose folder is still in its place stays one.
-  Entry again = absl::CancelledError("deleted");
-  if (!trash.ok()) again = Campaign::Open(FolderOf(name), SurroundingsOf(name));
+  if (!trash.ok()) entry = OpenCampaign(name);
   const std::scoped_lock lock(mutex_);
   if (trash.ok()) {
     campaigns_.erase(name);
   } else {
-    campaigns_.insert_or_assign(name, std::move(again));
+    campaigns_.insert_or_assign(name, std::move(entry));
   }
   return trash;
 }
@@ -283,7 +391,8 @@ constexpr char kUnfinished[] = ".unfinished";
 
 }  // namespace
 
-absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const std::string& root) {
+absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const std::string& root,
+                                const ImportControl& control) {
   std::error_code error;
   if (fs::exists(folder, error)) {
     return absl::AlreadyExistsError(absl::StrCat("'", folder, "' exists already; choose another name"));
@@ -293,7 +402,7 @@ absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& p
   fs::remove_all(unfinished.path(), error);
   const absl::Cleanup remove_unfinished = [&] { fs::remove_all(unfinished.path(), error); };
   FULCRUM_RETURN_IF_ERROR(unfinished.Create());
-  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(plan, root, unfinished));
+  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(plan, root, unfinished, control));
   FULCRUM_RETURN_IF_ERROR(storage::CampaignStore::Create(unfinished.path(), plan.settings).status());
   fs::rename(unfinished.path(), folder, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot put '", folder, "' in its place: ", error.message()));

@@ -12,9 +12,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,7 +50,11 @@ class CampaignRegistry {
   /// Opens the existing campaigns. Unavailable if another daemon has the data folder.
   static absl::StatusOr<std::unique_ptr<CampaignRegistry>> Open(CampaignBookOptions options);
 
-  absl::StatusOr<std::shared_ptr<Campaign>> Create(const v1::CampaignSpec& spec);
+  /// Imports the pool, which takes its time. AlreadyExists for a name that is in use, Aborted for one that is being
+  /// created, opened or deleted, Cancelled if `control` ends it.
+  absl::StatusOr<std::shared_ptr<Campaign>> Create(const v1::CampaignSpec& spec, const ImportControl& control = {});
+  /// Whether there is a campaign of this name, also a broken one.
+  bool Contains(const std::string& name) const;
   /// NotFound without one of this name; for a broken campaign, why it could not be opened.
   absl::StatusOr<std::shared_ptr<Campaign>> Find(const std::string& name) const;
   /// Up to `most` campaigns whose names come after `after`, by name, without the broken ones.
@@ -57,8 +63,10 @@ class CampaignRegistry {
   absl::StatusOr<v1::Campaign> Describe(const std::string& name) const;
   /// The same for up to `most` campaigns whose names come after `after`, by name.
   std::vector<v1::Campaign> DescribeAll(const std::string& after, std::size_t most) const;
-  /// Moves the campaign's folder to the trash and returns its new path. FailedPrecondition while it runs.
-  absl::StatusOr<std::string> Delete(const std::string& name);
+  /// Moves the campaign's folder to the trash and returns its new path: ends its streams, waits for the calls that use
+  /// it, and closes it. FailedPrecondition while it runs, Unavailable if a call or a round does not end. A repeated
+  /// request gets the same answer.
+  absl::StatusOr<std::string> Delete(const std::string& name, const ChangeOrder& order);
   /// Cancels the rounds of all campaigns, so that closing them need not wait for one after the other.
   void RequestStop();
   /// Closes all campaigns, and waits for their rounds until then. Returns the names of those whose round has not
@@ -70,7 +78,10 @@ class CampaignRegistry {
   std::vector<std::string> quarantined() const;
 
  private:
-  using Entry = absl::StatusOr<std::shared_ptr<Campaign>>;
+  /// A campaign and those who use it. What Find gives is a handle: the campaign itself is closed by its registry, on
+  /// the registry's thread, when the last handle has gone.
+  class HeldCampaign;
+  using Entry = absl::StatusOr<std::shared_ptr<HeldCampaign>>;
 
   explicit CampaignRegistry(CampaignBookOptions options)
       : options_(std::move(options)), memory_(options_.memory_budget) {}
@@ -79,14 +90,35 @@ class CampaignRegistry {
   absl::Status OpenAll();
   /// Until `stop`, tries to open the broken campaigns again and again.
   void RetryBroken(const std::stop_token& stop);
-  absl::StatusOr<std::string> MoveToTrash(const std::string& name) const;
+  /// A handle; null while the campaign is being deleted, and why it is broken if it is.
+  static absl::StatusOr<std::shared_ptr<Campaign>> HandleOf(const Entry& entry);
+  Entry OpenCampaign(const std::string& name) const;
+  absl::Status CloseForDeletion(const std::string& name, HeldCampaign& held);
+  absl::StatusOr<std::string> MoveToTrash(const std::string& name, const ChangeOrder& order) const;
+  /// Where an earlier request with the same id has moved a campaign of this name.
+  std::optional<std::string> FindDeleted(const std::string& name, const ChangeOrder& order) const;
+
+  /// As long as it lives, nobody else creates, deletes or opens a campaign of this name.
+  class NameClaim {
+   public:
+    NameClaim(CampaignRegistry& registry, std::string name) : registry_(&registry), name_(std::move(name)) {}
+    NameClaim(NameClaim&& other) noexcept : registry_(std::exchange(other.registry_, nullptr)), name_(other.name_) {}
+    NameClaim& operator=(NameClaim&&) = delete;
+    ~NameClaim();
+
+   private:
+    CampaignRegistry* registry_;
+    const std::string name_;
+  };
+  /// Aborted if somebody else has it.
+  absl::StatusOr<NameClaim> Claim(const std::string& name);
 
   const CampaignBookOptions options_;
   mutable MemoryBudgetShare memory_;
   std::optional<FileLock> lock_;  // two daemons on one folder would each hold half of the campaigns
   mutable std::mutex mutex_;
   std::map<std::string, Entry> campaigns_;
-  std::mutex creating_;  // one create, delete or reopen at a time: two of the same name must not race
+  std::set<std::string> changing_;  // names that are being created, deleted or opened: two of them must not race
   std::condition_variable_any stopping_;
   std::jthread reopener_;  // last: it uses all of the above
 };
@@ -98,7 +130,8 @@ class CampaignRegistry {
 
 /// Imports the plan's sources, which must lie inside `root`, and begins the log; on the disk when it is OK.
 /// AlreadyExists if the folder exists. An error leaves nothing behind.
-absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const std::string& root);
+absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const std::string& root,
+                                const ImportControl& control);
 
 /// Removes what a process that was killed while making a campaign left in the folder of campaigns.
 void RemoveUnfinishedCampaigns(const std::string& campaigns_folder);

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/stored_text.h"
 #include "stages/classify/model_file.h"
 #include "stages/core/status_macros.h"
@@ -122,17 +124,6 @@ std::string NameOf(const CampaignPlan& plan, ClassIndex index) {
   return index == kUnlabeled ? std::string() : plan.classes[static_cast<std::size_t>(index)];
 }
 
-storage::RoundBatch BatchOf(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result) {
-  storage::RoundBatch batch;
-  for (const select::Pick& pick : result.selection.picks) {
-    batch.items.push_back(pool.ids().TextOf(pick.row));
-    batch.predicted.push_back(NameOf(plan, pick.class_index));
-    batch.leverage.push_back(pick.leverage);
-    batch.gain.push_back(pick.gain);
-  }
-  return batch;
-}
-
 storage::RoundScores ScoresOf(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result,
                               std::span<const ClassIndex> labels) {
   storage::RoundScores scores;
@@ -145,6 +136,13 @@ storage::RoundScores ScoresOf(const CampaignPlan& plan, const CampaignPool& pool
   return scores;
 }
 
+/// "train" is STAGE_TRAIN.
+v1::Stage StageOf(std::string_view name) {
+  v1::Stage stage = v1::STAGE_UNSPECIFIED;
+  const std::string value = absl::StrCat("STAGE_", absl::AsciiStrToUpper(std::string(name)));
+  return v1::Stage_Parse(value, &stage) ? stage : v1::STAGE_UNSPECIFIED;
+}
+
 double SecondsOf(const RoundResult& result, std::string_view stage) {
   for (const StageSeconds& entry : result.seconds) {
     if (entry.stage == stage) return entry.seconds;
@@ -154,12 +152,27 @@ double SecondsOf(const RoundResult& result, std::string_view stage) {
 
 }  // namespace
 
-CampaignRound::CampaignRound(const CampaignPlan& plan, GrowingPool& pool, storage::CampaignStore& store,
-                             storage::CampaignReader& reader, EventBroadcaster& events, ModelHistory history)
-    : plan_(plan), growing_pool_(pool), store_(store), reader_(reader), events_(events), history_(std::move(history)) {}
+CampaignRound::CampaignRound(Surroundings surroundings, ModelHistory history)
+    : plan_of_(std::move(surroundings.plan_of)),
+      growing_pool_(surroundings.pool),
+      store_(surroundings.store),
+      reader_(surroundings.reader),
+      events_(surroundings.events),
+      history_(std::move(history)) {}
+
+absl::Status CampaignRound::FollowPlan() {
+  const std::string& specification = reader_.state().settings().specification;
+  if (specification_ == specification) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(plan_, plan_of_(specification));
+  specification_ = specification;
+  // It was made for the old plan.
+  runner_.reset();
+  return absl::OkStatus();
+}
 
 absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequence) {
   FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(sequence));
+  FULCRUM_RETURN_IF_ERROR(FollowPlan());
   FULCRUM_ASSIGN_OR_RETURN(const auto pool, growing_pool_.Follow(reader_.state().appended(), store_.folder()));
   if (pool != pool_ && runner_ != nullptr) runner_->MoveTo(pool->features());
   pool_ = pool;
@@ -235,7 +248,7 @@ absl::StatusOr<RoundResult> CampaignRound::RunGraph(std::int64_t number, const L
   const auto progress = [&](std::string_view stage, std::size_t done, std::size_t total) {
     v1::CampaignEvent event;
     event.mutable_stage()->set_round(number);
-    event.mutable_stage()->set_stage(std::string(stage));
+    event.mutable_stage()->set_stage(StageOf(stage));
     event.mutable_stage()->set_done(static_cast<std::int64_t>(done));
     event.mutable_stage()->set_total(static_cast<std::int64_t>(total));
     events_.Publish(std::move(event));
@@ -285,10 +298,13 @@ absl::Status CampaignRound::StoreModel(std::int64_t sequence, const RoundResult&
 
 absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels,
                                         const RoundResult& result, double seconds) {
-  const storage::RoundBatch batch = BatchOf(plan_, *pool_, result);
+  // Decision values are of the model of this round, if it has one.
+  const ConstMatrixView decisions = result.model ? runner_->decisions() : ConstMatrixView();
+  const storage::RoundBatch batch = RecordBatch(plan_, *pool_, result, labels.of_rows, decisions);
   storage::CommitBatchRequest request;
   request.round = number;
   request.based_on = sequence;
+  request.only_if_running = true;
   for (const select::Pick& pick : result.selection.picks) {
     request.items.push_back({.item = pool_->ids().TextOf(pick.row), .cost = pool_->CostOf(pick.row)});
   }
@@ -328,12 +344,17 @@ absl::StatusOr<v1::ModelTrained> CampaignRound::Describe(std::int64_t number, co
   return model;
 }
 
-absl::Status CampaignRound::Conclude(std::int64_t number, std::int64_t sequence, const Labels& labels,
+absl::Status CampaignRound::Conclude(std::int64_t number, Purpose purpose, std::int64_t sequence, const Labels& labels,
                                      const RoundResult& result, double seconds, Outcome& outcome) {
   if (result.model) {
     FULCRUM_ASSIGN_OR_RETURN(const v1::ModelTrained trained, Describe(number, labels, result, seconds));
     if (trained.has_accuracy()) outcome.accuracy = trained.accuracy();
     FULCRUM_RETURN_IF_ERROR(StoreModel(sequence, result, trained));
+    outcome.trained_on = sequence;
+  }
+  if (purpose == Purpose::kTrainOnly) {
+    outcome.over = "its labels were changed after the end";
+    return absl::OkStatus();
   }
   const storage::Totals totals = store_.status()->totals;
   const std::vector<ModelScore> scores = history_.ScoresThrough(number);
@@ -343,7 +364,7 @@ absl::Status CampaignRound::Conclude(std::int64_t number, std::int64_t sequence,
   return CommitBatch(number, sequence, labels, result, seconds);
 }
 
-absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, std::stop_token stop) {
+absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, Purpose purpose, std::stop_token stop) {
   const auto begun = std::chrono::steady_clock::now();
   const std::int64_t sequence = store_.status()->last_sequence;
   FULCRUM_ASSIGN_OR_RETURN(const Labels labels, ReadLog(sequence));
@@ -356,7 +377,7 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, s
   Outcome outcome;
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
   absl::StatusOr<RoundResult> result = RunGraph(number, labels, std::move(stop), [&](const RoundResult& selected) {
-    return Conclude(number, sequence, labels, selected, seconds(), outcome);
+    return Conclude(number, purpose, sequence, labels, selected, seconds(), outcome);
   });
   if (result.status().code() == absl::StatusCode::kOutOfRange) {
     outcome.over = std::string(result.status().message());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -53,9 +54,16 @@ class ModelHistory {
 
 class CampaignRound {
  public:
-  /// All of them must outlive it. `history` is what the log says of the models so far.
-  CampaignRound(const CampaignPlan& plan, GrowingPool& pool, storage::CampaignStore& store,
-                storage::CampaignReader& reader, EventBroadcaster& events, ModelHistory history);
+  /// What a round works with; all of it must outlive the rounds.
+  struct Surroundings {
+    std::function<absl::StatusOr<CampaignPlan>(const std::string& specification)> plan_of;
+    GrowingPool& pool;
+    storage::CampaignStore& store;
+    storage::CampaignReader& reader;
+    EventBroadcaster& events;
+  };
+  /// `history` is what the log says of the models so far.
+  CampaignRound(Surroundings surroundings, ModelHistory history);
 
   /// Drops what makes the next round cheap, and the memory it takes. Not while a round runs.
   void Forget() { runner_.reset(); }
@@ -69,11 +77,16 @@ class CampaignRound {
   struct Outcome {
     std::optional<std::string> over = {};  ///< why the campaign ends; otherwise a batch was committed
     std::optional<double> accuracy = {};
+    std::int64_t trained_on = 0;      ///< sequence that the stored model is a function of; 0 without one
     std::optional<Times> times = {};  ///< if a batch was committed
+  };
+  enum class Purpose {
+    kSelect,     ///< train, decide whether to go on, and select the next batch
+    kTrainOnly,  ///< bring the model up to date, of a campaign that is over
   };
   /// Runs round `number` on the log as it is now. Everything it decides is a function of the log up to a sequence
   /// that is stored with the batch, so a round that was interrupted is simply run again.
-  absl::StatusOr<Outcome> Run(std::int64_t number, std::stop_token stop);
+  absl::StatusOr<Outcome> Run(std::int64_t number, Purpose purpose, std::stop_token stop);
 
  private:
   struct Labels {
@@ -82,6 +95,8 @@ class CampaignRound {
     std::int64_t count = 0;
     std::size_t classes = 0;  ///< with at least one label
   };
+  /// Takes the specification as it is at this point of the log.
+  absl::Status FollowPlan();
   /// Takes the labels and the pool as they are at this point of the log.
   absl::StatusOr<Labels> ReadLog(std::int64_t sequence);
   /// Predictions of the round before, if this process did not make them itself.
@@ -97,8 +112,8 @@ class CampaignRound {
   absl::StatusOr<RoundResult> RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
                                        const CommitCallback& commit);
   /// The end of the round: its model, the decision whether to continue, and the batch.
-  absl::Status Conclude(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,
-                        double seconds, Outcome& outcome);
+  absl::Status Conclude(std::int64_t number, Purpose purpose, std::int64_t sequence, const Labels& labels,
+                        const RoundResult& result, double seconds, Outcome& outcome);
   /// Makes the model durable with its record, and publishes it.
   absl::Status StoreModel(std::int64_t sequence, const RoundResult& result, const v1::ModelTrained& trained);
   absl::Status CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,
@@ -108,12 +123,14 @@ class CampaignRound {
   absl::StatusOr<v1::ModelTrained> Describe(std::int64_t number, const Labels& labels, const RoundResult& result,
                                             double seconds);
 
-  const CampaignPlan& plan_;
+  const std::function<absl::StatusOr<CampaignPlan>(const std::string& specification)> plan_of_;
   GrowingPool& growing_pool_;
   storage::CampaignStore& store_;
   storage::CampaignReader& reader_;
   EventBroadcaster& events_;
   ModelHistory history_;
+  std::optional<std::string> specification_;  // that plan_ is made of, as it is in the log
+  CampaignPlan plan_;                         // of the round that runs
   std::shared_ptr<const CampaignPool> pool_;  // of the round that runs; the runner refers to it
   std::unique_ptr<RoundRunner> runner_;
   std::unique_ptr<TunedRunner> tuned_;  // instead, if the classifier is tuned

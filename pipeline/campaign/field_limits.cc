@@ -49,6 +49,7 @@ constexpr FieldLimit kLimits[] = {
     {"LabelingSpec.most_votes", 1, 10'000},
     {"LabelingSpec.lease_time", 0.001, kYear},
     {"LabelingSpec.most_attempts", 1, 1e6},
+    {"LabelingSpec.dispute_time", 0.001, 10 * kYear},
     {"AdvanceSpec.soft_time", 0, 10 * kYear},
     {"AdvanceSpec.soft_share", 0, 1, /*above_low=*/true},
     {"AdvanceSpec.hard_time", 0, 10 * kYear},
@@ -64,6 +65,9 @@ constexpr FieldLimit kLimits[] = {
 
     // Larger pages are served as the largest one.
     {"ListCampaignsRequest.page_size", 0, 2147483647},
+    {"ListItemsRequest.page_size", 0, 2147483647},
+    {"ListOperationsRequest.page_size", 0, 2147483647},
+    {"WatchCampaignRequest.after_sequence", 0, kLargestId},
     {"GetModelRequest.round", 0, kLargestId},
     {"PredictRequest.round", 0, kLargestId},
     // Features are stored with 32 bits.

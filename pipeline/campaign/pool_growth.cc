@@ -131,7 +131,7 @@ absl::StatusOr<Appended> PoolAppender::Append(const AppendRequest& request) {
     FULCRUM_RETURN_IF_ERROR(ParseStoredText(*answered, appended.response));
     return appended;
   }
-  if (store_.status()->life == "done") {
+  if (store_.status()->life == storage::Life::kDone) {
     return absl::FailedPreconditionError("the campaign is over; no round will come that could use more examples");
   }
   FULCRUM_ASSIGN_OR_RETURN(const auto appended, store_.Run(storage::AppendedSoFar, {}));

@@ -91,9 +91,26 @@ absl::StatusOr<Matrix<double>> RowsOf(const CampaignPool& pool, const std::strin
   const auto named = static_cast<std::size_t>(request.item_ids_size());
   const auto given = static_cast<std::size_t>(request.rows_size());
   Matrix<double> rows = Matrix<double>::Zero(named + given, pool.features().dims());
+  const std::vector<std::string> names(request.feature_names().begin(), request.feature_names().end());
+  std::vector<std::size_t> columns;
+  if (!names.empty()) {
+    if (pool.feature_names().empty()) {
+      return absl::InvalidArgumentError("the features of this pool have no names; leave 'feature_names' out");
+    }
+    FULCRUM_ASSIGN_OR_RETURN(columns, pool.MatchFeatures(names));
+  }
   for (std::size_t i = 0; i < given; ++i) {
     const int number = static_cast<int>(i);
-    FULCRUM_RETURN_IF_ERROR(FillRow(request.rows(number), number, rows.row(named + i)));
+    const v1::FeatureRow& row = request.rows(number);
+    if (columns.empty()) {
+      FULCRUM_RETURN_IF_ERROR(FillRow(row, number, rows.row(named + i)));
+      continue;
+    }
+    std::vector<double> values(names.size());
+    FULCRUM_RETURN_IF_ERROR(FillRow(row, number, values));
+    for (std::size_t column = 0; column < columns.size(); ++column) {
+      rows.row(named + i)[column] = values[columns[column]];
+    }
   }
   pool.Normalize(rows.view().Rows(named, given));
   for (std::size_t i = 0; i < named; ++i) {

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
+#include "fulcrum/v1/item_service.grpc.pb.h"
+#include "fulcrum/v1/operation_service.grpc.pb.h"
 #include "pipeline/client/server_connection.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
@@ -29,32 +31,33 @@ constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 }  // namespace
 
 struct CampaignCalls::Impl {
-  template <typename Response, typename Method, typename Request>
-  absl::StatusOr<Response> Call(Method method, const Request& request, milliseconds deadline = kCallTime) {
+  template <typename Response, typename Service, typename Method, typename Request>
+  absl::StatusOr<Response> CallOn(Service& service, Method method, const Request& request,
+                                  milliseconds deadline = kCallTime) {
     grpc::ClientContext context;
     connection->Prepare(deadline, context);
     Response response;
-    FULCRUM_RETURN_IF_ERROR(FromGrpcStatus((stub.get()->*method)(&context, request, &response), connection->server()));
+    FULCRUM_RETURN_IF_ERROR(FromGrpcStatus((service.*method)(&context, request, &response), connection->server()));
     return response;
   }
-
-  template <typename Method>
-  absl::StatusOr<v1::Campaign> Steer(Method method, const std::string& name, milliseconds deadline = kCallTime) {
-    v1::CampaignRequest request;
-    request.set_name(name);
-    return Call<v1::Campaign>(method, request, deadline);
+  template <typename Response, typename Method, typename Request>
+  absl::StatusOr<Response> Call(Method method, const Request& request) {
+    return CallOn<Response>(*stub, method, request);
   }
 
-  template <typename Message, typename Method, typename Visit>
-  absl::Status ReadStream(Method method, const std::string& name, const Visit& visit) {
-    v1::CampaignRequest request;
-    request.set_name(name);
-    return ReadStreamOf<Message>(method, request, visit);
+  /// A call that changes the state of a campaign and describes it.
+  template <typename Request, typename Response, typename Method>
+  absl::StatusOr<v1::Campaign> Steer(Method method, const std::string& name) {
+    Request request;
+    request.set_campaign(name);
+    request.set_request_id(RequestIds().Next());
+    FULCRUM_ASSIGN_OR_RETURN(Response response, Call<Response>(method, request));
+    return std::move(*response.mutable_campaign());
   }
 
   /// Reads a stream until its end, or until `visit` says false and it is broken off.
   template <typename Message, typename Method, typename Request, typename Visit>
-  absl::Status ReadStreamOf(Method method, const Request& request, const Visit& visit) {
+  absl::Status ReadStream(Method method, const Request& request, const Visit& visit) {
     grpc::ClientContext context;
     connection->Prepare(kNoDeadline, context);
     const auto reader = (stub.get()->*method)(&context, request);
@@ -70,25 +73,54 @@ struct CampaignCalls::Impl {
 
   std::shared_ptr<const ServerConnection> connection;
   std::unique_ptr<v1::CampaignService::Stub> stub;
+  std::unique_ptr<v1::OperationService::Stub> operations;
+  std::unique_ptr<v1::ItemService::Stub> items;
 };
 
 using Stub = v1::CampaignService::Stub;
 
 CampaignCalls::CampaignCalls(std::shared_ptr<const ServerConnection> connection)
-    : impl_(new Impl{connection, v1::CampaignService::NewStub(connection->channel())}) {}
+    : impl_(new Impl{connection, v1::CampaignService::NewStub(connection->channel()),
+                     v1::OperationService::NewStub(connection->channel()),
+                     v1::ItemService::NewStub(connection->channel())}) {}
 
 CampaignCalls::~CampaignCalls() = default;
 
-absl::StatusOr<v1::Campaign> CampaignCalls::Create(const v1::CampaignSpec& spec) {
+absl::StatusOr<v1::Operation> CampaignCalls::Create(const v1::CampaignSpec& spec, const std::string& request_id) {
   v1::CreateCampaignRequest request;
   *request.mutable_spec() = spec;
-  return impl_->Call<v1::Campaign>(&Stub::CreateCampaign, request, kLongCallTime);
+  request.set_request_id(request_id);
+  FULCRUM_ASSIGN_OR_RETURN(auto response, impl_->Call<v1::CreateCampaignResponse>(&Stub::CreateCampaign, request));
+  return std::move(*response.mutable_operation());
+}
+
+absl::StatusOr<v1::Operation> CampaignCalls::GetOperation(const std::string& operation) {
+  v1::GetOperationRequest request;
+  request.set_operation(operation);
+  FULCRUM_ASSIGN_OR_RETURN(auto response, impl_->CallOn<v1::GetOperationResponse>(
+                                              *impl_->operations, &v1::OperationService::Stub::GetOperation, request));
+  return std::move(*response.mutable_operation());
+}
+
+absl::StatusOr<v1::Operation> CampaignCalls::CancelOperation(const std::string& operation) {
+  v1::CancelOperationRequest request;
+  request.set_operation(operation);
+  FULCRUM_ASSIGN_OR_RETURN(
+      auto response, impl_->CallOn<v1::CancelOperationResponse>(*impl_->operations,
+                                                                &v1::OperationService::Stub::CancelOperation, request));
+  return std::move(*response.mutable_operation());
+}
+
+absl::StatusOr<v1::Campaign> CampaignCalls::Update(const v1::UpdateCampaignRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(auto response, impl_->Call<v1::UpdateCampaignResponse>(&Stub::UpdateCampaign, request));
+  return std::move(*response.mutable_campaign());
 }
 
 absl::StatusOr<v1::Campaign> CampaignCalls::Get(const std::string& name) {
   v1::GetCampaignRequest request;
-  request.set_name(name);
-  return impl_->Call<v1::Campaign>(&Stub::GetCampaign, request);
+  request.set_campaign(name);
+  FULCRUM_ASSIGN_OR_RETURN(auto response, impl_->Call<v1::GetCampaignResponse>(&Stub::GetCampaign, request));
+  return std::move(*response.mutable_campaign());
 }
 
 absl::StatusOr<v1::ListCampaignsResponse> CampaignCalls::ListAll() {
@@ -103,28 +135,29 @@ absl::StatusOr<v1::ListCampaignsResponse> CampaignCalls::ListAll() {
 }
 
 absl::StatusOr<v1::Campaign> CampaignCalls::Start(const std::string& name) {
-  return impl_->Steer(&Stub::StartCampaign, name, kLongCallTime);
+  return impl_->Steer<v1::StartCampaignRequest, v1::StartCampaignResponse>(&Stub::StartCampaign, name);
 }
 
 absl::StatusOr<v1::Campaign> CampaignCalls::Pause(const std::string& name) {
-  return impl_->Steer(&Stub::PauseCampaign, name);
+  return impl_->Steer<v1::PauseCampaignRequest, v1::PauseCampaignResponse>(&Stub::PauseCampaign, name);
 }
 
 absl::StatusOr<v1::Campaign> CampaignCalls::Resume(const std::string& name) {
-  return impl_->Steer(&Stub::ResumeCampaign, name);
+  return impl_->Steer<v1::ResumeCampaignRequest, v1::ResumeCampaignResponse>(&Stub::ResumeCampaign, name);
 }
 
 absl::StatusOr<v1::Campaign> CampaignCalls::Stop(const std::string& name) {
-  return impl_->Steer(&Stub::StopCampaign, name);
+  return impl_->Steer<v1::StopCampaignRequest, v1::StopCampaignResponse>(&Stub::StopCampaign, name);
 }
 
 absl::StatusOr<v1::Campaign> CampaignCalls::Retrain(const std::string& name) {
-  return impl_->Steer(&Stub::RetrainCampaign, name);
+  return impl_->Steer<v1::RetrainCampaignRequest, v1::RetrainCampaignResponse>(&Stub::RetrainCampaign, name);
 }
 
 absl::StatusOr<v1::DeleteCampaignResponse> CampaignCalls::Delete(const std::string& name) {
-  v1::CampaignRequest request;
-  request.set_name(name);
+  v1::DeleteCampaignRequest request;
+  request.set_campaign(name);
+  request.set_request_id(RequestIds().Next());
   return impl_->Call<v1::DeleteCampaignResponse>(&Stub::DeleteCampaign, request);
 }
 
@@ -142,7 +175,7 @@ absl::StatusOr<v1::AppendItemsResponse> CampaignCalls::AppendItems(const std::st
   v1::AppendItemsResponse response;
   const auto writer = impl_->stub->AppendItems(&context, &response);
   v1::AppendItemsRequest part;
-  part.mutable_begin()->set_name(name);
+  part.mutable_begin()->set_campaign(name);
   part.mutable_begin()->set_request_id(request_id);
   std::string chunk(kChunkBytes, '\0');
   // A server that refuses says so at the end, whatever was written meanwhile.
@@ -166,13 +199,13 @@ absl::StatusOr<v1::PredictResponse> CampaignCalls::Predict(const v1::PredictRequ
 absl::StatusOr<v1::ModelDescription> CampaignCalls::GetModel(
     const std::string& name, std::int64_t round, const std::function<absl::Status(const std::string&)>& write) {
   v1::GetModelRequest request;
-  request.set_name(name);
+  request.set_campaign(name);
   request.set_round(round);
   v1::ModelDescription description;
   std::int64_t received = 0;
   absl::Status written;
   FULCRUM_RETURN_IF_ERROR(
-      impl_->ReadStreamOf<v1::ModelChunk>(&Stub::GetModel, request, [&](const v1::ModelChunk& part) {
+      impl_->ReadStream<v1::GetModelResponse>(&Stub::GetModel, request, [&](const v1::GetModelResponse& part) {
         if (part.has_description()) description = part.description();
         received += static_cast<std::int64_t>(part.chunk().size());
         if (part.has_chunk()) written = write(part.chunk());
@@ -185,17 +218,64 @@ absl::StatusOr<v1::ModelDescription> CampaignCalls::GetModel(
 
 absl::Status CampaignCalls::ExportLabels(const std::string& name,
                                          const std::function<absl::Status(const v1::ExportedLabel&)>& visit) {
+  v1::ExportLabelsRequest request;
+  request.set_campaign(name);
   absl::Status visited;
-  FULCRUM_RETURN_IF_ERROR(
-      impl_->ReadStream<v1::ExportedLabel>(&Stub::ExportLabels, name, [&](const v1::ExportedLabel& label) {
-        visited = visit(label);
-        return visited.ok();
+  FULCRUM_RETURN_IF_ERROR(impl_->ReadStream<v1::ExportLabelsResponse>(
+      &Stub::ExportLabels, request, [&](const v1::ExportLabelsResponse& page) {
+        for (const v1::ExportedLabel& label : page.labels()) {
+          visited = visit(label);
+          if (!visited.ok()) return false;
+        }
+        return true;
       }));
   return visited;
 }
 
-absl::Status CampaignCalls::Watch(const std::string& name, const std::function<bool(const v1::CampaignEvent&)>& visit) {
-  return impl_->ReadStream<v1::CampaignEvent>(&Stub::WatchCampaign, name, visit);
+absl::Status CampaignCalls::Watch(const std::string& name, std::int64_t after_sequence,
+                                  const std::function<bool(const v1::CampaignEvent&)>& visit) {
+  v1::WatchCampaignRequest request;
+  request.set_campaign(name);
+  request.set_after_sequence(after_sequence);
+  return impl_->ReadStream<v1::WatchCampaignResponse>(
+      &Stub::WatchCampaign, request,
+      [&](const v1::WatchCampaignResponse& response) { return visit(response.event()); });
+}
+
+absl::StatusOr<v1::ListItemsResponse> CampaignCalls::ListItems(const v1::ListItemsRequest& request) {
+  return impl_->CallOn<v1::ListItemsResponse>(*impl_->items, &v1::ItemService::Stub::ListItems, request);
+}
+
+absl::StatusOr<v1::GetItemResponse> CampaignCalls::GetItem(const std::string& name, const std::string& item) {
+  v1::GetItemRequest request;
+  request.set_campaign(name);
+  request.set_item_id(item);
+  return impl_->CallOn<v1::GetItemResponse>(*impl_->items, &v1::ItemService::Stub::GetItem, request);
+}
+
+absl::StatusOr<v1::Item> CampaignCalls::ResolveItem(const std::string& name, const std::string& item,
+                                                    const std::string& value, const std::string& reason) {
+  v1::ResolveItemRequest request;
+  request.set_campaign(name);
+  request.set_item_id(item);
+  request.set_value(value);
+  request.set_reason(reason);
+  request.set_request_id(RequestIds().Next());
+  FULCRUM_ASSIGN_OR_RETURN(auto response, impl_->CallOn<v1::ResolveItemResponse>(
+                                              *impl_->items, &v1::ItemService::Stub::ResolveItem, request));
+  return std::move(*response.mutable_item());
+}
+
+absl::StatusOr<v1::Item> CampaignCalls::ReturnItem(const std::string& name, const std::string& item,
+                                                   const std::string& reason) {
+  v1::ReturnItemRequest request;
+  request.set_campaign(name);
+  request.set_item_id(item);
+  request.set_reason(reason);
+  request.set_request_id(RequestIds().Next());
+  FULCRUM_ASSIGN_OR_RETURN(
+      auto response, impl_->CallOn<v1::ReturnItemResponse>(*impl_->items, &v1::ItemService::Stub::ReturnItem, request));
+  return std::move(*response.mutable_item());
 }
 
 RequestIds::RequestIds() {

@@ -1,4 +1,4 @@
-// The calls of fulcrum.v1.CampaignService, with this project's status. Thread-safe.
+// The calls of fulcrum.v1.CampaignService, OperationService and ItemService, with this project's status. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,18 @@ class CampaignEvent;
 class CampaignSpec;
 class DeleteCampaignResponse;
 class ExportedLabel;
+class GetItemResponse;
 class ImportLabelsRequest;
 class ImportLabelsResponse;
+class Item;
 class ListCampaignsResponse;
+class ListItemsRequest;
+class ListItemsResponse;
 class ModelDescription;
+class Operation;
 class PredictRequest;
 class PredictResponse;
+class UpdateCampaignRequest;
 }  // namespace fulcrum::v1
 
 namespace fulcrum::pipeline {
@@ -33,7 +39,12 @@ class CampaignCalls {
   explicit CampaignCalls(std::shared_ptr<const ServerConnection> connection);
   ~CampaignCalls();
 
-  absl::StatusOr<v1::Campaign> Create(const v1::CampaignSpec& spec);
+  /// Starts to create a campaign; the request id makes a repeat safe.
+  absl::StatusOr<v1::Operation> Create(const v1::CampaignSpec& spec, const std::string& request_id);
+  absl::StatusOr<v1::Operation> GetOperation(const std::string& operation);
+  absl::StatusOr<v1::Operation> CancelOperation(const std::string& operation);
+  /// Changes a campaign's specification.
+  absl::StatusOr<v1::Campaign> Update(const v1::UpdateCampaignRequest& request);
   absl::StatusOr<v1::Campaign> Get(const std::string& name);
   /// All pages in one.
   absl::StatusOr<v1::ListCampaignsResponse> ListAll();
@@ -56,8 +67,17 @@ class CampaignCalls {
   /// Calls `visit` for every label until the stream ends; an error of `visit` ends it too and is given back.
   absl::Status ExportLabels(const std::string& name,
                             const std::function<absl::Status(const v1::ExportedLabel&)>& visit);
-  /// Calls `visit` for every event until the stream ends or `visit` says false.
-  absl::Status Watch(const std::string& name, const std::function<bool(const v1::CampaignEvent&)>& visit);
+  /// Calls `visit` for every event after a sequence number until the stream ends or `visit` says false.
+  absl::Status Watch(const std::string& name, std::int64_t after_sequence,
+                     const std::function<bool(const v1::CampaignEvent&)>& visit);
+
+  absl::StatusOr<v1::ListItemsResponse> ListItems(const v1::ListItemsRequest& request);
+  absl::StatusOr<v1::GetItemResponse> GetItem(const std::string& name, const std::string& item);
+  /// Decides an example.
+  absl::StatusOr<v1::Item> ResolveItem(const std::string& name, const std::string& item, const std::string& value,
+                                       const std::string& reason);
+  /// Lets an example be offered again.
+  absl::StatusOr<v1::Item> ReturnItem(const std::string& name, const std::string& item, const std::string& reason);
 
  private:
   struct Impl;

@@ -32,32 +32,6 @@ bool LooksLikeNumber(const std::string& cell) {
   return cell.empty() || cell == "-" || absl::ascii_isdigit(static_cast<unsigned char>(cell[0]));
 }
 
-/// Rows of cells below each other; the first row is the heading. Columns whose cells below it are all numbers go to the
-/// right. Widths are counted in characters, not bytes.
-std::string TextTable(const std::vector<std::vector<std::string>>& rows) {
-  const std::size_t columns = rows.empty() ? 0 : rows[0].size();
-  std::vector<std::size_t> widths(columns);
-  std::vector<bool> right(columns, true);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    for (std::size_t column = 0; column < columns; ++column) {
-      widths[column] = std::max(widths[column], Width(rows[row][column]));
-      if (row > 0 && !LooksLikeNumber(rows[row][column])) right[column] = false;
-    }
-  }
-  std::string text;
-  for (const std::vector<std::string>& row : rows) {
-    std::string line;
-    for (std::size_t column = 0; column < columns; ++column) {
-      const std::string space(widths[column] - Width(row[column]), ' ');
-      absl::StrAppend(&line, column == 0 ? "" : "  ", right[column] ? space : "", row[column],
-                      right[column] ? "" : space);
-    }
-    absl::StripTrailingAsciiWhitespace(&line);
-    absl::StrAppend(&text, line, "\n");
-  }
-  return text;
-}
-
 std::string Percent(double share) {
   return absl::StrFormat("%.2f%%", 100 * share);
 }
@@ -70,13 +44,19 @@ std::string RoundText(const v1::Campaign& campaign) {
   return absl::StrCat(campaign.round(), " (", campaign.round_settled(), " of ", campaign.round_items(), " settled)");
 }
 
+std::string ItemsText(const v1::ItemCounts& items) {
+  return absl::StrCat(items.labeled(), " labeled, ", items.open(), " open, ", items.leased(), " leased, ",
+                      items.disputed(), " disputed, ", items.set_aside(), " set aside, ", items.unlabeled(),
+                      " unlabeled");
+}
+
 std::string StateLine(const v1::Campaign& campaign) {
   const std::string reason = PrintableLine(campaign.state_reason());
   return reason.empty() ? StateName(campaign) : absl::StrCat(StateName(campaign), ": ", reason);
 }
 
 std::string Describe(const v1::StageProgress& stage) {
-  return absl::StrCat("round ", stage.round(), ": ", PrintableLine(stage.stage()), " ", stage.done(), " of ",
+  return absl::StrCat("round ", stage.round(), ": ", StageName(stage.stage()), " ", stage.done(), " of ",
                       stage.total());
 }
 
@@ -89,8 +69,8 @@ std::string Describe(const v1::BatchCommitted& batch) {
 }
 
 std::string Describe(const v1::LabelsAccepted& labels) {
-  return absl::StrCat("labels: ", labels.labels(), " in all, ", labels.round_settled(), " of ", labels.round_items(),
-                      " of this round settled");
+  return absl::StrCat("labels: ", labels.labels(), " given, ", labels.labeled_items(), " examples labeled, ",
+                      labels.round_settled(), " of ", labels.round_items(), " of this round settled");
 }
 
 std::string Describe(const v1::Campaign& campaign) {
@@ -123,9 +103,38 @@ std::string Describe(const v1::CampaignEvent& event) {
 
 }  // namespace
 
+std::string TextTable(const std::vector<std::vector<std::string>>& rows) {
+  const std::size_t columns = rows.empty() ? 0 : rows[0].size();
+  std::vector<std::size_t> widths(columns);
+  std::vector<bool> right(columns, true);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (std::size_t column = 0; column < columns; ++column) {
+      widths[column] = std::max(widths[column], Width(rows[row][column]));
+      if (row > 0 && !LooksLikeNumber(rows[row][column])) right[column] = false;
+    }
+  }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line;
+    for (std::size_t column = 0; column < columns; ++column) {
+      const std::string space(widths[column] - Width(row[column]), ' ');
+      absl::StrAppend(&line, column == 0 ? "" : "  ", right[column] ? space : "", row[column],
+                      right[column] ? "" : space);
+    }
+    absl::StripTrailingAsciiWhitespace(&line);
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
 std::string StateName(const v1::Campaign& campaign) {
   const std::string name = v1::CampaignState_Name(campaign.state());
   return absl::AsciiStrToLower(absl::StripPrefix(name, "CAMPAIGN_STATE_"));
+}
+
+std::string StageName(int stage) {
+  const std::string name = v1::Stage_Name(static_cast<v1::Stage>(stage));
+  return name.empty() ? "an unknown stage" : absl::AsciiStrToLower(absl::StripPrefix(name, "STAGE_"));
 }
 
 std::string ModelText(const v1::ModelTrained& model) {
@@ -157,11 +166,21 @@ std::string CampaignDetails(const v1::Campaign& campaign) {
       {"pool", absl::StrCat(campaign.pool_rows(), " examples")},
       {"round", RoundText(campaign)},
       {"labels", absl::StrCat(campaign.labels(), " given, ", campaign.imported_labels(), " imported")},
+      {"items", ItemsText(campaign.items())},
       {"tasks", absl::StrCat(campaign.open_tasks(), " open, ", campaign.live_leases(), " with workers")},
       {"accuracy", AccuracyText(campaign)},
   };
   std::string text;
   for (const auto& [name, value] : facts) absl::StrAppendFormat(&text, "%-9s %s\n", name, value);
+  for (const v1::WaitingFor& reason : campaign.waiting_for()) {
+    absl::StrAppendFormat(&text, "%-9s %s\n", "waits for", PrintableLine(reason.text()));
+  }
+  for (const v1::CampaignCondition& condition : campaign.conditions()) {
+    absl::StrAppendFormat(
+        &text, "%-9s %s (%d attempts, next at %s)\n", "trouble", PrintableLine(condition.reason()),
+        condition.attempts(),
+        absl::FormatTime("%H:%M:%S", absl::FromUnixSeconds(condition.retry_at().seconds()), absl::LocalTimeZone()));
+  }
   return text;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "pipeline/client/retry.h"
@@ -15,8 +16,15 @@ class ModelTrained;
 
 namespace fulcrum::pipeline {
 
+/// Rows of cells below each other; the first row is the heading. Columns whose cells below it are all numbers are
+/// aligned to the right. Widths are counted in characters, not bytes.
+std::string TextTable(const std::vector<std::vector<std::string>>& rows);
+
 /// "waiting", "done": the state in small letters.
 std::string StateName(const v1::Campaign& campaign);
+
+/// "train", "score": a v1::Stage in small letters.
+std::string StageName(int stage);
 
 /// One campaign a line, under a heading.
 std::string CampaignTable(const v1::ListCampaignsResponse& campaigns);

@@ -37,11 +37,13 @@ absl::Status WatchToTheEnd(CampaignCalls& calls, const std::string& name, const 
                            const Timing& timing, const std::function<void(const v1::CampaignEvent&)>& on_event) {
   Retrier retrier(policy, timing, /*seed=*/0);
   std::optional<absl::Status> end;
+  std::int64_t last_sequence = 0;
   while (!end) {
     FULCRUM_RETURN_IF_ERROR(retrier.Call([&]() -> absl::Status {
       bool told = false;
-      const absl::Status status = calls.Watch(name, [&](const v1::CampaignEvent& event) {
+      const absl::Status status = calls.Watch(name, last_sequence, [&](const v1::CampaignEvent& event) {
         told = true;
+        last_sequence = std::max(last_sequence, event.sequence());
         on_event(event);
         end = EndOf(event);
         return !end;
@@ -165,12 +167,11 @@ void WatchScreen::Follow(const v1::CampaignEvent& event) {
       return Follow(event.campaign());
     case v1::CampaignEvent::kRoundStarted:
       round_ = event.round_started().round();
-      labels_ = event.round_started().labels();
+      labeled_items_ = event.round_started().labels();
       doing_ = "training";
       return;
     case v1::CampaignEvent::kStage:
-      doing_ =
-          absl::StrCat(PrintableLine(event.stage().stage()), " ", event.stage().done(), " of ", event.stage().total());
+      doing_ = absl::StrCat(StageName(event.stage().stage()), " ", event.stage().done(), " of ", event.stage().total());
       return;
     case v1::CampaignEvent::kBatch:
       round_ = event.batch().round();
@@ -180,6 +181,7 @@ void WatchScreen::Follow(const v1::CampaignEvent& event) {
       return;
     case v1::CampaignEvent::kLabels:
       labels_ = event.labels().labels();
+      labeled_items_ = event.labels().labeled_items();
       round_settled_ = event.labels().round_settled();
       round_items_ = event.labels().round_items();
       return;
@@ -201,6 +203,7 @@ void WatchScreen::Follow(const v1::Campaign& campaign) {
   round_items_ = campaign.round_items();
   round_settled_ = campaign.round_settled();
   labels_ = campaign.labels();
+  labeled_items_ = campaign.items().labeled();
   doing_.clear();
 }
 
@@ -214,7 +217,7 @@ void WatchScreen::Follow(const v1::ModelTrained& model) {
 std::string WatchScreen::DrawRound(std::size_t columns) const {
   std::string text = absl::StrCat(name_, ": ", state_, reason_.empty() ? "" : absl::StrCat(" (", reason_, ")"), "\n");
   absl::StrAppend(&text, "round ", round_, "  ", Bar(round_settled_, round_items_, columns / 3), " ", round_settled_,
-                  " of ", round_items_, " settled, ", labels_, " labels\n");
+                  " of ", round_items_, " settled, ", labels_, " labels, ", labeled_items_, " examples labeled\n");
   return absl::StrCat(text, doing_, "\n");
 }
 

@@ -104,6 +104,7 @@ class WatchScreen {
   std::int64_t round_items_ = 0;
   std::int64_t round_settled_ = 0;
   std::int64_t labels_ = 0;
+  std::int64_t labeled_items_ = 0;
   std::map<std::int64_t, TrainedModel> models_;  // by round: a server that was restarted may tell of one twice
 };
 

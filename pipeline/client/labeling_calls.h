@@ -34,6 +34,7 @@ struct WorkTask {
   std::int64_t round = 0;
   absl::Time expires_at = absl::InfiniteFuture();  ///< by the server's clock
   std::string payload = {};
+  std::size_t large_payload_bytes = 0;  ///< of a payload that is too large to be here
   std::vector<std::string> classes = {};
   std::string question = {};
 };
@@ -41,6 +42,7 @@ struct WorkTask {
 struct TaskBatch {
   std::vector<WorkTask> tasks = {};
   bool campaign_over = false;
+  std::vector<std::string> waiting_for = {};  ///< without tasks: what the campaign waits for
 };
 
 struct LabelAnswer {
@@ -83,10 +85,20 @@ class LabelingCalls {
                                                          const std::vector<SkipAnswer>& skips) = 0;
   virtual absl::StatusOr<std::vector<absl::Status>> Release(const std::string& request_id,
                                                             const std::vector<LeaseName>& leases) = 0;
+  /// The whole payload of an example whose task says that it is large.
+  virtual absl::StatusOr<std::string> GetPayload(const std::string& item_id) = 0;
+  /// Leases of tasks that the server has sent and Acquire has not given yet.
+  virtual std::vector<LeaseName> SentAhead() { return {}; }
 };
 
 /// Over gRPC. `stop` breaks off Acquire, and must outlive the calls; the others are short and are left to end.
 std::unique_ptr<LabelingCalls> MakeLabelingCalls(std::shared_ptr<const ServerConnection> connection,
                                                  std::string campaign, std::string annotator, const StopFlag& stop);
+
+/// The same on a Work stream, which is opened again when it breaks; calls if the server does not know it. `credit` is
+/// the number of tasks to hold.
+std::unique_ptr<LabelingCalls> MakeStreamLabelingCalls(std::shared_ptr<const ServerConnection> connection,
+                                                       const std::string& campaign, const std::string& annotator,
+                                                       int credit, const StopFlag& stop);
 
 }  // namespace fulcrum::pipeline

@@ -48,6 +48,12 @@ SimulatedAnnotator::SimulatedAnnotator(Oracle oracle, ImitationOptions options, 
       seed_(options_.seed ^ HashText(options_.annotator)),
       timing_(std::move(timing)) {}
 
+void SimulatedAnnotator::OnIdle(const std::vector<std::string>& waiting_for) {
+  const std::string reasons = absl::StrJoin(waiting_for, "; ");
+  if (reasons.empty() || reasons == std::exchange(told_, reasons) || !options_.on_idle) return;
+  options_.on_idle(reasons);
+}
+
 HoldBack SimulatedAnnotator::hold_back() const {
   return {.count = std::numeric_limits<std::size_t>::max(), .age = kHoldBackAge};
 }

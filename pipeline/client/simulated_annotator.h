@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -30,6 +32,8 @@ struct ImitationOptions {
   std::chrono::milliseconds delay{0};
   std::uint64_t seed = 1;
   std::string annotator = {};  ///< two annotators err about different examples
+  /// Told what the campaign waits for when there is nothing to do and that has changed; may be null.
+  std::function<void(const std::string&)> on_idle = {};
 };
 
 class SimulatedAnnotator final : public Annotator {
@@ -38,6 +42,7 @@ class SimulatedAnnotator final : public Annotator {
 
   /// FailedPrecondition where the file has an answer that is none of the classes. Skips what the file does not have.
   absl::StatusOr<Decision> Decide(const WorkTask& task, const KeepAlive& keep_alive) override;
+  void OnIdle(const std::vector<std::string>& waiting_for) override;
   HoldBack hold_back() const override;
 
  private:
@@ -49,6 +54,7 @@ class SimulatedAnnotator final : public Annotator {
   const ImitationOptions options_;
   const std::uint64_t seed_;
   const Timing timing_;
+  std::string told_;
 };
 
 }  // namespace fulcrum::pipeline

@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "pipeline/client/retry.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
@@ -100,6 +102,7 @@ std::optional<char> TerminalAnnotator::WaitForKey(const KeepAlive& keep_alive) {
 absl::StatusOr<Decision> TerminalAnnotator::Decide(const WorkTask& task, const KeepAlive& keep_alive) {
   FULCRUM_ASSIGN_OR_RETURN(const std::string keys, ClassKeys(task.classes));
   told_idle_ = false;
+  told_reasons_.clear();
   Show(task, keys);
   for (;;) {
     const std::optional<char> key = WaitForKey(keep_alive);
@@ -141,9 +144,12 @@ Kind TerminalAnnotator::ReviewLast(const KeepAlive& keep_alive) {
   return Kind::kLabel;
 }
 
-void TerminalAnnotator::OnIdle() {
+void TerminalAnnotator::OnIdle(const std::vector<std::string>& waiting_for) {
   if (!told_idle_) terminal_.Write("\nNothing to label right now; waiting for more. Ctrl-C leaves.\n");
   told_idle_ = true;
+  const std::string reasons = absl::StrJoin(waiting_for, "; ");
+  if (reasons.empty() || reasons == std::exchange(told_reasons_, reasons)) return;
+  terminal_.Write(absl::StrCat("The campaign waits: ", PrintableLine(reasons), ".\n"));
 }
 
 namespace {

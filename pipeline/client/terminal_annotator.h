@@ -92,8 +92,10 @@ class Annotator {
     static_cast<void>(keep_alive);
     return Decision::Kind::kLabel;
   }
-  /// There is nothing to do now.
-  virtual void OnIdle() {}
+  /// There is nothing to do now; `waiting_for` says what the campaign waits for, if the server does.
+  virtual void OnIdle(const std::vector<std::string>& waiting_for) { static_cast<void>(waiting_for); }
+  /// Whether payloads are looked at: large ones are fetched only then.
+  virtual bool shows_payloads() const { return false; }
   /// How far answers are kept back, for an undo or for fewer calls.
   virtual HoldBack hold_back() const = 0;
 };
@@ -105,7 +107,8 @@ class TerminalAnnotator final : public Annotator {
 
   absl::StatusOr<Decision> Decide(const WorkTask& task, const KeepAlive& keep_alive) override;
   Decision::Kind ReviewLast(const KeepAlive& keep_alive) override;
-  void OnIdle() override;
+  void OnIdle(const std::vector<std::string>& waiting_for) override;
+  bool shows_payloads() const override { return true; }
   HoldBack hold_back() const override { return {.count = 1}; }
 
  private:
@@ -116,6 +119,7 @@ class TerminalAnnotator final : public Annotator {
   std::optional<Decision> AskSkipReason(const KeepAlive& keep_alive);
 
   KeyTerminal& terminal_;
+  std::string told_reasons_;
   bool told_idle_ = false;
 };
 

@@ -149,12 +149,18 @@ absl::StatusOr<WorkSession::Next> WorkSession::AcquireAndAnswer() {
   FULCRUM_ASSIGN_OR_RETURN(TaskBatch batch, Acquire());
   if (batch.tasks.empty()) {
     if (batch.campaign_over) return Next::kEnd;
-    annotator_.OnIdle();
+    annotator_.OnIdle(batch.waiting_for);
     return timing_.sleep(kIdlePause) ? Next::kGoOn : Next::kEnd;
   }
   summary_.acquired += batch.tasks.size();
   for (WorkTask& task : batch.tasks) {
     lease_watch_.Note(task.expires_at, absl::Now(), timing_.now());
+    if (task.large_payload_bytes > 0 && annotator_.shows_payloads()) {
+      FULCRUM_RETURN_IF_ERROR(retrier_.Call([&]() -> absl::Status {
+        FULCRUM_ASSIGN_OR_RETURN(task.payload, calls_.GetPayload(task.item_id));
+        return absl::OkStatus();
+      }));
+    }
     held_.push_back(std::move(task));
   }
   return AnswerHeld();
@@ -280,6 +286,8 @@ absl::Status WorkSession::Leave() {
   const absl::Status sent = outbox_.Send(0, retrier);
   std::vector<LeaseName> leases;
   for (const WorkTask& task : held_) leases.push_back(task.lease);
+  const std::vector<LeaseName> ahead = calls_.SentAhead();
+  leases.insert(leases.end(), ahead.begin(), ahead.end());
   if (!leases.empty() && sent.ok()) {
     const std::string request_id = ids_.Next();
     const absl::Status released = retrier.Call([&] { return calls_.Release(request_id, leases).status(); });

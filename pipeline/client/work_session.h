@@ -1,9 +1,7 @@
 // One worker's session: take tasks, have them answered, send the answers, until the campaign is over.
 //
-// Outlives restarts of the daemon: every call is repeated with the same request id until it is answered. That is why it
-// makes calls and does not use the Work stream: tasks that were sent on a stream which broke are out of reach until
-// their leases run out, while a call that was not answered is made again and gets the same tasks. A long poll brings
-// them as soon as a stream would. Not thread-safe; everything happens in Run.
+// Outlives restarts of the daemon: every request is repeated with the same request id until it is answered, and tasks
+// that were on their way are sent again. Not thread-safe; everything happens in Run.
 #pragma once
 
 #include <chrono>

@@ -1,17 +1,25 @@
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/campaign_text.h"
+#include "pipeline/client/retry.h"
 #include "pipeline/client/spec_yaml.h"
 #include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/commands/exit_codes.h"
 #include "pipeline/commands/options.h"
+#include "pipeline/round/progress.h"
+#include "pipeline/text/status.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 
@@ -35,10 +43,10 @@ Example:
 )";
 
 std::vector<Command> Words() {
-  return {CampaignCreateCommand(), CampaignListCommand(),    CampaignGetCommand(),    CampaignStartCommand(),
-          CampaignPauseCommand(),  CampaignResumeCommand(),  CampaignStopCommand(),   CampaignRetrainCommand(),
-          CampaignDeleteCommand(), CampaignWatchCommand(),   CampaignExportCommand(), CampaignImportLabelsCommand(),
-          CampaignAppendCommand(), CampaignPredictCommand(), CampaignModelCommand()};
+  return {CampaignCreateCommand(),       CampaignListCommand(),   CampaignGetCommand(),     CampaignStartCommand(),
+          CampaignPauseCommand(),        CampaignResumeCommand(), CampaignStopCommand(),    CampaignRetrainCommand(),
+          CampaignUpdateCommand(),       CampaignDeleteCommand(), CampaignWatchCommand(),   CampaignExportCommand(),
+          CampaignImportLabelsCommand(), CampaignAppendCommand(), CampaignPredictCommand(), CampaignModelCommand()};
 }
 
 CommandRun AddCampaign(CLI::App& app) {
@@ -195,18 +203,60 @@ Everything that is wrong with it is reported at once. Paths are paths on the ser
 struct CreateOptions {
   CampaignOptions campaign = {};
   std::string file = {};
+  bool no_wait = false;
 };
+
+constexpr std::chrono::milliseconds kFirstPoll{20};
+constexpr std::chrono::milliseconds kLongestPoll{500};
+constexpr RetryPolicy kOperationRetry{.longest_pause = std::chrono::milliseconds(1'000)};
+
+absl::Status ErrorOf(const v1::Operation& operation) {
+  const absl::Status status(static_cast<absl::StatusCode>(operation.error().code()), operation.error().message());
+  return WithSerializedDetails(status, operation.error().details());
+}
+
+/// Waits for the end of an operation, across restarts of the server. A signal cancels the operation.
+absl::StatusOr<v1::Operation> WaitForOperation(CampaignCalls& calls, v1::Operation operation) {
+  StopFlag stop;
+  const StopOnSignals signals(stop);
+  Progress progress("fulcrum campaign create", ChooseProgressStyle(/*quiet=*/false, /*verbose=*/false));
+  Retrier retrier(kOperationRetry, WallTiming(stop), /*seed=*/0);
+  std::chrono::milliseconds pause = kFirstPoll;
+  bool cancelled = false;
+  while (!operation.has_ended_at()) {
+    if (!stop.Sleep(pause) && !std::exchange(cancelled, true)) {
+      FULCRUM_RETURN_IF_ERROR(calls.CancelOperation(operation.name()).status());
+    }
+    // A raised flag no longer sleeps.
+    if (cancelled) std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPoll);
+    FULCRUM_RETURN_IF_ERROR(retrier.Call([&]() -> absl::Status {
+      FULCRUM_ASSIGN_OR_RETURN(operation, calls.GetOperation(operation.name()));
+      return absl::OkStatus();
+    }));
+    progress.Update("rows", static_cast<std::size_t>(operation.rows_done()), 0);
+  }
+  progress.Clear();
+  return operation;
+}
 
 absl::Status Create(const CreateOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, LoadCampaignYaml(options.file));
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
-  FULCRUM_ASSIGN_OR_RETURN(const v1::Campaign campaign, CampaignCalls(connection).Create(spec));
-  return PrintCampaign(options.campaign, campaign);
+  CampaignCalls calls(connection);
+  FULCRUM_ASSIGN_OR_RETURN(v1::Operation operation, calls.Create(spec, RequestIds().Next()));
+  if (options.no_wait) {
+    return PrintAnswer(options.campaign, absl::StrCat("operation ", operation.name(), "\n"), operation);
+  }
+  FULCRUM_ASSIGN_OR_RETURN(operation, WaitForOperation(calls, std::move(operation)));
+  if (operation.state() != v1::OPERATION_STATE_SUCCEEDED) return ErrorOf(operation);
+  return PrintCampaign(options.campaign, operation.result());
 }
 
 CommandRun AddCreate(CLI::App& app) {
   auto options = std::make_shared<CreateOptions>();
   app.add_option("file", options->file, "YAML file that describes the campaign")->type_name("")->required();
+  app.add_flag("--no-wait", options->no_wait, "Print the operation that imports the pool, and do not wait for its end");
   AddCampaignOptions(app, options->campaign);
   app.footer(kCreateFooter);
   return [options] { return Create(*options); };
@@ -216,6 +266,65 @@ CommandRun AddCreate(CLI::App& app) {
 
 Command CampaignCreateCommand() {
   return {"create", "Control", "Create a campaign from a YAML file; 'start' runs it", AddCreate};
+}
+
+// `fulcrum campaign update NAME FIELD=VALUE...`: changes a specification.
+
+namespace {
+
+constexpr char kUpdateFooter[] =
+    R"(A field is named by its path in the YAML file; its value is written as there. Without a value (FIELD=) it gets
+its default. What can be changed: question, selection.batch, labeling.*, advance.*, stop.* (except the validation set)
+and classifier.class_weights. A campaign that a stopping rule ended goes on if the new rules allow it.
+
+Example:
+  fulcrum campaign update digits stop.labels=500 labeling.lease_time=20m)";
+
+struct UpdateOptions {
+  CampaignOptions campaign = {};
+  std::vector<std::string> changes = {};
+};
+
+/// "stop.labels=500" as a specification with that field alone.
+absl::StatusOr<v1::CampaignSpec> ParseChange(const std::string& path, const std::string& value) {
+  if (value.empty()) return v1::CampaignSpec();
+  const std::vector<std::string> names = absl::StrSplit(path, '.');
+  const std::string text = absl::StrCat(absl::StrJoin(names, ": {"), ": ", value, std::string(names.size() - 1, '}'));
+  return ParseCampaignYaml(text, absl::StrCat("'", path, "=", value, "'"));
+}
+
+absl::Status Update(const UpdateOptions& options) {
+  v1::UpdateCampaignRequest request;
+  request.set_campaign(options.campaign.name);
+  request.set_request_id(RequestIds().Next());
+  for (const std::string& change : options.changes) {
+    const std::size_t equals = change.find('=');
+    if (equals == std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat("'", change, "' is not of the form FIELD=VALUE"));
+    }
+    const std::string path = change.substr(0, equals);
+    FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, ParseChange(path, change.substr(equals + 1)));
+    request.mutable_spec()->MergeFrom(spec);
+    request.mutable_update_mask()->add_paths(path);
+  }
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
+  FULCRUM_ASSIGN_OR_RETURN(const v1::Campaign campaign, CampaignCalls(connection).Update(request));
+  return PrintCampaign(options.campaign, campaign);
+}
+
+CommandRun AddUpdate(CLI::App& app) {
+  auto options = std::make_shared<UpdateOptions>();
+  AddCampaignName(app, options->campaign);
+  app.add_option("changes", options->changes, "What changes, such as stop.labels=500")->type_name("")->required();
+  AddCampaignOptions(app, options->campaign);
+  app.footer(kUpdateFooter);
+  return [options] { return Update(*options); };
+}
+
+}  // namespace
+
+Command CampaignUpdateCommand() {
+  return {"update", "Control", "Change budgets, stopping rules and other settings of a campaign", AddUpdate};
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,6 +1,7 @@
 // The words after `fulcrum campaign`. A new one is one file and one line in campaign_command.cc.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,10 @@ class Message;
 namespace fulcrum::v1 {
 class Campaign;
 }  // namespace fulcrum::v1
+
+namespace fulcrum::storage {
+struct ExportedLabel;
+}  // namespace fulcrum::storage
 
 namespace fulcrum::pipeline {
 
@@ -35,8 +40,14 @@ absl::Status PrintAnswer(const CampaignOptions& options, std::string_view text,
 /// The same of one campaign.
 absl::Status PrintCampaign(const CampaignOptions& options, const v1::Campaign& campaign);
 
+/// Takes one exported label.
+using UseLabel = std::function<absl::Status(const storage::ExportedLabel&)>;
+/// Writes the labels that `visit` gives to a file, as CSV or, by its name, Parquet; "-" is CSV on standard output.
+absl::Status WriteLabels(const std::string& out, const std::function<absl::Status(const UseLabel&)>& visit);
+
 Command CampaignCreateCommand();
 Command CampaignListCommand();
+Command CampaignUpdateCommand();
 Command CampaignGetCommand();
 Command CampaignStartCommand();
 Command CampaignPauseCommand();

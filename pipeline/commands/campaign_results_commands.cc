@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -7,10 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "arrow/api.h"
+#include "absl/strings/strip.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/commands/campaign_commands.h"
@@ -19,141 +19,12 @@
 #include "stages/classify/libsvm_export.h"
 #include "stages/classify/model_file.h"
 #include "stages/core/files.h"
-#include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/csv.h"
-#include "stages/ingest/formats/table_writer.h"
 #include "stages/ingest/pool.h"
+#include "storage/maintenance/label_export.h"
 
 namespace fulcrum::pipeline {
-namespace {
-
-// Where exported labels go: CSV as they come, or Parquet. Not thread-safe.
-
-class ExportedLabel;
-
-class LabelExport {
- public:
-  virtual ~LabelExport() = default;
-  virtual absl::Status Add(const v1::ExportedLabel& label) = 0;
-  /// Puts the file in its place; without it nothing appears.
-  virtual absl::Status Finish() = 0;
-};
-
-std::string TimeText(const v1::ExportedLabel& label) {
-  const absl::Time time = absl::FromUnixSeconds(label.time().seconds()) + absl::Nanoseconds(label.time().nanos());
-  return absl::FormatTime(absl::RFC3339_full, time, absl::UTCTimeZone());
-}
-
-class CsvExport final : public LabelExport {
- public:
-  explicit CsvExport(std::unique_ptr<TextSink> sink) : sink_(std::move(sink)) {}
-
-  absl::Status Add(const v1::ExportedLabel& label) override {
-    std::string line = std::exchange(heading_, "");
-    absl::StrAppend(&line, label.sequence(), ",");
-    for (const std::string& text : {label.item_id(), label.value(), label.annotator(), TimeText(label)}) {
-      ingest::AppendCsvField(text, line);
-      line.push_back(',');
-    }
-    absl::StrAppend(&line, label.round(), ",", label.lease_id(), ",");
-    AppendNumber(label.cost(), line);
-    line.push_back(',');
-    ingest::AppendCsvField(label.kind(), line);
-    line.push_back('\n');
-    return sink_->Write(line);
-  }
-
-  absl::Status Finish() override {
-    FULCRUM_RETURN_IF_ERROR(sink_->Write(heading_));
-    FULCRUM_RETURN_IF_ERROR(sink_->Finish());
-    return sink_->Commit();
-  }
-
- private:
-  const std::unique_ptr<TextSink> sink_;
-  std::string heading_ = "sequence,id,label,annotator,time,round,lease_id,cost,kind\n";
-};
-
-absl::Status FromArrow(const arrow::Status& status) {
-  return status.ok() ? absl::OkStatus() : absl::ResourceExhaustedError(status.ToString());
-}
-
-/// In groups of rows, so that any number of labels takes the memory of one group.
-class ParquetExport final : public LabelExport {
- public:
-  static absl::StatusOr<std::unique_ptr<LabelExport>> Open(const std::string& path) {
-    FULCRUM_ASSIGN_OR_RETURN(auto file, ingest::TableFile::Create(path));
-    const auto schema = arrow::schema({arrow::field("sequence", arrow::int64()), arrow::field("id", arrow::utf8()),
-                                       arrow::field("label", arrow::utf8()), arrow::field("annotator", arrow::utf8()),
-                                       arrow::field("time", arrow::timestamp(arrow::TimeUnit::MICRO, "UTC")),
-                                       arrow::field("round", arrow::int64()), arrow::field("lease_id", arrow::int64()),
-                                       arrow::field("cost", arrow::float64()), arrow::field("kind", arrow::utf8())});
-    FULCRUM_ASSIGN_OR_RETURN(auto writer,
-                             ingest::MakeTableWriter(ingest::TableFormat::kParquet, schema, file->stream()));
-    return std::unique_ptr<LabelExport>(new ParquetExport(std::move(file), schema, std::move(writer)));
-  }
-
-  absl::Status Add(const v1::ExportedLabel& label) override {
-    FULCRUM_RETURN_IF_ERROR(FromArrow(Append(label)));
-    return sequence_.length() < kRowsPerGroup ? absl::OkStatus() : WriteGroup();
-  }
-
-  absl::Status Finish() override {
-    FULCRUM_RETURN_IF_ERROR(WriteGroup());
-    FULCRUM_RETURN_IF_ERROR(writer_->Finish());
-    return file_->Commit();
-  }
-
- private:
-  static constexpr std::int64_t kRowsPerGroup = 65'536;
-
-  ParquetExport(std::unique_ptr<ingest::TableFile> file, std::shared_ptr<arrow::Schema> schema,
-                std::unique_ptr<ingest::TableWriter> writer)
-      : file_(std::move(file)), schema_(std::move(schema)), writer_(std::move(writer)) {}
-
-  arrow::Status Append(const v1::ExportedLabel& label) {
-    ARROW_RETURN_NOT_OK(sequence_.Append(label.sequence()));
-    ARROW_RETURN_NOT_OK(id_.Append(label.item_id()));
-    ARROW_RETURN_NOT_OK(label_.Append(label.value()));
-    ARROW_RETURN_NOT_OK(annotator_.Append(label.annotator()));
-    ARROW_RETURN_NOT_OK(time_.Append(label.time().seconds() * 1'000'000 + label.time().nanos() / 1'000));
-    ARROW_RETURN_NOT_OK(round_.Append(label.round()));
-    ARROW_RETURN_NOT_OK(lease_id_.Append(label.lease_id()));
-    ARROW_RETURN_NOT_OK(cost_.Append(label.cost()));
-    return kind_.Append(label.kind());
-  }
-
-  absl::Status WriteGroup() {
-    const std::int64_t rows = sequence_.length();
-    arrow::ArrayVector columns;
-    for (arrow::ArrayBuilder* const builder : std::initializer_list<arrow::ArrayBuilder*>{
-             &sequence_, &id_, &label_, &annotator_, &time_, &round_, &lease_id_, &cost_, &kind_}) {
-      FULCRUM_RETURN_IF_ERROR(FromArrow(builder->Finish(&columns.emplace_back())));
-    }
-    return writer_->Write(*arrow::RecordBatch::Make(schema_, rows, std::move(columns)));
-  }
-
-  const std::unique_ptr<ingest::TableFile> file_;
-  const std::shared_ptr<arrow::Schema> schema_;
-  const std::unique_ptr<ingest::TableWriter> writer_;
-  arrow::Int64Builder sequence_, round_, lease_id_;
-  arrow::StringBuilder id_, label_, annotator_, kind_;
-  arrow::TimestampBuilder time_{arrow::timestamp(arrow::TimeUnit::MICRO, "UTC"), arrow::default_memory_pool()};
-  arrow::DoubleBuilder cost_;
-};
-
-/// By the ending of the path: .parquet, else CSV, gzipped where it ends in .gz; "-" is standard output. Columns:
-/// sequence, id, label, annotator, time, round, lease_id, cost, kind; `id` and `label` are what `fulcrum select
-/// --labels` reads.
-absl::StatusOr<std::unique_ptr<LabelExport>> OpenLabelExport(const std::string& path) {
-  if (absl::EndsWithIgnoreCase(path, ".parquet")) return ParquetExport::Open(path);
-  FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<TextSink> sink, OpenTextSink(path));
-  return std::make_unique<CsvExport>(std::move(sink));
-}
-
-}  // namespace
-
 // `fulcrum campaign export NAME`: every label there is, as CSV or Parquet.
 
 namespace {
@@ -163,14 +34,57 @@ struct ExportOptions {
   std::string out = "-";
 };
 
+std::string ItemStateName(v1::ItemState state) {
+  switch (state) {
+    case v1::ITEM_STATE_LABELED:
+      return storage::ItemStatusName(storage::ItemStatus::kLabeled);
+    case v1::ITEM_STATE_DISPUTED:
+      return storage::ItemStatusName(storage::ItemStatus::kDisputed);
+    case v1::ITEM_STATE_SET_ASIDE:
+      return storage::ItemStatusName(storage::ItemStatus::kSetAside);
+    case v1::ITEM_STATE_OPEN:
+    case v1::ITEM_STATE_LEASED:
+      return storage::ItemStatusName(storage::ItemStatus::kOffered);
+    default:
+      return storage::ItemStatusName(storage::ItemStatus::kInPool);
+  }
+}
+
+/// As the store has it, so that both exports write the same columns.
+absl::StatusOr<storage::ExportedLabel> FromMessage(const v1::ExportedLabel& label) {
+  const std::string kind = v1::LabelKind_Name(label.kind());
+  storage::ExportedLabel row;
+  FULCRUM_ASSIGN_OR_RETURN(row.event.kind,
+                           storage::ParseLabelKind(absl::AsciiStrToLower(absl::StripPrefix(kind, "LABEL_KIND_"))));
+  row.event.sequence = label.sequence();
+  row.event.item = label.item_id();
+  row.event.value = label.value();
+  row.event.annotator = label.annotator();
+  row.event.at =
+      storage::Time(std::chrono::microseconds(label.time().seconds() * 1'000'000 + label.time().nanos() / 1'000));
+  row.event.lease = label.lease_id();
+  row.event.epoch = label.epoch();
+  row.event.slot = label.slot();
+  row.event.round = label.round();
+  row.event.cost = label.cost();
+  row.event.request_id = label.request_id();
+  row.late = label.late();
+  row.counts = label.counts();
+  row.item_status = ItemStateName(label.item_state());
+  row.decision = label.decision();
+  if (label.has_agreement()) row.agreement = label.agreement();
+  return row;
+}
+
 absl::Status Export(const ExportOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
-  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<LabelExport> out, OpenLabelExport(options.out));
-  FULCRUM_RETURN_IF_ERROR(
-      CampaignCalls(connection).ExportLabels(options.campaign.name, [&](const v1::ExportedLabel& label) {
-        return out->Add(label);
-      }));
-  return out->Finish();
+  return WriteLabels(options.out, [&](const UseLabel& use) {
+    return CampaignCalls(connection)
+        .ExportLabels(options.campaign.name, [&](const v1::ExportedLabel& label) -> absl::Status {
+          FULCRUM_ASSIGN_OR_RETURN(const storage::ExportedLabel row, FromMessage(label));
+          return use(row);
+        });
+  });
 }
 
 CommandRun AddExport(CLI::App& app) {
@@ -181,8 +95,8 @@ CommandRun AddExport(CLI::App& app) {
       ->capture_default_str();
   AddConnectionOptions(app, options->campaign.connection);
   app.footer(
-      "Columns: sequence,id,label,annotator,time,round,lease_id,cost,kind, in the order the labels were given.\n"
-      "The file appears when it is whole.");
+      "The columns are those of 'fulcrum export', in the order in which the labels were given. The file appears when\n"
+      "it is complete.");
   return [options] { return Export(*options); };
 }
 
@@ -268,7 +182,8 @@ constexpr std::size_t kMostValues = 200'000;  // of a request: some 2 MB
 constexpr std::size_t kMostRows = 1000;
 constexpr char kFooter[] =
     R"(Writes CSV: id, class, a decision value for each pair of classes, and a probability for each class if
-the model has them. The file of --rows has the pool's feature columns, as they are in the pool's files.
+the model has them. The file of --rows has the pool's feature columns, as they are in the pool's files, in any
+order; they are matched by name.
 
 Example:
   fulcrum campaign predict digits --rows new.parquet --out predicted.csv)";
@@ -314,6 +229,10 @@ class Questions {
       if (i < items_.size()) {
         request.add_item_ids(items_[i]);
       } else {
+        // By name: the columns of the file may be in another order than the pool's.
+        if (request.rows().empty()) {
+          for (const std::string& name : rows_.feature_names) request.add_feature_names(name);
+        }
         *request.add_rows() = RowOf(rows_.features, i - items_.size());
       }
     }
@@ -324,10 +243,19 @@ class Questions {
   ingest::Pool rows_;
 };
 
-absl::StatusOr<Questions> ReadQuestions(const PredictOptions& options) {
+absl::StatusOr<Questions> ReadQuestions(const PredictOptions& options, CampaignCalls& calls) {
   FULCRUM_ASSIGN_OR_RETURN(const ingest::InputLimits limits, LimitsOf(options.memory));
   if (options.rows.empty()) return Questions(options.items, {});
-  absl::StatusOr<ingest::Pool> rows = ingest::LoadPool(options.rows, {.limits = limits});
+  FULCRUM_ASSIGN_OR_RETURN(const v1::Campaign campaign, calls.Get(options.campaign.name));
+  const v1::PoolSpec& spec = campaign.spec().pool();
+  // The columns that are no features of the pool are none here either, if the file has them.
+  const ingest::PoolOptions reading{.columns = {.id = spec.id_column(),
+                                                .label = spec.label_column(),
+                                                .cost = spec.cost_column(),
+                                                .payload = spec.payload_column(),
+                                                .roles_may_be_missing = true},
+                                    .limits = limits};
+  absl::StatusOr<ingest::Pool> rows = ingest::LoadPool(options.rows, reading);
   FULCRUM_RETURN_IF_ERROR(WithMemoryAdvice(rows.status(), options.memory));
   return Questions(options.items, *std::move(rows));
 }
@@ -369,15 +297,17 @@ std::string Line(const std::string& name, const v1::Prediction& prediction) {
 }
 
 absl::Status Predict(const PredictOptions& options) {
-  FULCRUM_ASSIGN_OR_RETURN(const Questions questions, ReadQuestions(options));
-  if (questions.size() == 0) return absl::InvalidArgumentError("say what to predict: --rows FILE or --item ID");
+  if (options.rows.empty() && options.items.empty()) {
+    return absl::InvalidArgumentError("say what to predict: --rows FILE or --item ID");
+  }
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   CampaignCalls calls(connection);
+  FULCRUM_ASSIGN_OR_RETURN(const Questions questions, ReadQuestions(options, calls));
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TextSink> out, OpenTextSink(options.out));
   std::int64_t round = options.round;
   for (std::size_t answered = 0; answered < questions.size();) {
     v1::PredictRequest request;
-    request.set_name(options.campaign.name);
+    request.set_campaign(options.campaign.name);
     // A newer model may be trained between two requests; all answers must be of the same one.
     request.set_round(round);
     questions.Ask(answered, request);

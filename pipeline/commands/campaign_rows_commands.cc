@@ -109,7 +109,7 @@ std::vector<v1::ImportLabelsRequest> MakeRequests(const ImportOptions& options,
     if (bytes >= kMostBytes) {
       bytes = 0;
       v1::ImportLabelsRequest& request = requests.emplace_back();
-      request.set_name(options.campaign.name);
+      request.set_campaign(options.campaign.name);
       request.set_source(options.source.empty() ? std::filesystem::path(options.file).filename().string()
                                                 : options.source);
       request.set_request_id(ids.Next());

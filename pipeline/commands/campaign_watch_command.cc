@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
@@ -39,31 +43,51 @@ void Print(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// Redraws the screen over the last one, at a limited rate.
+/// Redraws the screen over the last one, at a limited rate. A thread draws what the rate has held back, so that the
+/// picture is never older than a pause.
 class LivePicture {
  public:
   void Follow(const v1::CampaignEvent& event) {
+    const std::scoped_lock lock(mutex_);
+    if (!drawer_.joinable()) drawer_ = std::jthread([this](const std::stop_token& stop) { DrawLater(stop); });
     screen_.Follow(event);
+    stale_ = true;
     if (event.has_campaign() || Clock::now() - drawn_at_ > kRedrawPause) Redraw();
   }
 
   /// Draws what the limited rate has held back.
   void Finish() {
+    if (drawer_.joinable()) {
+      drawer_.request_stop();
+      drawer_.join();
+    }
     if (lines_ > 0) Redraw();
   }
 
  private:
+  void DrawLater(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      never_.wait_for(lock, stop, kRedrawPause, [] { return false; });
+      if (stale_ && !stop.stop_requested()) Redraw();
+    }
+  }
   void Redraw() {
     const std::string picture = screen_.Draw(TerminalColumns());
     // Move up to the first line of the last screen and erase it.
     Print(absl::StrCat(lines_ > 0 ? absl::StrCat("\x1b[", lines_, "A\r\x1b[J") : "", picture));
     lines_ = std::count(picture.begin(), picture.end(), '\n');
     drawn_at_ = Clock::now();
+    stale_ = false;
   }
 
+  std::mutex mutex_;
+  std::condition_variable_any never_;
+  bool stale_ = false;
   WatchScreen screen_;
   long lines_ = 0;
   Clock::time_point drawn_at_{};
+  std::jthread drawer_;  // last: it uses all of the above
 };
 
 struct WatchOptions : CampaignOptions {

@@ -32,6 +32,7 @@ struct Command {
 const std::vector<Command>& Commands();
 
 Command CampaignCommand();
+Command ItemsCommand();
 Command WorkCommand();
 Command SelectCommand();
 Command GenerateCommand();

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "arrow/table.h"
+#include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
@@ -102,17 +104,18 @@ namespace {
 constexpr char kExportFooter[] =
     R"(One row for every label that was given, changed, withdrawn or imported, in the order of the log:
   sequence     number of the event in the log; a model's sequence number refers to these
-  kind         label_submitted, label_changed, label_withdrawn or label_imported
-  item, label  what was labeled, and as what
+  kind         label, change, withdrawal, import, or resolution (an administrator decided)
+  id, label    what was labeled, and as what
   annotator    who said so; of an imported label, where it comes from
   time         when, in UTC
-  lease, epoch, slot, round   under which lease; 0 where there was none
+  lease_id, epoch, slot, round   under which lease; 0 if there was none
   cost         what it cost
-  late         it came after its lease had ended; it counts all the same
+  late         it came after its lease had expired; it counts anyway
   request_id   under which it was sent
   counts       it is what this annotator says today
-  item_status  what became of the item: labeled, disputed, set aside, offered, in pool
-  decision     the item's label today; empty where there is none
+  item_state   what became of the item: labeled, disputed, set aside, offered, in pool
+  decision     the item's label today; empty if there is none
+  agreement    share of the item's votes that are for the most frequent class; empty without votes
 
 The format is that of the file's name: .csv, .csv.gz or .parquet; - is CSV on standard output. Works while a daemon
 runs, and sees what was committed when it started.
@@ -128,21 +131,21 @@ struct ExportOptions {
 constexpr std::size_t kTextBytes = 1 << 20;
 constexpr std::size_t kLabelsPerGroup = 65'536;
 
-absl::Status ExportCsv(storage::CampaignReader& reader, const std::string& out) {
+absl::Status WriteCsv(const std::string& out, const std::function<absl::Status(const UseLabel&)>& visit) {
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TextSink> sink, OpenTextSink(out));
   std::string text = storage::LabelCsvHeader();
-  const auto write = [&](const storage::ExportedLabel& label) -> absl::Status {
+  FULCRUM_RETURN_IF_ERROR(visit([&](const storage::ExportedLabel& label) -> absl::Status {
     storage::AppendLabelCsv(label, text);
     if (text.size() < kTextBytes) return absl::OkStatus();
     return sink->Write(std::exchange(text, {}));
-  };
-  FULCRUM_RETURN_IF_ERROR(storage::VisitLabels(reader, write));
+  }));
   FULCRUM_RETURN_IF_ERROR(sink->Write(text));
   FULCRUM_RETURN_IF_ERROR(sink->Finish());
   return sink->Commit();
 }
 
-absl::Status ExportParquet(storage::CampaignReader& reader, const std::string& out) {
+/// In groups of rows, so that any number of labels takes the memory of one group.
+absl::Status WriteParquet(const std::string& out, const std::function<absl::Status(const UseLabel&)>& visit) {
   FULCRUM_ASSIGN_OR_RETURN(const auto file, ingest::TableFile::Create(out));
   std::unique_ptr<ingest::TableWriter> writer;
   std::vector<storage::ExportedLabel> labels;
@@ -156,7 +159,7 @@ absl::Status ExportParquet(storage::CampaignReader& reader, const std::string& o
     FULCRUM_ASSIGN_OR_RETURN(const auto batch, ingest::FromArrow(table->CombineChunksToBatch(), "cannot write labels"));
     return writer->Write(*batch);
   };
-  FULCRUM_RETURN_IF_ERROR(storage::VisitLabels(reader, [&](const storage::ExportedLabel& label) {
+  FULCRUM_RETURN_IF_ERROR(visit([&](const storage::ExportedLabel& label) {
     labels.push_back(label);
     return labels.size() < kLabelsPerGroup ? absl::OkStatus() : write_group();
   }));
@@ -167,8 +170,7 @@ absl::Status ExportParquet(storage::CampaignReader& reader, const std::string& o
 
 absl::Status Export(const ExportOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(options.campaign));
-  const bool parquet = absl::EndsWithIgnoreCase(options.out, ".parquet");
-  return parquet ? ExportParquet(*reader, options.out) : ExportCsv(*reader, options.out);
+  return WriteLabels(options.out, [&](const UseLabel& use) { return storage::VisitLabels(*reader, use); });
 }
 
 CommandRun AddExport(CLI::App& app) {
@@ -182,6 +184,10 @@ CommandRun AddExport(CLI::App& app) {
 }
 
 }  // namespace
+
+absl::Status WriteLabels(const std::string& out, const std::function<absl::Status(const UseLabel&)>& visit) {
+  return absl::EndsWithIgnoreCase(out, ".parquet") ? WriteParquet(out, visit) : WriteCsv(out, visit);
+}
 
 Command ExportCommand() {
   return {"export", "Campaigns", "Write a campaign's labels with who, when, lease, round and cost", AddExport};

@@ -81,6 +81,14 @@ absl::Status CompletePredictions(const SelectOptions& options, SelectInputs& inp
 // Without labels of two classes there is no classifier; the round covers the pool instead.
 absl::Status NoteFirstBatch(const SelectOptions& options, SelectInputs& inputs) {
   FULCRUM_ASSIGN_OR_RETURN(const auto strategy, select::MakeStrategy(options.strategy));
+  const select::Requirements needs = strategy->requirements();
+  const bool needs_classes =
+      needs.predictions || needs.confidence || needs.probabilities || needs.margin || needs.class_groups;
+  if (!needs_classes && inputs.predictions) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy '", options.strategy, "' does not use predictions, and --predictions is ", options.predictions,
+        "\n  what to do: leave --predictions out, or choose a strategy that uses them (--strategy dbalevs)"));
+  }
   if (!strategy->needs_labels() || inputs.predictions || inputs.classes.size() >= 2) return absl::OkStatus();
   const std::string found = inputs.classes.size() == 0
                                 ? "has no labels"

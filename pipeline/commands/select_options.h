@@ -28,7 +28,7 @@ struct SelectOptions {
   std::string kernel = "rbf";
   double sigma = 1;
   double poly_c = 1;
-  int degree = 3;
+  int degree = kernel::kDefaultDegree;
   bool normalize_kernel = false;
   double tau = 0.5;
   std::string engine = "auto";
@@ -41,7 +41,7 @@ struct SelectOptions {
   std::string svm_kernel = "rbf";
   double svm_sigma = 1;
   double svm_poly_c = 1;
-  int svm_degree = 3;
+  int svm_degree = kernel::kDefaultDegree;
   double svm_c = 1;
   std::string class_weights;
 

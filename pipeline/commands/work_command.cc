@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "pipeline/commands/exit_codes.h"
 #include "pipeline/commands/options.h"
 #include "pipeline/text/spec_reader.h"
+#include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -35,8 +37,9 @@ With --oracle FILE it answers from a file (id,label, or a pool with a label colu
 the ids are row numbers from 0) and simulates a person. Two workers with the same --seed make mistakes on
 different examples, and each makes the same ones every time.
 
-If the server becomes unavailable, every call is retried with the same request id, so that no label is lost
-or counted twice. Ends with exit code 0 when the campaign is over, or by q, Ctrl-C or SIGTERM.
+Works on one stream, on which the server sends the next tasks ahead. If the server becomes unavailable, every
+request is retried with the same request id, so that no label is lost or counted twice. If there is nothing to
+label, it says what the campaign waits for. Ends with exit code 0 when the campaign is over, or by q, Ctrl-C or SIGTERM.
 
 Example:
   fulcrum work --campaign digits --annotator anna
@@ -65,6 +68,13 @@ absl::StatusOr<std::chrono::milliseconds> ReadDuration(const std::string& option
   return absl::InvalidArgumentError(absl::StrCat(option, " is '", text, "'; it must be ", kDurationForm));
 }
 
+std::function<void(const std::string&)> SayIdle(const WorkCommandOptions& options) {
+  if (options.quiet) return {};
+  return [](const std::string& reasons) {
+    std::fprintf(stderr, "fulcrum work: nothing to label; the campaign waits: %s\n", PrintableLine(reasons).c_str());
+  };
+}
+
 absl::StatusOr<std::unique_ptr<Annotator>> MakeImitation(const WorkCommandOptions& options, const Timing& timing) {
   FULCRUM_ASSIGN_OR_RETURN(const std::chrono::milliseconds delay, ReadDuration("--delay", options.delay));
   FULCRUM_ASSIGN_OR_RETURN(const ingest::InputLimits limits, LimitsOf(options.memory));
@@ -75,7 +85,8 @@ absl::StatusOr<std::unique_ptr<Annotator>> MakeImitation(const WorkCommandOption
                                    .crash_rate = options.crash_rate,
                                    .delay = delay,
                                    .seed = options.seed,
-                                   .annotator = options.annotator};
+                                   .annotator = options.annotator,
+                                   .on_idle = SayIdle(options)};
   return std::make_unique<SimulatedAnnotator>(*std::move(oracle), imitation, timing);
 }
 
@@ -97,7 +108,7 @@ absl::Status RunSession(const WorkCommandOptions& options, std::shared_ptr<const
                         Annotator& annotator, const StopFlag& stop, const Timing& timing) {
   FULCRUM_ASSIGN_OR_RETURN(const std::chrono::milliseconds retry_for, ReadDuration("--retry-for", options.retry_for));
   const std::unique_ptr<LabelingCalls> calls =
-      MakeLabelingCalls(std::move(connection), options.campaign, options.annotator, stop);
+      MakeStreamLabelingCalls(std::move(connection), options.campaign, options.annotator, options.batch, stop);
   WorkSession session({.batch = options.batch,
                        .retry = {.give_up_after = retry_for},
                        .seed = static_cast<std::uint64_t>(getpid()),

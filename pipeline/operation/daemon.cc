@@ -21,6 +21,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/watchdog.h"
@@ -41,6 +42,7 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr std::size_t kExecutorThreads = 4;
+constexpr std::size_t kLaneThreads = 2;
 constexpr std::size_t kMostQueuedCalls = 256;
 
 bool IsLoopback(const std::string& address) {
@@ -79,7 +81,7 @@ absl::Status CheckMemoryBudget(std::size_t budget) {
 absl::Status MakePrivate(const std::string& data_folder) {
   umask(0077);
   std::error_code error;
-  for (const char* const name : {"/campaigns", "/trash"}) {
+  for (const char* const name : {"/campaigns", "/operations", "/trash"}) {
     const std::filesystem::path folder = data_folder + name;
     std::filesystem::create_directories(folder, error);
     if (!error) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
@@ -139,9 +141,11 @@ struct Daemon::Parts {
   std::unique_ptr<TokenStore> tokens;
   std::unique_ptr<AccessControl> gatekeeper;
   std::unique_ptr<Executor> executor;
+  std::unique_ptr<Executor> lane;  // for calls that read or write much
   std::unique_ptr<TaskWaiters> waiters;
   DaemonMetrics metrics;
   std::unique_ptr<CampaignRegistry> campaigns;
+  std::unique_ptr<CampaignOperations> operations;
   std::unique_ptr<GrpcServer> server;
   std::unique_ptr<DaemonWatch> watch;
 
@@ -150,12 +154,15 @@ struct Daemon::Parts {
     // threads notify the waiters until then.
     watch.reset();
     if (waiters) waiters->Stop();
+    if (operations) operations->RequestStop();
     if (campaigns) campaigns->RequestStop();
     // Before the services are destroyed: requests in the queues of the stores are answered through them.
     if (server) server->Stop(std::chrono::milliseconds(0)).IgnoreError();
+    executor.reset();
+    lane.reset();
+    operations.reset();
     if (campaigns) campaigns->Close(std::chrono::steady_clock::now() + options.stop_time);
     server.reset();
-    executor.reset();
     gatekeeper.reset();
     campaigns.reset();
     waiters.reset();
@@ -177,14 +184,14 @@ struct Daemon::Parts {
   }
 
   absl::Status StartWatch() {
-    DaemonWatch::Subject subject{
-        .data_folder = options.data_folder,
-        .grpc_address = options.server.address,
-        .campaigns = *campaigns,
-        .server = *server,
-        .metrics = metrics,
-        .queues = {.calls = [this] { return executor->queued(); }, .workers = [this] { return waiters->waiting(); }},
-        .tls = !options.server.tls_certificate.empty()};
+    DaemonWatch::Subject subject{.data_folder = options.data_folder,
+                                 .grpc_address = options.server.address,
+                                 .campaigns = *campaigns,
+                                 .server = *server,
+                                 .metrics = metrics,
+                                 .queues = {.calls = [this] { return executor->queued() + lane->queued(); },
+                                            .workers = [this] { return waiters->waiting(); }},
+                                 .tls = !options.server.tls_certificate.empty()};
     FULCRUM_ASSIGN_OR_RETURN(watch, DaemonWatch::Start(options.watch, std::move(subject)));
     return absl::OkStatus();
   }
@@ -235,13 +242,21 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
     for (const auto& campaign : it.campaigns->List("", SIZE_MAX)) ReleaseAllLeases(*campaign, name);
   });
   it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
+  it.lane = std::make_unique<Executor>(kLaneThreads, kMostQueuedCalls);
+  FULCRUM_ASSIGN_OR_RETURN(it.operations, CampaignOperations::Open(it.options.data_folder, *it.campaigns));
   std::vector<RegisteredService> services;
   services.push_back(
       {"fulcrum.v1.ServerService", std::make_shared<ServerService>(ProgramVersion(), LibraryVersions())});
-  services.push_back({"fulcrum.v1.LabelingService",
-                      std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters, it.replies)});
   services.push_back(
-      {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.gatekeeper, *it.executor)});
+      {"fulcrum.v1.LabelingService",
+       std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters, it.replies, *it.lane)});
+  services.push_back(
+      {"fulcrum.v1.CampaignService",
+       std::make_shared<CampaignService>(*it.campaigns, *it.operations, *it.gatekeeper, *it.executor, *it.lane)});
+  services.push_back(
+      {"fulcrum.v1.ItemService", std::make_shared<ItemService>(*it.campaigns, *it.gatekeeper, *it.lane)});
+  services.push_back({"fulcrum.v1.OperationService",
+                      std::make_shared<OperationService>(*it.operations, *it.gatekeeper, *it.executor)});
   FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));
   FULCRUM_RETURN_IF_ERROR(it.StartWatch());
   return std::unique_ptr<Daemon>(new Daemon(std::move(parts)));
@@ -270,6 +285,7 @@ absl::Status Daemon::Stop() {
   // Whatever hangs below (a stage, a handler, a disk), this ends the process.
   const ExitTimer timer(begun + limit);
   parts_->watch->NoteStopping();
+  parts_->operations->RequestStop();
   parts_->campaigns->RequestStop();
   parts_->waiters->Stop();
   const absl::Status status = parts_->server->Stop(limit / 2);

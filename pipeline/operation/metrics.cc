@@ -79,7 +79,7 @@ std::vector<MetricFamily> DaemonFigures::Collect() const {
                                    "Operations that wait for the store's writing thread.");
   for (const std::shared_ptr<Campaign>& campaign : campaigns_.List("", std::numeric_limits<std::size_t>::max())) {
     described.push_back(campaign->Describe());
-    AddValue(queued, static_cast<double>(campaign->store().queued()), "campaign", campaign->plan().name);
+    AddValue(queued, static_cast<double>(campaign->store().queued()), "campaign", campaign->name());
   }
   std::vector<MetricFamily> families = {CampaignsByState(described, campaigns_.broken().size()), std::move(queued)};
   for (const Figure& figure : kFigures) {

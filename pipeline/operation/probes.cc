@@ -72,7 +72,7 @@ Probe StoreProbe(const CampaignRegistry& campaigns) {
             const auto until = std::chrono::steady_clock::now() + timeout;
             std::vector<std::pair<std::string, std::future<absl::Status>>> answers;
             for (const auto& campaign : campaigns.List("", kAll)) {
-              answers.emplace_back(campaign->plan().name, AskWriter(*campaign));
+              answers.emplace_back(campaign->name(), AskWriter(*campaign));
             }
             for (auto& [name, answer] : answers) {
               if (answer.wait_until(until) == std::future_status::timeout) {

@@ -77,6 +77,7 @@ absl::Status RunImport(const ImportOptions& options, const ingest::ColumnRoles& 
   const ingest::InputLimits limits = LimitsFor(options);
   std::optional<Rows> waiting = std::move(first);
   const auto read = [&]() -> absl::StatusOr<std::optional<Rows>> {
+    if (options.control.stop.stop_requested()) return absl::CancelledError("the import was cancelled");
     if (waiting) return std::exchange(waiting, std::nullopt);
     return reader.Next();
   };
@@ -89,7 +90,7 @@ absl::Status RunImport(const ImportOptions& options, const ingest::ColumnRoles& 
   const auto write = [&](Block block) -> absl::Status {
     const auto place = [&](std::uint64_t row) { return absl::StrCat(block.file, ", row ", block.first_row + row); };
     FULCRUM_RETURN_IF_ERROR(writer.Append(std::move(block.built), place));
-    if (options.on_progress) options.on_progress(static_cast<std::size_t>(writer.counts().read));
+    if (options.control.on_progress) options.control.on_progress(static_cast<std::size_t>(writer.counts().read));
     return absl::OkStatus();
   };
   return RunBoundedFlow({.max_in_flight = kBatchesInFlight,

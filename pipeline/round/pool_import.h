@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,13 @@
 #include "storage/pool/pool_writer.h"
 
 namespace fulcrum::pipeline {
+
+/// How an import is followed and ended early.
+struct ImportControl {
+  std::stop_token stop = {};  ///< ends it with Cancelled
+  /// Told how many rows are in the pool's files so far.
+  std::function<void(std::size_t rows)> on_progress = {};
+};
 
 struct ImportOptions {
   std::vector<std::string> sources = {};
@@ -31,8 +39,7 @@ struct ImportOptions {
       {};
   /// It is not an error if all rows are known elsewhere; nothing is written then.
   bool may_add_nothing = false;
-  /// Told how many rows are in the pool's files so far.
-  std::function<void(std::size_t rows)> on_progress = {};
+  ImportControl control = {};
 };
 
 struct ImportResult {

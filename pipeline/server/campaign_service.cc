@@ -3,6 +3,8 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,11 +22,11 @@ namespace {
 constexpr int kDefaultPage = 50;
 constexpr int kLargestPage = 1000;
 // An administrator of a daemon that asks for no tokens has no name.
-constexpr char kNobody[] = "admin";
+constexpr char kUnnamedAdmin[] = "admin";
 
 absl::Status CheckImport(const Campaign& campaign, const v1::ImportLabelsRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckRequest(request.request_id(), 0));
-  const std::vector<std::string>& classes = campaign.plan().classes;
+  const std::vector<std::string> classes = campaign.plan()->classes;
   for (const auto& entry : request.labels()) {
     if (std::find(classes.begin(), classes.end(), entry.value()) == classes.end()) {
       return absl::InvalidArgumentError(absl::StrCat("the label '", entry.value(), "' of '", entry.item_id(),
@@ -38,106 +40,124 @@ absl::Status CheckImport(const Campaign& campaign, const v1::ImportLabelsRequest
 
 }  // namespace
 
-grpc::ServerUnaryReactor* CampaignService::Handle(grpc::CallbackServerContext* context, bool needs_admin,
-                                                  std::function<absl::Status()> act) {
+std::size_t PageSize(int asked) {
+  return static_cast<std::size_t>(asked <= 0 ? kDefaultPage : std::min(asked, kLargestPage));
+}
+
+absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& request_id) {
+  if (!request_id.empty()) FULCRUM_RETURN_IF_ERROR(CheckRequest(request_id, 0));
+  return ChangeOrder{.by = caller.name.empty() ? kUnnamedAdmin : caller.name, .request_id = request_id};
+}
+
+grpc::ServerUnaryReactor* CallRunner::Run(grpc::CallbackServerContext* context, CallerRole role, Act act) const {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
   absl::Status status = caller.status();
-  if (status.ok()) status = needs_admin ? AccessControl::RequireAdmin(*caller) : AccessControl::RequireReading(*caller);
+  if (status.ok()) {
+    status = role == CallerRole::kAdmin ? AccessControl::RequireAdmin(*caller) : AccessControl::RequireReading(*caller);
+  }
   if (!status.ok()) {
     reactor->Finish(ToGrpcStatus(status));
     return reactor;
   }
-  if (!executor_.Submit([reactor, act = std::move(act)] { reactor->Finish(ToGrpcStatus(act())); })) {
-    reactor->Finish(ToGrpcStatus(Executor::Busy()));
-  }
+  const auto run = [reactor, caller = *caller, act = std::move(act)] { reactor->Finish(ToGrpcStatus(act(caller))); };
+  if (!executor_.Submit(run)) reactor->Finish(ToGrpcStatus(Executor::Busy()));
   return reactor;
 }
 
-grpc::ServerUnaryReactor* CampaignService::CreateCampaign(grpc::CallbackServerContext* context,
-                                                          const v1::CreateCampaignRequest* request,
-                                                          v1::Campaign* response) {
-  return Handle(context, true, [this, request, response]() -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Create(request->spec()));
-    *response = campaign->Describe();
+CampaignService::Reactor* CampaignService::CreateCampaign(Context* context, const v1::CreateCampaignRequest* request,
+                                                          v1::CreateCampaignResponse* response) {
+  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller& caller) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+    FULCRUM_ASSIGN_OR_RETURN(*response->mutable_operation(), operations_.Create(*request, order.by));
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* CampaignService::GetCampaign(grpc::CallbackServerContext* context,
-                                                       const v1::GetCampaignRequest* request, v1::Campaign* response) {
-  return Handle(context, false, [this, request, response]() -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(*response, campaigns_.Describe(request->name()));
+CampaignService::Reactor* CampaignService::GetCampaign(Context* context, const v1::GetCampaignRequest* request,
+                                                       v1::GetCampaignResponse* response) {
+  return calls_.Run(context, CallerRole::kReader, [this, request, response](const Caller&) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(*response->mutable_campaign(), campaigns_.Describe(request->campaign()));
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* CampaignService::ListCampaigns(grpc::CallbackServerContext* context,
-                                                         const v1::ListCampaignsRequest* request,
+CampaignService::Reactor* CampaignService::ListCampaigns(Context* context, const v1::ListCampaignsRequest* request,
                                                          v1::ListCampaignsResponse* response) {
-  return Handle(context, false, [this, request, response]() -> absl::Status {
+  return calls_.Run(context, CallerRole::kReader, [this, request, response](const Caller&) -> absl::Status {
     FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
-    const int size = request->page_size() <= 0 ? kDefaultPage : std::min(request->page_size(), kLargestPage);
-    auto page = campaigns_.DescribeAll(request->page_token(), static_cast<std::size_t>(size) + 1);
-    for (std::size_t i = 0; i < page.size() && i < static_cast<std::size_t>(size); ++i) {
-      *response->add_campaigns() = std::move(page[i]);
+    const std::size_t size = PageSize(request->page_size());
+    auto page = campaigns_.DescribeAll(request->page_token(), size + 1);
+    if (page.size() > size) {
+      page.resize(size);
+      response->set_next_page_token(page.back().name());
     }
-    if (page.size() > static_cast<std::size_t>(size))
-      response->set_next_page_token(response->campaigns(size - 1).name());
+    for (v1::Campaign& campaign : page) *response->add_campaigns() = std::move(campaign);
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* CampaignService::Steer(grpc::CallbackServerContext* context,
-                                                 const v1::CampaignRequest* request, v1::Campaign* response,
-                                                 absl::Status (Campaign::*step)()) {
-  return Handle(context, true, [this, request, response, step]() -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->name()));
-    FULCRUM_RETURN_IF_ERROR((*campaign.*step)());
-    *response = campaign->Describe();
+template <typename Request, typename Response>
+CampaignService::Reactor* CampaignService::Steer(Context* context, const Request* request, Response* response,
+                                                 Step step) {
+  return calls_.Run(context, CallerRole::kAdmin, [this, request, response, step](const Caller& caller) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
+    FULCRUM_RETURN_IF_ERROR((*campaign.*step)(order));
+    *response->mutable_campaign() = campaign->DescribeFully();
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* CampaignService::StartCampaign(grpc::CallbackServerContext* context,
-                                                         const v1::CampaignRequest* request, v1::Campaign* response) {
+CampaignService::Reactor* CampaignService::StartCampaign(Context* context, const v1::StartCampaignRequest* request,
+                                                         v1::StartCampaignResponse* response) {
   return Steer(context, request, response, &Campaign::Start);
 }
 
-grpc::ServerUnaryReactor* CampaignService::PauseCampaign(grpc::CallbackServerContext* context,
-                                                         const v1::CampaignRequest* request, v1::Campaign* response) {
+CampaignService::Reactor* CampaignService::PauseCampaign(Context* context, const v1::PauseCampaignRequest* request,
+                                                         v1::PauseCampaignResponse* response) {
   return Steer(context, request, response, &Campaign::Pause);
 }
 
-grpc::ServerUnaryReactor* CampaignService::ResumeCampaign(grpc::CallbackServerContext* context,
-                                                          const v1::CampaignRequest* request, v1::Campaign* response) {
+CampaignService::Reactor* CampaignService::ResumeCampaign(Context* context, const v1::ResumeCampaignRequest* request,
+                                                          v1::ResumeCampaignResponse* response) {
   return Steer(context, request, response, &Campaign::Resume);
 }
 
-grpc::ServerUnaryReactor* CampaignService::StopCampaign(grpc::CallbackServerContext* context,
-                                                        const v1::CampaignRequest* request, v1::Campaign* response) {
+CampaignService::Reactor* CampaignService::StopCampaign(Context* context, const v1::StopCampaignRequest* request,
+                                                        v1::StopCampaignResponse* response) {
   return Steer(context, request, response, &Campaign::Stop);
 }
 
-grpc::ServerUnaryReactor* CampaignService::RetrainCampaign(grpc::CallbackServerContext* context,
-                                                           const v1::CampaignRequest* request, v1::Campaign* response) {
+CampaignService::Reactor* CampaignService::RetrainCampaign(Context* context, const v1::RetrainCampaignRequest* request,
+                                                           v1::RetrainCampaignResponse* response) {
   return Steer(context, request, response, &Campaign::Retrain);
 }
 
-grpc::ServerUnaryReactor* CampaignService::DeleteCampaign(grpc::CallbackServerContext* context,
-                                                          const v1::CampaignRequest* request,
-                                                          v1::DeleteCampaignResponse* response) {
-  return Handle(context, true, [this, request, response]() -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(*response->mutable_trash_folder(), campaigns_.Delete(request->name()));
+CampaignService::Reactor* CampaignService::UpdateCampaign(Context* context, const v1::UpdateCampaignRequest* request,
+                                                          v1::UpdateCampaignResponse* response) {
+  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller& caller) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
+    FULCRUM_RETURN_IF_ERROR(campaign->Update(request->spec(), request->update_mask(), order));
+    *response->mutable_campaign() = campaign->DescribeFully();
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* CampaignService::ImportLabels(grpc::CallbackServerContext* context,
-                                                        const v1::ImportLabelsRequest* request,
+CampaignService::Reactor* CampaignService::DeleteCampaign(Context* context, const v1::DeleteCampaignRequest* request,
+                                                          v1::DeleteCampaignResponse* response) {
+  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller& caller) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+    FULCRUM_ASSIGN_OR_RETURN(*response->mutable_trash_folder(), campaigns_.Delete(request->campaign(), order));
+    return absl::OkStatus();
+  });
+}
+
+CampaignService::Reactor* CampaignService::ImportLabels(Context* context, const v1::ImportLabelsRequest* request,
                                                         v1::ImportLabelsResponse* response) {
-  return Handle(context, true, [this, request, response]() -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->name()));
+  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller&) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
     FULCRUM_RETURN_IF_ERROR(CheckImport(*campaign, *request));
     storage::ImportRequest import;
     import.source = request->source();
@@ -154,77 +174,87 @@ grpc::ServerUnaryReactor* CampaignService::ImportLabels(grpc::CallbackServerCont
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const grpc::ServerContextBase& context,
                                                                           const std::string& name,
                                                                           Caller* caller) const {
-  FULCRUM_ASSIGN_OR_RETURN(const Caller admitted, gatekeeper_.Admit(context));
+  FULCRUM_ASSIGN_OR_RETURN(const Caller admitted, calls_.gatekeeper().Admit(context));
   FULCRUM_RETURN_IF_ERROR(AccessControl::RequireReading(admitted));
   if (caller != nullptr) *caller = admitted;
   return campaigns_.Find(name);
 }
 
-grpc::ServerReadReactor<v1::AppendItemsRequest>* CampaignService::AppendItems(grpc::CallbackServerContext* context,
+grpc::ServerReadReactor<v1::AppendItemsRequest>* CampaignService::AppendItems(Context* context,
                                                                               v1::AppendItemsResponse* response) {
-  const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
+  const absl::StatusOr<Caller> caller = calls_.gatekeeper().Admit(*context);
   absl::Status status = caller.status();
   if (status.ok()) status = AccessControl::RequireAdmin(*caller);
-  if (!status.ok()) return AppendStream::Refuse(executor_, status);
+  if (!status.ok()) return AppendStream::Refuse(long_calls_.executor(), status);
   return AppendStream::Begin(
-      executor_, [this](const std::string& name) { return campaigns_.Find(name); },
-      caller->name.empty() ? kNobody : caller->name, response);
+      long_calls_.executor(), [this](const std::string& name) { return campaigns_.Find(name); },
+      caller->name.empty() ? kUnnamedAdmin : caller->name, response);
 }
 
-grpc::ServerWriteReactor<v1::ExportedLabel>* CampaignService::ExportLabels(grpc::CallbackServerContext* context,
-                                                                           const v1::CampaignRequest* request) {
-  using Stream = PagedStream<v1::ExportedLabel>;
-  const auto campaign = FindForReading(*context, request->name());
-  if (!campaign.ok()) return Stream::Refuse(executor_, campaign.status());
+grpc::ServerWriteReactor<v1::ExportLabelsResponse>* CampaignService::ExportLabels(
+    Context* context, const v1::ExportLabelsRequest* request) {
+  using Stream = PagedStream<v1::ExportLabelsResponse>;
+  const auto campaign = FindForReading(*context, request->campaign());
+  if (!campaign.ok()) return Stream::Refuse(long_calls_.executor(), campaign.status());
   const auto pages = std::make_shared<LabelPages>((*campaign)->store().folder().path());
-  return Stream::Begin(executor_, [pages] { return pages->Next(); });
+  return Stream::Begin(long_calls_.executor(), [pages] { return pages->Next(); });
 }
 
-grpc::ServerWriteReactor<v1::ModelChunk>* CampaignService::GetModel(grpc::CallbackServerContext* context,
-                                                                    const v1::GetModelRequest* request) {
-  using Stream = PagedStream<v1::ModelChunk>;
-  const auto campaign = FindForReading(*context, request->name());
-  if (!campaign.ok()) return Stream::Refuse(executor_, campaign.status());
-  if (const absl::Status status = CheckNumbers(*request); !status.ok()) return Stream::Refuse(executor_, status);
+grpc::ServerWriteReactor<v1::GetModelResponse>* CampaignService::GetModel(Context* context,
+                                                                          const v1::GetModelRequest* request) {
+  using Stream = PagedStream<v1::GetModelResponse>;
+  const auto campaign = FindForReading(*context, request->campaign());
+  if (!campaign.ok()) return Stream::Refuse(long_calls_.executor(), campaign.status());
+  if (const absl::Status status = CheckNumbers(*request); !status.ok())
+    return Stream::Refuse(long_calls_.executor(), status);
   const auto pages = std::make_shared<ModelPages>(*campaign, request->round());
-  return Stream::Begin(executor_, [pages] { return pages->Next(); });
+  return Stream::Begin(long_calls_.executor(), [pages] { return pages->Next(); });
 }
 
-grpc::ServerUnaryReactor* CampaignService::Predict(grpc::CallbackServerContext* context,
-                                                   const v1::PredictRequest* request, v1::PredictResponse* response) {
-  return Handle(context, false, [this, request, response]() -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->name()));
+CampaignService::Reactor* CampaignService::Predict(Context* context, const v1::PredictRequest* request,
+                                                   v1::PredictResponse* response) {
+  return long_calls_.Run(context, CallerRole::kReader, [this, request, response](const Caller&) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
     FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
     FULCRUM_ASSIGN_OR_RETURN(*response, campaign->Predict(*request));
     return absl::OkStatus();
   });
 }
 
-grpc::ServerWriteReactor<v1::CampaignEvent>* CampaignService::WatchCampaign(grpc::CallbackServerContext* context,
-                                                                            const v1::CampaignRequest* request) {
-  auto* stream = new MessageStream<v1::CampaignEvent>();
+grpc::ServerWriteReactor<v1::WatchCampaignResponse>* CampaignService::WatchCampaign(
+    Context* context, const v1::WatchCampaignRequest* request) {
+  auto* stream = new MessageStream<v1::WatchCampaignResponse>();
   const auto feed = stream->feed();
   Caller caller;
-  const auto found = FindForReading(*context, request->name(), &caller);
-  if (!found.ok()) {
-    feed->End(found.status());
+  const auto found = FindForReading(*context, request->campaign(), &caller);
+  absl::Status status = found.status();
+  if (status.ok()) status = CheckNumbers(*request);
+  if (!status.ok()) {
+    feed->End(status);
     return stream;
   }
   const std::shared_ptr<Campaign> campaign = *found;
-  const auto tell = [feed, context](const v1::CampaignEvent& event) {
-    // A watcher that does not keep up is let go: it comes back and sees the state as it is then. A status would wait
-    // behind all that it does not read.
-    if (!feed->Offer(event)) context->TryCancel();
-    if (event.campaign().state() == v1::CAMPAIGN_STATE_DONE) feed->End(absl::OkStatus());
+  const auto caught_up = std::make_shared<std::atomic<bool>>(false);
+  const auto tell = [feed, context, caught_up](const v1::CampaignEvent& event) {
+    v1::WatchCampaignResponse response;
+    *response.mutable_event() = event;
+    // A watcher that does not keep up is let go: it comes back and is told what it missed. A status would wait behind
+    // all that it does not read.
+    if (!feed->Offer(std::move(response))) context->TryCancel();
+    // A state that it missed does not end the stream: the campaign may run again.
+    if (*caught_up && event.campaign().state() == v1::CAMPAIGN_STATE_DONE) feed->End(absl::OkStatus());
   };
-  const std::int64_t id = campaign->events().Watch(
-      tell, [feed] { feed->End(absl::UnavailableError("the daemon is stopping; watch again when it is back")); });
+  const std::int64_t id = campaign->events().Watch(request->after_sequence(), tell, [feed] {
+    feed->End(absl::UnavailableError("the daemon is stopping, or the campaign is deleted; watch again later"));
+  });
+  *caught_up = true;
   const auto open = std::make_shared<AccessControl::OpenStream>(
-      gatekeeper_.NoteStream(caller, [feed](const absl::Status& status) { feed->End(status); }));
+      calls_.gatekeeper().NoteStream(caller, [feed](const absl::Status& why) { feed->End(why); }));
   stream->set_on_end([campaign, id, open] { campaign->events().Unwatch(id); });
   v1::CampaignEvent now;
   *now.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
   *now.mutable_campaign() = campaign->Describe();
+  now.set_sequence(now.campaign().sequence());
   tell(now);
   return stream;
 }

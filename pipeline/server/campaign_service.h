@@ -1,7 +1,7 @@
-// fulcrum.v1.CampaignService: the calls of those who run campaigns.
+// fulcrum.v1.CampaignService, OperationService and ItemService: the calls of those who run campaigns.
 //
-// Thin: it finds out who calls, and calls the campaign registry on threads of an executor, because reading a pool or a
-// log takes its time. Thread-safe.
+// Thin: they find out who calls, and call the campaigns on threads of an executor, because reading a pool or a log
+// takes its time. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -10,62 +10,136 @@
 
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
+#include "fulcrum/v1/item_service.grpc.pb.h"
+#include "fulcrum/v1/operation_service.grpc.pb.h"
+#include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
 
 namespace fulcrum::pipeline {
 
-class CampaignService final : public v1::CampaignService::CallbackService {
- public:
-  /// All of them must outlive it.
-  CampaignService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, Executor& executor)
-      : campaigns_(campaigns), gatekeeper_(gatekeeper), executor_(executor) {}
+enum class CallerRole { kReader, kAdmin };
 
-  grpc::ServerUnaryReactor* CreateCampaign(grpc::CallbackServerContext* context,
-                                           const v1::CreateCampaignRequest* request, v1::Campaign* response) override;
-  grpc::ServerUnaryReactor* GetCampaign(grpc::CallbackServerContext* context, const v1::GetCampaignRequest* request,
-                                        v1::Campaign* response) override;
-  grpc::ServerUnaryReactor* ListCampaigns(grpc::CallbackServerContext* context, const v1::ListCampaignsRequest* request,
-                                          v1::ListCampaignsResponse* response) override;
-  grpc::ServerUnaryReactor* StartCampaign(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
-                                          v1::Campaign* response) override;
-  grpc::ServerUnaryReactor* PauseCampaign(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
-                                          v1::Campaign* response) override;
-  grpc::ServerUnaryReactor* ResumeCampaign(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
-                                           v1::Campaign* response) override;
-  grpc::ServerUnaryReactor* StopCampaign(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
-                                         v1::Campaign* response) override;
-  grpc::ServerUnaryReactor* RetrainCampaign(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
-                                            v1::Campaign* response) override;
-  grpc::ServerUnaryReactor* DeleteCampaign(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
-                                           v1::DeleteCampaignResponse* response) override;
-  grpc::ServerReadReactor<v1::AppendItemsRequest>* AppendItems(grpc::CallbackServerContext* context,
-                                                               v1::AppendItemsResponse* response) override;
-  grpc::ServerUnaryReactor* ImportLabels(grpc::CallbackServerContext* context, const v1::ImportLabelsRequest* request,
-                                         v1::ImportLabelsResponse* response) override;
-  grpc::ServerWriteReactor<v1::ExportedLabel>* ExportLabels(grpc::CallbackServerContext* context,
-                                                            const v1::CampaignRequest* request) override;
-  grpc::ServerWriteReactor<v1::CampaignEvent>* WatchCampaign(grpc::CallbackServerContext* context,
-                                                             const v1::CampaignRequest* request) override;
-  grpc::ServerWriteReactor<v1::ModelChunk>* GetModel(grpc::CallbackServerContext* context,
-                                                     const v1::GetModelRequest* request) override;
-  grpc::ServerUnaryReactor* Predict(grpc::CallbackServerContext* context, const v1::PredictRequest* request,
-                                    v1::PredictResponse* response) override;
+/// Runs the unary calls of administrators and readers. Both parts must outlive it.
+class CallRunner {
+ public:
+  using Act = std::function<absl::Status(const Caller&)>;
+
+  CallRunner(const AccessControl& gatekeeper, Executor& executor) : gatekeeper_(gatekeeper), executor_(executor) {}
+
+  /// Checks who calls, runs `act` on the executor and finishes the call with what it returns.
+  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, CallerRole role, Act act) const;
+  const AccessControl& gatekeeper() const { return gatekeeper_; }
+  Executor& executor() const { return executor_; }
 
  private:
-  /// Runs `act` on the executor and finishes the call with what it says.
-  grpc::ServerUnaryReactor* Handle(grpc::CallbackServerContext* context, bool needs_admin,
-                                   std::function<absl::Status()> act);
-  grpc::ServerUnaryReactor* Steer(grpc::CallbackServerContext* context, const v1::CampaignRequest* request,
-                                  v1::Campaign* response, absl::Status (Campaign::*step)());
+  const AccessControl& gatekeeper_;
+  Executor& executor_;
+};
+
+class CampaignService final : public v1::CampaignService::CallbackService {
+ public:
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+
+  /// All of them must outlive it. Calls that read or write much (appending, exporting, predicting, models) run in
+  /// `lane`, so that no other call waits behind them.
+  CampaignService(CampaignRegistry& campaigns, CampaignOperations& operations, const AccessControl& gatekeeper,
+                  Executor& executor, Executor& lane)
+      : campaigns_(campaigns), operations_(operations), calls_(gatekeeper, executor), long_calls_(gatekeeper, lane) {}
+
+  Reactor* CreateCampaign(Context* context, const v1::CreateCampaignRequest* request,
+                          v1::CreateCampaignResponse* response) override;
+  Reactor* GetCampaign(Context* context, const v1::GetCampaignRequest* request,
+                       v1::GetCampaignResponse* response) override;
+  Reactor* ListCampaigns(Context* context, const v1::ListCampaignsRequest* request,
+                         v1::ListCampaignsResponse* response) override;
+  Reactor* UpdateCampaign(Context* context, const v1::UpdateCampaignRequest* request,
+                          v1::UpdateCampaignResponse* response) override;
+  Reactor* StartCampaign(Context* context, const v1::StartCampaignRequest* request,
+                         v1::StartCampaignResponse* response) override;
+  Reactor* PauseCampaign(Context* context, const v1::PauseCampaignRequest* request,
+                         v1::PauseCampaignResponse* response) override;
+  Reactor* ResumeCampaign(Context* context, const v1::ResumeCampaignRequest* request,
+                          v1::ResumeCampaignResponse* response) override;
+  Reactor* StopCampaign(Context* context, const v1::StopCampaignRequest* request,
+                        v1::StopCampaignResponse* response) override;
+  Reactor* RetrainCampaign(Context* context, const v1::RetrainCampaignRequest* request,
+                           v1::RetrainCampaignResponse* response) override;
+  Reactor* DeleteCampaign(Context* context, const v1::DeleteCampaignRequest* request,
+                          v1::DeleteCampaignResponse* response) override;
+  grpc::ServerReadReactor<v1::AppendItemsRequest>* AppendItems(Context* context,
+                                                               v1::AppendItemsResponse* response) override;
+  Reactor* ImportLabels(Context* context, const v1::ImportLabelsRequest* request,
+                        v1::ImportLabelsResponse* response) override;
+  grpc::ServerWriteReactor<v1::ExportLabelsResponse>* ExportLabels(Context* context,
+                                                                   const v1::ExportLabelsRequest* request) override;
+  grpc::ServerWriteReactor<v1::WatchCampaignResponse>* WatchCampaign(Context* context,
+                                                                     const v1::WatchCampaignRequest* request) override;
+  grpc::ServerWriteReactor<v1::GetModelResponse>* GetModel(Context* context,
+                                                           const v1::GetModelRequest* request) override;
+  Reactor* Predict(Context* context, const v1::PredictRequest* request, v1::PredictResponse* response) override;
+
+ private:
+  using Step = absl::Status (Campaign::*)(const ChangeOrder&);
+  /// Starts, pauses or otherwise steers a campaign, and describes it.
+  template <typename Request, typename Response>
+  Reactor* Steer(Context* context, const Request* request, Response* response, Step step);
   /// `caller` may be null, and is set to who reads.
   absl::StatusOr<std::shared_ptr<Campaign>> FindForReading(const grpc::ServerContextBase& context,
                                                            const std::string& name, Caller* caller = nullptr) const;
 
   CampaignRegistry& campaigns_;
-  const AccessControl& gatekeeper_;
-  Executor& executor_;
+  CampaignOperations& operations_;
+  const CallRunner calls_;
+  const CallRunner long_calls_;
 };
+
+class OperationService final : public v1::OperationService::CallbackService {
+ public:
+  /// All of them must outlive it.
+  OperationService(CampaignOperations& operations, const AccessControl& gatekeeper, Executor& executor)
+      : operations_(operations), calls_(gatekeeper, executor) {}
+
+  grpc::ServerUnaryReactor* GetOperation(grpc::CallbackServerContext* context, const v1::GetOperationRequest* request,
+                                         v1::GetOperationResponse* response) override;
+  grpc::ServerUnaryReactor* ListOperations(grpc::CallbackServerContext* context,
+                                           const v1::ListOperationsRequest* request,
+                                           v1::ListOperationsResponse* response) override;
+  grpc::ServerUnaryReactor* CancelOperation(grpc::CallbackServerContext* context,
+                                            const v1::CancelOperationRequest* request,
+                                            v1::CancelOperationResponse* response) override;
+
+ private:
+  CampaignOperations& operations_;
+  const CallRunner calls_;
+};
+
+class ItemService final : public v1::ItemService::CallbackService {
+ public:
+  /// All of them must outlive it.
+  ItemService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, Executor& executor)
+      : campaigns_(campaigns), calls_(gatekeeper, executor) {}
+
+  grpc::ServerUnaryReactor* ListItems(grpc::CallbackServerContext* context, const v1::ListItemsRequest* request,
+                                      v1::ListItemsResponse* response) override;
+  grpc::ServerUnaryReactor* GetItem(grpc::CallbackServerContext* context, const v1::GetItemRequest* request,
+                                    v1::GetItemResponse* response) override;
+  grpc::ServerUnaryReactor* ResolveItem(grpc::CallbackServerContext* context, const v1::ResolveItemRequest* request,
+                                        v1::ResolveItemResponse* response) override;
+  grpc::ServerUnaryReactor* ReturnItem(grpc::CallbackServerContext* context, const v1::ReturnItemRequest* request,
+                                       v1::ReturnItemResponse* response) override;
+
+ private:
+  CampaignRegistry& campaigns_;
+  const CallRunner calls_;
+};
+
+/// How many entries a page has: the default if `asked` is 0, and never more than the largest page.
+std::size_t PageSize(int asked);
+
+/// Who asks for a change, and under which request id. InvalidArgument for an id that is too long.
+absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& request_id);
 
 }  // namespace fulcrum::pipeline

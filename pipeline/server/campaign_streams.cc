@@ -54,7 +54,7 @@ absl::Status AppendStream::TakePart() {
 
 absl::Status AppendStream::BeginUpload(const v1::AppendItemsRequest::Begin& begin) {
   FULCRUM_RETURN_IF_ERROR(CheckRequest(begin.request_id(), 0));
-  FULCRUM_ASSIGN_OR_RETURN(campaign_, find_(begin.name()));
+  FULCRUM_ASSIGN_OR_RETURN(campaign_, find_(begin.campaign()));
   request_id_ = begin.request_id();
   FULCRUM_ASSIGN_OR_RETURN(upload_, campaign_->BeginUpload());
   return absl::OkStatus();
@@ -77,59 +77,71 @@ namespace {
 constexpr std::size_t kLabelsAPage = 256;
 constexpr std::size_t kBytesAChunk = std::size_t{1} << 20;
 
-const char* KindName(storage::EventKind kind) {
+v1::LabelKind KindOf(storage::EventKind kind) {
   switch (kind) {
     case storage::EventKind::kLabelSubmitted:
-      return "label";
+      return v1::LABEL_KIND_LABEL;
     case storage::EventKind::kLabelChanged:
-      return "change";
+      return v1::LABEL_KIND_CHANGE;
     case storage::EventKind::kLabelWithdrawn:
-      return "withdrawal";
+      return v1::LABEL_KIND_WITHDRAWAL;
     case storage::EventKind::kLabelImported:
-      return "import";
+      return v1::LABEL_KIND_IMPORT;
+    case storage::EventKind::kItemResolved:
+      return v1::LABEL_KIND_RESOLUTION;
     default:
-      return nullptr;
+      return v1::LABEL_KIND_UNSPECIFIED;
   }
 }
 
-v1::ExportedLabel ToExported(const storage::EventRow& event) {
-  v1::ExportedLabel label;
+v1::ItemState StateOf(const std::string& status) {
+  if (status == storage::ItemStatusName(storage::ItemStatus::kLabeled)) return v1::ITEM_STATE_LABELED;
+  if (status == storage::ItemStatusName(storage::ItemStatus::kDisputed)) return v1::ITEM_STATE_DISPUTED;
+  if (status == storage::ItemStatusName(storage::ItemStatus::kSetAside)) return v1::ITEM_STATE_SET_ASIDE;
+  if (status == storage::ItemStatusName(storage::ItemStatus::kOffered)) return v1::ITEM_STATE_OPEN;
+  return v1::ITEM_STATE_UNLABELED;
+}
+
+void Describe(const storage::ExportedLabel& row, v1::ExportedLabel& label) {
+  const storage::EventRow& event = row.event;
   label.set_sequence(event.sequence);
+  label.set_kind(KindOf(event.kind));
   label.set_item_id(event.item);
   label.set_value(event.value);
   label.set_annotator(event.annotator);
   *label.mutable_time() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(event.at));
-  label.set_round(event.round);
   label.set_lease_id(event.lease);
+  label.set_epoch(event.epoch);
+  label.set_slot(event.slot);
+  label.set_round(event.round);
   label.set_cost(event.cost);
-  label.set_kind(KindName(event.kind));
-  return label;
+  label.set_late(row.late);
+  label.set_request_id(event.request_id);
+  label.set_counts(row.counts);
+  label.set_item_state(StateOf(row.item_status));
+  label.set_decision(row.decision);
+  if (row.agreement) label.set_agreement(*row.agreement);
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<v1::ExportedLabel>> LabelPages::Next() {
+absl::StatusOr<std::vector<v1::ExportLabelsResponse>> LabelPages::Next() {
   if (reader_ == nullptr) {
     FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(folder_));
+    pager_.emplace(*reader_);
   }
-  std::vector<v1::ExportedLabel> page;
-  const absl::Status full = absl::OutOfRangeError("the page is full");
-  const absl::Status status = reader_->VisitEvents(next_, storage::kEndOfLog, [&](const storage::Event& event) {
-    if (page.size() == kLabelsAPage) return full;
-    next_ = event.sequence + 1;
-    if (KindName(storage::KindOf(event.body)) != nullptr) {
-      page.push_back(ToExported(storage::EncodeEvent(event)));
-    }
-    return absl::OkStatus();
-  });
-  if (!status.ok() && status != full) return status;
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<storage::ExportedLabel> rows, pager_->Next(kLabelsAPage));
+  std::vector<v1::ExportLabelsResponse> page;
+  if (rows.empty()) return page;
+  v1::ExportLabelsResponse& response = page.emplace_back();
+  for (const storage::ExportedLabel& row : rows) Describe(row, *response.add_labels());
   return page;
 }
 
-absl::StatusOr<v1::ModelChunk> ModelPages::Describe() {
+absl::StatusOr<v1::GetModelResponse> ModelPages::Describe() {
   FULCRUM_ASSIGN_OR_RETURN(const storage::StoredModel stored, campaign_->models().Find(round_));
   FULCRUM_ASSIGN_OR_RETURN(bytes_, campaign_->models().ReadBytes(stored));
-  v1::ModelChunk first;
+  v1::GetModelResponse first;
   v1::ModelDescription& description = *first.mutable_description();
   description.set_round(stored.round);
   description.set_trained_on(stored.trained_on);
@@ -139,16 +151,31 @@ absl::StatusOr<v1::ModelChunk> ModelPages::Describe() {
   return first;
 }
 
-absl::StatusOr<std::vector<v1::ModelChunk>> ModelPages::Next() {
-  std::vector<v1::ModelChunk> page;
+absl::StatusOr<std::vector<v1::GetModelResponse>> ModelPages::Next() {
+  std::vector<v1::GetModelResponse> page;
   if (campaign_ != nullptr) {
-    FULCRUM_ASSIGN_OR_RETURN(v1::ModelChunk description, Describe());
+    FULCRUM_ASSIGN_OR_RETURN(v1::GetModelResponse description, Describe());
     campaign_.reset();
     page.push_back(std::move(description));
   } else if (sent_ < bytes_.size()) {
     page.emplace_back().set_chunk(bytes_.substr(sent_, kBytesAChunk));
     sent_ += page.front().chunk().size();
   }
+  return page;
+}
+
+absl::StatusOr<std::vector<v1::GetPayloadResponse>> PayloadPages::Next() {
+  std::vector<v1::GetPayloadResponse> page;
+  const bool first = campaign_ != nullptr;
+  if (first) {
+    bytes_ = campaign_->PayloadOf(item_);
+    campaign_.reset();
+  }
+  if (!first && sent_ == bytes_.size()) return page;
+  v1::GetPayloadResponse& response = page.emplace_back();
+  if (first) response.set_payload_bytes(static_cast<std::int64_t>(bytes_.size()));
+  response.set_chunk(bytes_.substr(sent_, kBytesAChunk));
+  sent_ += response.chunk().size();
   return page;
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,10 +21,12 @@
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/campaign_service.pb.h"
+#include "fulcrum/v1/labeling_service.pb.h"
 #include "pipeline/campaign/campaign.h"
 #include "pipeline/server/executor.h"
 #include "pipeline/text/status.h"
 #include "storage/campaign_reader.h"
+#include "storage/maintenance/label_export.h"
 
 namespace fulcrum::pipeline {
 
@@ -207,7 +210,7 @@ class PagedStream final : public grpc::ServerWriteReactor<Message> {
   std::atomic<bool> cancelled_ = false;
 };
 
-// What long streams of CampaignService send, a page at a time: every label, a model's file.
+// What long streams send, a page at a time: every label, a model's file, a payload.
 //
 // Each belongs to one stream and is used by one thread at a time. An empty page is the end.
 
@@ -215,12 +218,26 @@ class PagedStream final : public grpc::ServerWriteReactor<Message> {
 class LabelPages {
  public:
   explicit LabelPages(std::string folder) : folder_(std::move(folder)) {}
-  absl::StatusOr<std::vector<v1::ExportedLabel>> Next();
+  absl::StatusOr<std::vector<v1::ExportLabelsResponse>> Next();
 
  private:
   const std::string folder_;
   std::unique_ptr<storage::CampaignReader> reader_;
-  std::int64_t next_ = 1;  // sequence
+  std::optional<storage::LabelPager> pager_;
+};
+
+/// The payload of an example.
+class PayloadPages {
+ public:
+  PayloadPages(std::shared_ptr<Campaign> campaign, std::string item)
+      : campaign_(std::move(campaign)), item_(std::move(item)) {}
+  absl::StatusOr<std::vector<v1::GetPayloadResponse>> Next();
+
+ private:
+  std::shared_ptr<Campaign> campaign_;  // until the payload is read
+  const std::string item_;
+  std::string bytes_;
+  std::size_t sent_ = 0;
 };
 
 /// A model: its description, then its file.
@@ -228,10 +245,10 @@ class ModelPages {
  public:
   /// Round 0 is the latest model's.
   ModelPages(std::shared_ptr<Campaign> campaign, std::int64_t round) : campaign_(std::move(campaign)), round_(round) {}
-  absl::StatusOr<std::vector<v1::ModelChunk>> Next();
+  absl::StatusOr<std::vector<v1::GetModelResponse>> Next();
 
  private:
-  absl::StatusOr<v1::ModelChunk> Describe();
+  absl::StatusOr<v1::GetModelResponse> Describe();
 
   std::shared_ptr<Campaign> campaign_;  // until the file is read
   const std::int64_t round_;

@@ -145,7 +145,7 @@ void SubmitLabels(const LabelRequester& requester, const v1::SubmitLabelsRequest
   StoreParts<storage::SubmitRequest> parts(request.labels_size());
   for (int i = 0; i < request.labels_size(); ++i) {
     const v1::Label& label = request.labels(i);
-    if (const absl::Status status = CheckValue(requester.campaign.plan(), label.value()); !status.ok()) {
+    if (const absl::Status status = CheckValue(*requester.campaign.plan(), label.value()); !status.ok()) {
       SetStatus(status, *response.mutable_results(i)->mutable_status());
       continue;
     }
@@ -169,7 +169,7 @@ void ChangeLabels(const LabelRequester& requester, const v1::ChangeLabelsRequest
   StoreParts<storage::ChangeRequest> parts(request.changes_size());
   for (int i = 0; i < request.changes_size(); ++i) {
     const v1::LabelChange& change = request.changes(i);
-    if (const absl::Status status = CheckChange(requester.campaign.plan(), change); !status.ok()) {
+    if (const absl::Status status = CheckChange(*requester.campaign.plan(), change); !status.ok()) {
       SetStatus(status, *response.mutable_results(i)->mutable_status());
       continue;
     }
@@ -241,7 +241,7 @@ absl::StatusOr<std::int64_t> ReleaseLeasesOf(storage::Ledger& ledger, const std:
 }  // namespace
 
 void ReleaseAllLeases(Campaign& campaign, const std::string& annotator) {
-  campaign.store().Start(ReleaseLeasesOf, annotator, [name = campaign.plan().name, annotator](const auto& released) {
+  campaign.store().Start(ReleaseLeasesOf, annotator, [name = campaign.name(), annotator](const auto& released) {
     if (!released.ok()) {
       Log(LogLevel::kWarning, "leases not released",
           {{"campaign", name}, {"annotator", annotator}, {"reason", std::string(released.status().message())}});

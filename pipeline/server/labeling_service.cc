@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/field_limits.h"
+#include "pipeline/server/campaign_streams.h"
 #include "pipeline/server/label_requests.h"
 #include "pipeline/server/work_stream.h"
 #include "pipeline/text/status.h"
@@ -15,11 +18,36 @@
 
 namespace fulcrum::pipeline {
 
-void DescribeTasks(const Campaign& campaign, const TakenTasks& taken, v1::AcquireTasksResponse& response) {
-  const CampaignPlan& plan = campaign.plan();
+namespace {
+
+// A message has at most 4 MiB; a payload above the first limit is fetched by a call of its own.
+constexpr std::size_t kLargestInlinePayload = std::size_t{1} << 20;
+constexpr std::size_t kMostReplyBytes = std::size_t{7} << 19;
+// Of a task besides its payload, without the classes and the question.
+constexpr std::size_t kTaskBytes = 100;
+
+/// What a task takes in a reply, about.
+std::size_t TaskBytes(const Campaign& campaign, const CampaignPlan& plan, const std::string& item) {
+  const std::size_t payload = campaign.PayloadBytes(item);
+  std::size_t bytes = kTaskBytes + item.size() + plan.question.size() + (payload > kLargestInlinePayload ? 0 : payload);
+  for (const std::string& name : plan.classes) bytes += name.size() + 4;
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t DescribeTasks(const Campaign& campaign, const TakenTasks& taken, std::size_t first,
+                          v1::AcquireTasksResponse& response) {
+  const std::shared_ptr<const CampaignPlan> held = campaign.plan();
+  const CampaignPlan& plan = *held;
   if (taken.campaign_over) response.set_campaign_over(true);
-  response.mutable_tasks()->Reserve(static_cast<int>(taken.leases.size()));
-  for (const storage::GrantedLease& lease : taken.leases) {
+  response.mutable_tasks()->Reserve(static_cast<int>(taken.leases.size() - first));
+  std::size_t bytes = 0;
+  std::size_t next = first;
+  for (; next < taken.leases.size(); ++next) {
+    const storage::GrantedLease& lease = taken.leases[next];
+    bytes += TaskBytes(campaign, plan, lease.item);
+    if (next > first && bytes > kMostReplyBytes) break;
     v1::Task& task = *response.add_tasks();
     task.set_lease_id(lease.lease);
     task.set_epoch(lease.epoch);
@@ -31,8 +59,14 @@ void DescribeTasks(const Campaign& campaign, const TakenTasks& taken, v1::Acquir
     for (const std::string& name : plan.classes) task.add_classes(name);
     // Even an empty one would be a string more for every task.
     if (!plan.question.empty()) task.set_question(plan.question);
-    if (std::string payload = campaign.PayloadOf(lease.item); !payload.empty()) task.set_payload(std::move(payload));
+    const std::size_t payload_bytes = campaign.PayloadBytes(lease.item);
+    if (payload_bytes > kLargestInlinePayload) {
+      task.set_large_payload_bytes(static_cast<std::int64_t>(payload_bytes));
+    } else if (payload_bytes > 0) {
+      task.set_payload(campaign.PayloadOf(lease.item));
+    }
   }
+  return next - first;
 }
 
 void TaskAcquirer::Try(const std::shared_ptr<Attempt>& attempt, bool again) {
@@ -40,7 +74,13 @@ void TaskAcquirer::Try(const std::shared_ptr<Attempt>& attempt, bool again) {
   if (call.gone && call.gone()) return attempt->done(absl::CancelledError("the worker has gone"));
   if (!call.campaign->offers_tasks()) return WaitOrGiveUp(attempt, again);
   call.campaign->store().Start(
-      storage::AcquireTasks, {.annotator = call.annotator, .request_id = call.request_id, .most = call.most},
+      storage::AcquireTasks,
+      {.annotator = call.annotator,
+       .request_id = call.request_id,
+       .most = call.most,
+       .most_bytes = kMostReplyBytes,
+       .bytes_of = [campaign = call.campaign, plan = call.campaign->plan()](
+                       const std::string& item) { return TaskBytes(*campaign, *plan, item); }},
       [this, attempt, again](absl::StatusOr<storage::AcquireAnswer> answer) {
         Receive(attempt, again, std::move(answer));
       },
@@ -62,7 +102,7 @@ void TaskAcquirer::WaitOrGiveUp(const std::shared_ptr<Attempt>& attempt, bool ag
   if (call.campaign->over() || TaskWaiters::Clock::now() >= call.until) {
     return attempt->done(TakenTasks{.campaign_over = call.campaign->over()});
   }
-  waiters_.Wait(call.campaign->plan().name, call.until, again, [this, attempt](Wake why) { Resume(attempt, why); });
+  waiters_.Wait(call.campaign->name(), call.until, again, [this, attempt](Wake why) { Resume(attempt, why); });
 }
 
 void TaskAcquirer::Resume(const std::shared_ptr<Attempt>& attempt, Wake why) {
@@ -101,8 +141,12 @@ absl::Status CheckAcquire(const v1::AcquireTasksRequest& request) {
 }  // namespace
 
 LabelingService::LabelingService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, TaskWaiters& waiters,
-                                 ReplySender& replies)
-    : campaigns_(campaigns), gatekeeper_(gatekeeper), replies_(replies), acquirer_(waiters, replies) {
+                                 ReplySender& replies, Executor& executor)
+    : campaigns_(campaigns),
+      gatekeeper_(gatekeeper),
+      replies_(replies),
+      executor_(executor),
+      acquirer_(waiters, replies) {
   SetMessageAllocatorFor_AcquireTasks(&acquire_messages_);
   SetMessageAllocatorFor_SubmitLabels(&submit_messages_);
 }
@@ -144,11 +188,33 @@ grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerCont
                      .most = request->max_tasks(),
                      .until = TaskWaiters::Clock::now() + wait,
                      .gone = [context] { return context->IsCancelled(); }},
-                    [reactor, response, held = call->campaign](const absl::StatusOr<TakenTasks>& taken) {
-                      if (taken.ok()) DescribeTasks(*held, *taken, *response);
-                      reactor->Finish(ToGrpcStatus(taken.status()));
+                    [this, reactor, response, held = call->campaign](const absl::StatusOr<TakenTasks>& taken) {
+                      if (taken.ok()) DescribeTasks(*held, *taken, 0, *response);
+                      if (!taken.ok() || taken->worth_telling()) return reactor->Finish(ToGrpcStatus(taken.status()));
+                      held->DescribeWaiting([this, reactor, response, held](std::vector<v1::WaitingFor> reasons) {
+                        for (v1::WaitingFor& reason : reasons) *response->add_waiting_for() = std::move(reason);
+                        // Not on the store's thread, which has others to serve.
+                        replies_.Post([reactor, held] { reactor->Finish(grpc::Status::OK); });
+                      });
                     });
   return reactor;
+}
+
+grpc::ServerWriteReactor<v1::GetPayloadResponse>* LabelingService::GetPayload(grpc::CallbackServerContext* context,
+                                                                              const v1::GetPayloadRequest* request) {
+  using Stream = PagedStream<v1::GetPayloadResponse>;
+  const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
+  if (!caller.ok()) return Stream::Refuse(executor_, caller.status());
+  if (const absl::Status status = AccessControl::RequireLabeling(*caller); !status.ok()) {
+    return Stream::Refuse(executor_, status);
+  }
+  const auto campaign = campaigns_.Find(request->campaign());
+  if (!campaign.ok()) return Stream::Refuse(executor_, campaign.status());
+  if (const absl::Status status = (*campaign)->CheckItem(request->item_id()); !status.ok()) {
+    return Stream::Refuse(executor_, status);
+  }
+  const auto pages = std::make_shared<PayloadPages>(*campaign, request->item_id());
+  return Stream::Begin(executor_, [pages] { return pages->Next(); });
 }
 
 grpc::ServerUnaryReactor* LabelingService::RenewLeases(grpc::CallbackServerContext* context,

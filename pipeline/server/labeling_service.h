@@ -49,8 +49,10 @@ struct TakenTasks {
   bool worth_telling() const { return campaign_over || !leases.empty(); }
 };
 
-/// What a worker is told of the tasks it has taken.
-void DescribeTasks(const Campaign& campaign, const TakenTasks& taken, v1::AcquireTasksResponse& response);
+/// Describes the tasks that a worker has taken, from the first of those that were not described yet. Returns how many:
+/// fewer than all if more would not fit into a message.
+std::size_t DescribeTasks(const Campaign& campaign, const TakenTasks& taken, std::size_t first,
+                          v1::AcquireTasksResponse& response);
 
 class TaskAcquirer {
  public:
@@ -86,7 +88,7 @@ class LabelingService final : public v1::LabelingService::CallbackService {
  public:
   /// All of them must outlive it.
   LabelingService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, TaskWaiters& waiters,
-                  ReplySender& replies);
+                  ReplySender& replies, Executor& executor);
 
   grpc::ServerUnaryReactor* AcquireTasks(grpc::CallbackServerContext* context, const v1::AcquireTasksRequest* request,
                                          v1::AcquireTasksResponse* response) override;
@@ -100,6 +102,8 @@ class LabelingService final : public v1::LabelingService::CallbackService {
                                       v1::SkipTasksResponse* response) override;
   grpc::ServerUnaryReactor* ReleaseTasks(grpc::CallbackServerContext* context, const v1::ReleaseTasksRequest* request,
                                          v1::ReleaseTasksResponse* response) override;
+  grpc::ServerWriteReactor<v1::GetPayloadResponse>* GetPayload(grpc::CallbackServerContext* context,
+                                                               const v1::GetPayloadRequest* request) override;
   grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* Work(grpc::CallbackServerContext* context) override;
 
   /// Unauthenticated, PermissionDenied or NotFound if the call must not be carried out.
@@ -120,6 +124,7 @@ class LabelingService final : public v1::LabelingService::CallbackService {
   CampaignRegistry& campaigns_;
   const AccessControl& gatekeeper_;
   ReplySender& replies_;
+  Executor& executor_;
   TaskAcquirer acquirer_;
   mutable ArenaPool arenas_;
   ArenaAllocator<v1::AcquireTasksRequest, v1::AcquireTasksResponse> acquire_messages_{arenas_};

@@ -1,8 +1,9 @@
 // LabelingService.Work: one stream on which a worker gets tasks and answers them.
 //
-// Tasks are sent as long as fewer than the worker's credit are out; requests are answered in order. A slow reader stops
-// its own stream and nothing else: while answers pile up, nothing more is read from it. Lives until gRPC is done with
-// it; callbacks of the store hold it meanwhile.
+// Tasks are sent as long as fewer than the worker's credit are out; requests are answered in order. A worker that has
+// sent all (half-close) gets the answers that are due before the stream ends. A slow reader stops its own stream and
+// nothing else: while answers pile up, nothing more is read from it. Lives until gRPC is done with it; callbacks of the
+// store hold it meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -47,13 +48,25 @@ class WorkStream final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::Wor
   template <typename Request, typename Act, typename Answer>
   void Carry(const Request& request, int parts, const std::vector<std::int64_t>& ended_leases, Act act,
              Answer answer_of);
+  /// Carries a renewal out: leases that are renewed stay out until their new time.
+  void CarryRenewal(const v1::RenewLeasesRequest& request);
+  void NoteRenewals(const std::vector<std::int64_t>& leases, const v1::RenewLeasesResponse& response);
   void End(const absl::Status& status);
+  /// Ends the stream if the worker has sent all and has got all answers.
+  void EndIfDrained();
   Outgoing NewResponse() const;
   void Send(Outgoing response);
+  /// Sends the answer to a request.
+  void SendAnswer(const Outgoing& response);
   void ReadMore();
   /// Asks for tasks where there is credit and no question is out.
   void FillCredit();
   void TakeTasks(const absl::StatusOr<TakenTasks>& taken);
+  void SendTasks(const TakenTasks& taken);
+  /// For tasks that were leased after the worker had gone.
+  void ReleaseUndelivered(const TakenTasks& taken);
+  /// Tells the worker what the campaign waits for, if that is news.
+  void SendWaiting();
   /// Tasks that are answered or given up are no longer out.
   void Return(const std::vector<std::int64_t>& leases);
   /// Those whose time is up are no longer out either.
@@ -67,15 +80,20 @@ class WorkStream final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::Wor
   v1::WorkRequest* incoming_ = arena_.New<v1::WorkRequest>();
   AccessControl::OpenStream open_;  // until OnDone
   LabelingCall call_;
-  std::string id_;  // begins the ids of this stream's own requests
+  std::int64_t watch_ = 0;  // of the campaign's events; 0: none
+  std::string id_;          // begins the ids of this stream's own requests
 
   std::mutex mutex_;
   std::deque<Outgoing> outgoing_;             // the first is being written
   std::map<std::int64_t, std::int64_t> out_;  // lease -> when it ends, in seconds
   std::size_t credit_ = 0;
   std::int64_t questions_ = 0;
+  std::size_t pending_ = 0;  // requests without an answer
+  std::string told_;         // what it waits for
   bool asking_ = false;
   bool reading_ = false;
+  bool half_closed_ = false;
+  bool resumable_ = false;
   bool ended_ = false;
 };
 

@@ -16,12 +16,15 @@ namespace fulcrum::kernel {
 enum class KernelType { kRbf, kLinear, kPoly, kCosine };
 
 /// A kernel and its parameters; those of other types are ignored.
+/// Of poly, as in the paper, wherever none is given.
+inline constexpr int kDefaultDegree = 4;
+
 struct KernelFunction {
   KernelType type = KernelType::kRbf;
-  double sigma = 1;        ///< rbf: width
-  double offset = 1;       ///< poly: c
-  int degree = 3;          ///< poly
-  bool normalize = false;  ///< divide by sqrt(K(i,i) K(j,j)), so that the diagonal is one
+  double sigma = 1;             ///< rbf: width
+  double offset = 1;            ///< poly: c
+  int degree = kDefaultDegree;  ///< poly
+  bool normalize = false;       ///< divide by sqrt(K(i,i) K(j,j)), so that the diagonal is one
 
   /// Whether two kernels give the same values.
   friend bool operator==(const KernelFunction&, const KernelFunction&) = default;

@@ -54,7 +54,7 @@ absl::Status CampaignWriter::RecordCreation(const CampaignSettings& settings) {
         absl::StrCat("'", folder_.path(), "' holds a campaign already; choose another folder"));
   }
   FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
-  FULCRUM_RETURN_IF_ERROR(ChangeSettings(*ledger_, settings).status());
+  FULCRUM_RETURN_IF_ERROR(ChangeSettings(*ledger_, {.settings = settings}).status());
   FULCRUM_RETURN_IF_ERROR(ledger_->Append({.body = StoreOpened{}}).status());
   FULCRUM_RETURN_IF_ERROR(transaction.Commit());
   RecordHighWater();

@@ -38,6 +38,8 @@ constexpr std::array kKinds = {
     KindName{EventKind::kTaskSkipped, "task_skipped"},
     KindName{EventKind::kItemSetAside, "item_set_aside"},
     KindName{EventKind::kItemReturned, "item_returned"},
+    KindName{EventKind::kItemDisputed, "item_disputed"},
+    KindName{EventKind::kItemResolved, "item_resolved"},
 };
 static_assert(kKinds.size() == std::variant_size_v<EventBody>);
 
@@ -134,6 +136,15 @@ struct Encoder {
     row.item = std::move(body.item);
     row.reason = std::move(body.reason);
   }
+  void operator()(ItemDisputed& body) const {
+    row.item = std::move(body.item);
+    row.reason = std::move(body.reason);
+  }
+  void operator()(ItemResolved& body) const {
+    row.item = std::move(body.item);
+    row.value = std::move(body.value);
+    row.reason = std::move(body.reason);
+  }
 };
 
 absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
@@ -179,6 +190,10 @@ absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
       return ItemSetAside{std::move(row.item), std::move(row.reason)};
     case EventKind::kItemReturned:
       return ItemReturned{std::move(row.item), std::move(row.reason)};
+    case EventKind::kItemDisputed:
+      return ItemDisputed{std::move(row.item), std::move(row.reason)};
+    case EventKind::kItemResolved:
+      return ItemResolved{std::move(row.item), std::move(row.value), std::move(row.reason)};
   }
   return absl::DataLossError(absl::StrCat("event ", row.sequence, " of the log is of an unknown kind, ",
                                           static_cast<std::int64_t>(row.kind),

@@ -28,7 +28,7 @@ struct SettingsChanged {
 };
 
 struct LifeChanged {
-  std::string life = {};  ///< "running", "paused", ...
+  std::string life = {};  ///< the name of a Life
   std::string reason = {};
   bool operator==(const LifeChanged&) const = default;
 };
@@ -151,6 +151,21 @@ struct ItemSetAside {
   bool operator==(const ItemSetAside&) const = default;
 };
 
+/// Its votes give no decision, and there is nobody left to ask.
+struct ItemDisputed {
+  std::string item = {};
+  std::string reason = {};
+  bool operator==(const ItemDisputed&) const = default;
+};
+
+/// The annotator is the administrator who decided it.
+struct ItemResolved {
+  std::string item = {};
+  std::string value = {};
+  std::string reason = {};
+  bool operator==(const ItemResolved&) const = default;
+};
+
 /// To the pool, or to the open round.
 struct ItemReturned {
   std::string item = {};
@@ -158,10 +173,10 @@ struct ItemReturned {
   bool operator==(const ItemReturned&) const = default;
 };
 
-using EventBody =
-    std::variant<StoreOpened, SettingsChanged, LifeChanged, BatchCommitted, ItemBatched, RoundClosed, ModelStored,
-                 RowsAppended, RetrainRequested, LeaseGranted, LeaseRenewed, LeaseReleased, LeaseExpired,
-                 LabelSubmitted, LabelChanged, LabelWithdrawn, LabelImported, TaskSkipped, ItemSetAside, ItemReturned>;
+using EventBody = std::variant<StoreOpened, SettingsChanged, LifeChanged, BatchCommitted, ItemBatched, RoundClosed,
+                               ModelStored, RowsAppended, RetrainRequested, LeaseGranted, LeaseRenewed, LeaseReleased,
+                               LeaseExpired, LabelSubmitted, LabelChanged, LabelWithdrawn, LabelImported, TaskSkipped,
+                               ItemSetAside, ItemReturned, ItemDisputed, ItemResolved>;
 
 struct Event {
   std::int64_t sequence = 0;     ///< from 1, without gaps; set by the ledger
@@ -196,6 +211,8 @@ enum class EventKind : std::int64_t {
   kTaskSkipped = 40,
   kItemSetAside = 41,
   kItemReturned = 42,
+  kItemDisputed = 43,
+  kItemResolved = 44,
 };
 
 /// "lease_granted"; "unknown" for a number that is no kind.

@@ -1,8 +1,8 @@
 #include "storage/maintenance/label_export.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "arrow/builder.h"
@@ -15,39 +15,21 @@
 namespace fulcrum::storage {
 namespace {
 
-bool IsLabelEvent(EventKind kind) {
-  return kind == EventKind::kLabelSubmitted || kind == EventKind::kLabelChanged || kind == EventKind::kLabelWithdrawn ||
-         kind == EventKind::kLabelImported;
-}
+constexpr std::size_t kPage = 1000;
 
-using LastImports = absl::flat_hash_map<std::string, std::int64_t>;
+struct NamedKind {
+  EventKind kind;
+  const char* name;
+};
+constexpr NamedKind kLabelKinds[] = {{EventKind::kLabelSubmitted, "label"},
+                                     {EventKind::kLabelChanged, "change"},
+                                     {EventKind::kLabelWithdrawn, "withdrawal"},
+                                     {EventKind::kLabelImported, "import"},
+                                     {EventKind::kItemResolved, "resolution"}};
 
-absl::StatusOr<LastImports> FindLastImports(CampaignReader& reader, std::int64_t last) {
-  LastImports imports;
-  FULCRUM_RETURN_IF_ERROR(reader.VisitEvents(1, last, [&](const Event& event) {
-    if (const auto* imported = std::get_if<LabelImported>(&event.body)) imports[imported->item] = event.sequence;
-    return absl::OkStatus();
-  }));
-  return imports;
-}
-
-ExportedLabel Describe(EventRow event, const CampaignState& state, const LastImports& imports) {
-  ExportedLabel label{.late = event.reason == "late"};
-  const Item& item = *state.items().Find(event.item);
-  label.item_status = ItemStatusName(item.status);
-  label.decision = item.status == ItemStatus::kLabeled ? item.value : "";
-  if (event.kind == EventKind::kLabelImported) {
-    label.counts = imports.at(event.item) == event.sequence;
-  } else if (const Vote* const vote = ItemTable::FindVote(item, event.annotator)) {
-    label.counts = vote->sequence == event.sequence && !vote->withdrawn;
-  }
-  label.event = std::move(event);
-  return label;
-}
-
-constexpr const char* kColumns[] = {"sequence",   "kind",   "item",        "label",   "annotator", "time",
-                                    "lease",      "epoch",  "slot",        "round",   "cost",      "late",
-                                    "request_id", "counts", "item_status", "decision"};
+constexpr const char* kColumns[] = {"sequence",   "kind",   "id",         "label",    "annotator", "time",
+                                    "lease_id",   "epoch",  "slot",       "round",    "cost",      "late",
+                                    "request_id", "counts", "item_state", "decision", "agreement"};
 
 template <typename Builder, typename Value>
 arrow::Result<std::shared_ptr<arrow::Array>> Column(const std::vector<ExportedLabel>& labels, Builder builder,
@@ -71,7 +53,7 @@ arrow::Result<std::vector<std::shared_ptr<arrow::Array>>> Columns(const std::vec
     return Column(labels, arrow::BooleanBuilder(), value).Value(&columns.emplace_back());
   };
   ARROW_RETURN_NOT_OK(whole([](Label l) { return l.event.sequence; }));
-  ARROW_RETURN_NOT_OK(text([](Label l) { return std::string(EventKindName(l.event.kind)); }));
+  ARROW_RETURN_NOT_OK(text([](Label l) { return std::string(LabelKindName(l.event.kind)); }));
   ARROW_RETURN_NOT_OK(text([](Label l) { return l.event.item; }));
   ARROW_RETURN_NOT_OK(text([](Label l) { return l.event.value; }));
   ARROW_RETURN_NOT_OK(text([](Label l) { return l.event.annotator; }));
@@ -90,19 +72,91 @@ arrow::Result<std::vector<std::shared_ptr<arrow::Array>>> Columns(const std::vec
   ARROW_RETURN_NOT_OK(flag([](Label l) { return l.counts; }));
   ARROW_RETURN_NOT_OK(text([](Label l) { return l.item_status; }));
   ARROW_RETURN_NOT_OK(text([](Label l) { return l.decision; }));
+  arrow::DoubleBuilder agreement;
+  for (Label label : labels) {
+    ARROW_RETURN_NOT_OK(label.agreement ? agreement.Append(*label.agreement) : agreement.AppendNull());
+  }
+  ARROW_RETURN_NOT_OK(agreement.Finish().Value(&columns.emplace_back()));
   return columns;
 }
 
 }  // namespace
 
-absl::Status VisitLabels(CampaignReader& reader, const std::function<absl::Status(const ExportedLabel&)>& use) {
-  FULCRUM_RETURN_IF_ERROR(reader.CatchUp());
-  const std::int64_t last = reader.state().last_sequence();
-  FULCRUM_ASSIGN_OR_RETURN(const LastImports imports, FindLastImports(reader, last));
-  return reader.VisitEvents(1, last, [&](const Event& event) {
-    if (!IsLabelEvent(KindOf(event.body))) return absl::OkStatus();
-    return use(Describe(EncodeEvent(event), reader.state(), imports));
+const char* LabelKindName(EventKind kind) {
+  for (const NamedKind& entry : kLabelKinds) {
+    if (entry.kind == kind) return entry.name;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<EventKind> ParseLabelKind(absl::string_view name) {
+  for (const NamedKind& entry : kLabelKinds) {
+    if (name == entry.name) return entry.kind;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("there is no kind of label '", name, "'"));
+}
+
+std::optional<double> AgreementOf(const Item& item) {
+  absl::flat_hash_map<absl::string_view, int> counts;
+  int votes = 0;
+  int most = 0;
+  for (const Vote& vote : item.votes) {
+    if (vote.withdrawn) continue;
+    ++votes;
+    most = std::max(most, ++counts[vote.value]);
+  }
+  if (votes == 0) return std::nullopt;
+  return static_cast<double>(most) / votes;
+}
+
+absl::Status LabelPager::Begin() {
+  FULCRUM_RETURN_IF_ERROR(reader_.CatchUp());
+  next_ = 1;
+  last_ = reader_.state().last_sequence();
+  return reader_.VisitEvents(1, last_, [&](const Event& event) {
+    if (const auto* imported = std::get_if<LabelImported>(&event.body)) imports_[imported->item] = event.sequence;
+    if (const auto* resolved = std::get_if<ItemResolved>(&event.body)) imports_[resolved->item] = event.sequence;
+    return absl::OkStatus();
   });
+}
+
+ExportedLabel LabelPager::Describe(EventRow event) const {
+  ExportedLabel label{.late = event.reason == "late"};
+  const Item& item = *reader_.state().items().Find(event.item);
+  label.item_status = ItemStatusName(item.status);
+  label.decision = item.status == ItemStatus::kLabeled ? item.value : "";
+  label.agreement = AgreementOf(item);
+  if (event.kind == EventKind::kLabelImported || event.kind == EventKind::kItemResolved) {
+    label.counts = imports_.at(event.item) == event.sequence;
+  } else if (const Vote* const vote = ItemTable::FindVote(item, event.annotator)) {
+    label.counts = vote->sequence == event.sequence && !vote->withdrawn;
+  }
+  label.event = std::move(event);
+  return label;
+}
+
+absl::StatusOr<std::vector<ExportedLabel>> LabelPager::Next(std::size_t most) {
+  if (next_ == 0) FULCRUM_RETURN_IF_ERROR(Begin());
+  std::vector<ExportedLabel> page;
+  if (next_ > last_) return page;
+  const absl::Status full = absl::OutOfRangeError("the page is full");
+  const absl::Status status = reader_.VisitEvents(next_, last_, [&](const Event& event) {
+    if (page.size() == most) return full;
+    next_ = event.sequence + 1;
+    if (LabelKindName(KindOf(event.body)) != nullptr) page.push_back(Describe(EncodeEvent(event)));
+    return absl::OkStatus();
+  });
+  if (!status.ok() && status != full) return status;
+  return page;
+}
+
+absl::Status VisitLabels(CampaignReader& reader, const std::function<absl::Status(const ExportedLabel&)>& use) {
+  LabelPager pager(reader);
+  while (true) {
+    FULCRUM_ASSIGN_OR_RETURN(const std::vector<ExportedLabel> page, pager.Next(kPage));
+    if (page.empty()) return absl::OkStatus();
+    for (const ExportedLabel& label : page) FULCRUM_RETURN_IF_ERROR(use(label));
+  }
 }
 
 std::string LabelCsvHeader() {
@@ -115,7 +169,7 @@ void AppendLabelCsv(const ExportedLabel& label, std::string& text) {
     text.push_back(',');
     ingest::AppendCsvField(value, text);
   };
-  absl::StrAppend(&text, event.sequence, ",", EventKindName(event.kind));
+  absl::StrAppend(&text, event.sequence, ",", LabelKindName(event.kind));
   field(event.item);
   field(event.value);
   field(event.annotator);
@@ -126,6 +180,8 @@ void AppendLabelCsv(const ExportedLabel& label, std::string& text) {
   field(event.request_id);
   absl::StrAppend(&text, label.counts ? ",true" : ",false", ",", label.item_status);
   field(label.decision);
+  text.push_back(',');
+  if (label.agreement) AppendNumber(*label.agreement, text);
   text.push_back('\n');
 }
 

@@ -1,16 +1,20 @@
 // Labels with where they come from: who, when, under which lease, in which round, at what cost.
 //
-// One row for every label event of the log, in order: given, changed, withdrawn or imported. Functions for one thread.
+// One row for every label event of the log, in order: given, changed, withdrawn or imported. `fulcrum export` and
+// `fulcrum campaign export` write the same columns. For one thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "storage/campaign_reader.h"
 #include "storage/log/event_log.h"
 
@@ -25,13 +29,42 @@ struct ExportedLabel {
   bool late = false;             ///< it came after its lease had ended
   bool counts = false;           ///< it is what its annotator says at the end of the log
   std::string item_status = {};  ///< of the item at the end of the log
-  std::string decision = {};     ///< the item's label at the end of the log; empty where it has none
+  std::string decision = {};     ///< the item's label at the end of the log; empty if it has none
+  /// Share of the item's votes that are for the most frequent class; nothing without votes.
+  std::optional<double> agreement = {};
+};
+
+/// "label", "change", "withdrawal", "import" or "resolution"; null for an event that is not about a label.
+const char* LabelKindName(EventKind kind);
+/// The reverse of it.
+absl::StatusOr<EventKind> ParseLabelKind(absl::string_view name);
+
+/// Share of the votes that are for the most frequent class; nothing without votes.
+std::optional<double> AgreementOf(const Item& item);
+
+/// Reads the rows a page at a time, up to the end of the log as it was when the first page was read.
+class LabelPager {
+ public:
+  /// The reader must outlive it.
+  explicit LabelPager(CampaignReader& reader) : reader_(reader) {}
+  /// The next rows, at most so many; none at the end.
+  absl::StatusOr<std::vector<ExportedLabel>> Next(std::size_t most);
+
+ private:
+  using LastImports = absl::flat_hash_map<std::string, std::int64_t>;
+  absl::Status Begin();
+  ExportedLabel Describe(EventRow event) const;
+
+  CampaignReader& reader_;
+  LastImports imports_;    // sequence of the last import or decision by item
+  std::int64_t next_ = 0;  // sequence; 0 before the first page
+  std::int64_t last_ = 0;
 };
 
 /// Calls `use` for every row, up to the end of the log as it was when this began.
 absl::Status VisitLabels(CampaignReader& reader, const std::function<absl::Status(const ExportedLabel&)>& use);
 
-/// "sequence,kind,item,label,...": the names of the columns, with a line end.
+/// "sequence,kind,id,label,...": the names of the columns, with a line end.
 std::string LabelCsvHeader();
 void AppendLabelCsv(const ExportedLabel& label, std::string& text);
 

@@ -21,9 +21,10 @@ enum class ItemStatus {
   kInPool,    ///< may be batched; it may have votes from earlier rounds
   kOffered,   ///< in the open round and waiting for votes
   kLabeled,   ///< decided, by votes or by an imported label
-  kDisputed,  ///< has the largest number of votes, and no decision
+  kDisputed,  ///< no decision, and no more votes to come
   kSetAside,  ///< attempts used up, or reported as bad
 };
+inline constexpr std::size_t kItemStatusCount = 5;
 const char* ItemStatusName(ItemStatus status);
 
 enum class SlotStatus { kOpen, kLeased, kAnswered, kClosed };
@@ -51,12 +52,12 @@ struct Item {
   std::string id = {};
   ItemStatus status = ItemStatus::kInPool;
   std::string value = {};                     ///< the label, if labeled
-  std::string reason = {};                    ///< why it was set aside
+  std::string reason = {};                    ///< why it was set aside or is disputed
   std::int64_t round = 0;                     ///< the last round it was batched in
   std::int64_t rank = 0;                      ///< in that batch
   double cost = 0;                            ///< of one label
   std::int64_t decided_sequence = 0;          ///< of the event that decided its label
-  std::string imported = {};                  ///< an imported label, which no vote overrules
+  std::string imported = {};                  ///< an imported label or a decision, which no vote overrules
   std::vector<Vote> votes = {};               ///< at most one per annotator, withdrawn ones included
   std::vector<std::string> declined_by = {};  ///< annotators who skipped it as unsure or bad
   std::int64_t bad_reports = 0;

@@ -82,6 +82,8 @@ const std::vector<Field>& Fields() {
           "lease_time_ms", [](auto& s) -> auto& { return s.lease_time; }),
       Number(
           "most_attempts", [](auto& s) -> auto& { return s.most_attempts; }),
+      Duration(
+          "dispute_time_ms", [](auto& s) -> auto& { return s.dispute_time; }),
       Number(
           "bad_item_reports", [](auto& s) -> auto& { return s.bad_item_reports; }),
       Number(
@@ -125,6 +127,7 @@ absl::Status CheckSettings(const CampaignSettings& settings) {
   at_least("most_votes", static_cast<double>(settings.most_votes), static_cast<double>(settings.overlap));
   at_least("lease_time (ms)", static_cast<double>(settings.lease_time.count()), 1);
   at_least("most_attempts", static_cast<double>(settings.most_attempts), 1);
+  at_least("dispute_time (ms)", static_cast<double>(settings.dispute_time.count()), 1);
   at_least("bad_item_reports", static_cast<double>(settings.bad_item_reports), 1);
   at_least("label_budget", static_cast<double>(settings.label_budget), 0);
   at_least("cost_budget", settings.cost_budget, 0);

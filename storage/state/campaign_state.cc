@@ -94,13 +94,16 @@ absl::Status CampaignState::Change(const Event& event, const StoreOpened& opened
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::Change(const Event& /*event*/, const SettingsChanged& changed) {
+absl::Status CampaignState::Change(const Event& event, const SettingsChanged& changed) {
   FULCRUM_ASSIGN_OR_RETURN(settings_, SettingsFromText(changed.settings));
+  // More or fewer votes may be needed now.
+  for (const StatusChange& change : items_.ReconsiderOffered(MomentOf(event))) rounds_.Count(change);
   return absl::OkStatus();
 }
 
-absl::Status CampaignState::Change(const Event& /*event*/, const LifeChanged& changed) {
-  life_ = changed.life;
+absl::Status CampaignState::Change(const Event& event, const LifeChanged& changed) {
+  FULCRUM_ASSIGN_OR_RETURN(life_, ParseLife(changed.life));
+  life_by_ = event.annotator;
   life_reason_ = changed.reason;
   return absl::OkStatus();
 }
@@ -226,15 +229,27 @@ absl::Status CampaignState::Change(const Event& event, const ItemReturned& retur
   return Count(items_.Return(returned, MomentOf(event)));
 }
 
+absl::Status CampaignState::Change(const Event& /*event*/, const ItemDisputed& disputed) {
+  return Count(items_.Dispute(disputed));
+}
+
+absl::Status CampaignState::Change(const Event& event, const ItemResolved& resolved) {
+  return Count(items_.Resolve(resolved, MomentOf(event)));
+}
+
 CampaignStatus StatusOf(const CampaignState& state) {
   CampaignStatus status = {.last_sequence = state.last_sequence(),
                            .last_time = state.last_time(),
                            .life = state.life(),
                            .life_reason = state.life_reason(),
+                           .life_by = state.life_by(),
                            .totals = state.totals(),
                            .live_leases = state.leases().size(),
                            .open_slots = state.items().open_slots(),
                            .touched_items = state.items().size(),
+                           .items_by_status = state.items().counts(),
+                           .leased_items = state.items().leased(),
+                           .last_label_sequence = state.items().last_label_sequence(),
                            .next_expiry = state.leases().NextExpiry()};
   if (const Round* const round = state.rounds().last()) {
     status.round = round->number;

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "storage/log/event.h"
+#include "storage/state/campaign_life.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/campaign_settings.h"
 #include "storage/state/item_table.h"
@@ -41,8 +42,10 @@ class CampaignState {
   std::int64_t last_sequence() const { return last_sequence_; }
   Time last_time() const { return last_time_; }
   const CampaignSettings& settings() const { return settings_; }
-  const std::string& life() const { return life_; }
+  Life life() const { return life_; }
   const std::string& life_reason() const { return life_reason_; }
+  /// Who changed it last; empty if the daemon did by itself.
+  const std::string& life_by() const { return life_by_; }
   const Totals& totals() const { return totals_; }
   /// Sequence of the last request to train from nothing; 0 if there was none.
   std::int64_t retrain_requested() const { return retrain_requested_; }
@@ -92,12 +95,15 @@ class CampaignState {
   absl::Status Change(const Event& event, const TaskSkipped& skipped);
   absl::Status Change(const Event& event, const ItemSetAside& set_aside);
   absl::Status Change(const Event& event, const ItemReturned& returned);
+  absl::Status Change(const Event& event, const ItemDisputed& disputed);
+  absl::Status Change(const Event& event, const ItemResolved& resolved);
 
   std::int64_t last_sequence_ = 0;
   Time last_time_ = {};
   CampaignSettings settings_;
-  std::string life_ = "created";
+  Life life_ = Life::kCreated;
   std::string life_reason_;
+  std::string life_by_;
   Totals totals_;
   std::int64_t retrain_requested_ = 0;
   std::vector<AppendedRows> appended_;
@@ -112,13 +118,18 @@ class CampaignState {
 struct CampaignStatus {
   std::int64_t last_sequence = 0;
   Time last_time = {};
-  std::string life = {};
+  Life life = Life::kCreated;
   std::string life_reason = {};
+  std::string life_by = {};  ///< empty if the daemon changed it by itself
   Totals totals = {};
   std::size_t live_leases = 0;
   std::size_t open_slots = 0;
   std::size_t touched_items = 0;  ///< ever batched or labeled
-  std::int64_t round = 0;         ///< the last one; 0 before the first
+  /// Of those, by status.
+  ItemTable::StatusCounts items_by_status = {};
+  std::size_t leased_items = 0;          ///< offered items with a live lease
+  std::int64_t last_label_sequence = 0;  ///< of the last event that may have changed a label
+  std::int64_t round = 0;                ///< the last one; 0 before the first
   bool round_open = false;
   std::int64_t round_items = 0;
   std::int64_t round_labeled = 0;

@@ -288,7 +288,7 @@ DerivedRow RowOf(const Round& round) {
 std::vector<DerivedRow> FigureRows(const CampaignState& state) {
   const Totals& totals = state.totals();
   return {{"through", absl::StrCat(state.last_sequence())},
-          {"life", state.life()},
+          {"life", LifeName(state.life())},
           {"life_reason", state.life_reason()},
           {"labels", absl::StrCat(totals.labels)},
           {"cost", NumberText(totals.cost)},

@@ -9,10 +9,6 @@
 namespace fulcrum::storage {
 namespace {
 
-StatusChange ChangeOf(const Item& item, ItemStatus before) {
-  return {.round = item.round, .from = before, .to = item.status};
-}
-
 bool InOpenRound(const Item& item, const ItemTable::Moment& moment) {
   return moment.open_round != 0 && item.round == moment.open_round;
 }
@@ -50,7 +46,9 @@ void ItemTable::CloseRound(const std::vector<std::string>& items) {
       if (slot.status == SlotStatus::kOpen) CloseSlot(item, slot, SlotStatus::kClosed);
     }
     std::erase_if(item.slots, [](const Slot& slot) { return slot.lease == 0; });
-    if (item.status == ItemStatus::kOffered) item.status = ItemStatus::kInPool;
+    if (item.status != ItemStatus::kOffered) continue;
+    item.status = ItemStatus::kInPool;
+    Note(item, ItemStatus::kOffered);
   }
 }
 
@@ -66,6 +64,7 @@ absl::StatusOr<const Item*> ItemTable::LeaseSlot(const LeaseGranted& granted, st
   CloseSlot(*item, *slot, SlotStatus::kLeased);
   slot->lease = lease;
   slot->epoch = granted.epoch;
+  Note(*item, item->status);
   return item;
 }
 
@@ -78,6 +77,7 @@ absl::StatusOr<StatusChange> ItemTable::ReturnSlot(const Lease& lease, Unanswere
   if (how == Unanswered::kUnsure || how == Unanswered::kBadItem) {
     ++slot.attempts;
     item.declined_by.push_back(lease.annotator);
+    annotators_.insert(lease.annotator);
     if (how == Unanswered::kBadItem) ++item.bad_reports;
   }
   const bool of_open_round = InOpenRound(item, moment) && slot.round == item.round;
@@ -88,7 +88,7 @@ absl::StatusOr<StatusChange> ItemTable::ReturnSlot(const Lease& lease, Unanswere
     // A late answer may have arrived while this slot was leased.
     return Reconsider(item, before, moment);
   }
-  return ChangeOf(item, before);
+  return Note(item, before);
 }
 
 absl::StatusOr<StatusChange> ItemTable::AddVote(const LabelSubmitted& submitted, const std::string& annotator,
@@ -99,6 +99,8 @@ absl::StatusOr<StatusChange> ItemTable::AddVote(const LabelSubmitted& submitted,
   }
   if (lease != nullptr) FreeSlot(*item, lease->slot);
   item->votes.push_back({.annotator = annotator, .value = submitted.value, .sequence = moment.sequence});
+  annotators_.insert(annotator);
+  last_label_sequence_ = moment.sequence;
   // A late answer does not end the lease that another annotator holds on the slot by now.
   Slot* const slot = MutableSlot(*item, lease != nullptr ? lease->slot : submitted.slot);
   if (slot != nullptr && slot->status != SlotStatus::kLeased) CloseSlot(*item, *slot, SlotStatus::kAnswered);
@@ -113,7 +115,7 @@ absl::StatusOr<StatusChange> ItemTable::ChangeVote(const LabelChanged& changed, 
                                                    const Moment& moment) {
   FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(changed.item));
   FULCRUM_ASSIGN_OR_RETURN(Vote* const vote, ExistingVote(*item, annotator));
-  vote->sequence = moment.sequence;
+  vote->sequence = last_label_sequence_ = moment.sequence;
   vote->value = changed.value;
   return Reconsider(*item, item->status, moment);
 }
@@ -122,7 +124,7 @@ absl::StatusOr<StatusChange> ItemTable::WithdrawVote(const LabelWithdrawn& withd
                                                      const Moment& moment) {
   FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(withdrawn.item));
   FULCRUM_ASSIGN_OR_RETURN(Vote* const vote, ExistingVote(*item, annotator));
-  vote->sequence = moment.sequence;
+  vote->sequence = last_label_sequence_ = moment.sequence;
   vote->withdrawn = true;
   return Reconsider(*item, item->status, moment);
 }
@@ -131,6 +133,7 @@ absl::StatusOr<StatusChange> ItemTable::Import(const LabelImported& imported, co
   if (imported.value.empty()) return absl::DataLossError("it has no value");
   Item& item = Touch(imported.item);
   item.imported = imported.value;
+  last_label_sequence_ = moment.sequence;
   return Reconsider(item, item.status, moment);
 }
 
@@ -140,21 +143,58 @@ absl::StatusOr<StatusChange> ItemTable::SetAside(const ItemSetAside& set_aside) 
   const ItemStatus before = std::exchange(item->status, ItemStatus::kSetAside);
   item->reason = set_aside.reason;
   MatchSlots(*item, 0);
-  return ChangeOf(*item, before);
+  return Note(*item, before);
 }
 
 absl::StatusOr<StatusChange> ItemTable::Return(const ItemReturned& returned, const Moment& moment) {
   FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(returned.item));
-  if (item->status != ItemStatus::kSetAside) return absl::DataLossError("the item is not set aside");
+  if (item->status != ItemStatus::kSetAside && item->status != ItemStatus::kDisputed) {
+    return absl::DataLossError("the item is neither set aside nor disputed");
+  }
   item->reason.clear();
   item->bad_reports = 0;
+  item->declined_by.clear();
   for (Slot& slot : item->slots) slot.attempts = 0;
   const ItemStatus before = std::exchange(item->status, ItemStatus::kInPool);
   return Reconsider(*item, before, moment);
 }
 
+absl::StatusOr<StatusChange> ItemTable::Dispute(const ItemDisputed& disputed) {
+  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(disputed.item));
+  if (item->status != ItemStatus::kOffered) return absl::DataLossError("the item is not offered");
+  item->status = ItemStatus::kDisputed;
+  item->reason = disputed.reason;
+  MatchSlots(*item, 0);
+  return Note(*item, ItemStatus::kOffered);
+}
+
+absl::StatusOr<StatusChange> ItemTable::Resolve(const ItemResolved& resolved, const Moment& moment) {
+  if (resolved.value.empty()) return absl::DataLossError("it has no value");
+  Item& item = Touch(resolved.item);
+  item.imported = resolved.value;
+  last_label_sequence_ = moment.sequence;
+  return Reconsider(item, item.status, moment);
+}
+
+std::vector<StatusChange> ItemTable::ReconsiderOffered(const Moment& moment) {
+  const auto& offered = IdsOf(ItemStatus::kOffered);
+  std::vector<StatusChange> changes;
+  for (const std::string& id : std::vector<std::string>(offered.begin(), offered.end())) {
+    changes.push_back(Reconsider(Touch(id), ItemStatus::kOffered, moment));
+  }
+  return changes;
+}
+
 void ItemTable::MarkChanged(const std::string& id) {
   Touch(id);
+}
+
+ItemTable::StatusCounts ItemTable::counts() const {
+  StatusCounts counts = {};
+  for (std::size_t status = 0; status < counts.size(); ++status) {
+    counts[status] = static_cast<std::int64_t>(ids_[status].size());
+  }
+  return counts;
 }
 
 const Item* ItemTable::Find(absl::string_view id) const {
@@ -197,9 +237,28 @@ void ItemTable::VisitOpenSlots(const std::function<bool(const Item&, const Slot&
   }
 }
 
+StatusChange ItemTable::Note(const Item& item, ItemStatus before) {
+  if (item.status != before) {
+    ids_[static_cast<std::size_t>(before)].erase(item.id);
+    ids_[static_cast<std::size_t>(item.status)].insert(item.id);
+  }
+  const bool leased =
+      item.status == ItemStatus::kOffered &&
+      std::any_of(item.slots.begin(), item.slots.end(), [](const Slot& slot) { return slot.lease != 0; });
+  if (leased) {
+    leased_.insert(item.id);
+  } else {
+    leased_.erase(item.id);
+  }
+  return {.round = item.round, .from = before, .to = item.status};
+}
+
 Item& ItemTable::Touch(const std::string& id) {
   Item& item = items_[id];
-  if (item.id.empty()) item.id = id;
+  if (item.id.empty()) {
+    item.id = id;
+    ids_[static_cast<std::size_t>(item.status)].insert(item.id);
+  }
   changed_.Add(item);
   return item;
 }
@@ -227,7 +286,7 @@ StatusChange ItemTable::Reconsider(Item& item, ItemStatus before, const Moment& 
     }
   }
   MatchSlots(item, item.status == ItemStatus::kOffered ? verdict.votes_wanted : 0);
-  return ChangeOf(item, before);
+  return Note(item, before);
 }
 
 // An item has as many open or leased slots in the open round as it needs answers. Leases are never revoked for that, so

@@ -5,6 +5,7 @@
 // here by their number only; see lease_table.h. Used by one thread at a time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -63,13 +64,33 @@ class ItemTable {
                                             const Moment& moment);
   absl::StatusOr<StatusChange> Import(const LabelImported& imported, const Moment& moment);
   absl::StatusOr<StatusChange> SetAside(const ItemSetAside& set_aside);
+  /// From set aside or disputed; annotators who declined it can be asked again.
   absl::StatusOr<StatusChange> Return(const ItemReturned& returned, const Moment& moment);
+  absl::StatusOr<StatusChange> Dispute(const ItemDisputed& disputed);
+  /// Decides the item, whatever its votes are.
+  absl::StatusOr<StatusChange> Resolve(const ItemResolved& resolved, const Moment& moment);
+  /// After the settings have changed: gives the items of the open round what follows from their votes now.
+  std::vector<StatusChange> ReconsiderOffered(const Moment& moment);
   /// Something that is stored with the item changed elsewhere: the time of its lease.
   void MarkChanged(const std::string& id);
 
   // Queries.
 
   std::size_t size() const { return items_.size(); }
+  /// Number of items by status.
+  using StatusCounts = std::array<std::int64_t, kItemStatusCount>;
+  StatusCounts counts() const;
+  /// Ids of the items in a status, in order.
+  const absl::btree_set<absl::string_view>& IdsOf(ItemStatus status) const {
+    return ids_[static_cast<std::size_t>(status)];
+  }
+  /// Offered items of which at least one slot is leased.
+  std::size_t leased() const { return leased_.size(); }
+  bool IsLeased(const Item& item) const { return leased_.contains(item.id); }
+  /// Annotators who have answered or declined an item.
+  const absl::btree_set<std::string>& annotators() const { return annotators_; }
+  /// Sequence of the last event that may have changed the label of an item; 0 if there was none.
+  std::int64_t last_label_sequence() const { return last_label_sequence_; }
   /// Null for an item that was never batched or labeled.
   const Item* Find(absl::string_view id) const;
   static const Slot* FindSlot(const Item& item, std::int64_t number);
@@ -96,6 +117,8 @@ class ItemTable {
   /// Takes the lease from its slot, which is then neither open nor leased.
   static Slot& FreeSlot(Item& item, std::int64_t number);
 
+  /// To be called after every change of an item's status or slots.
+  StatusChange Note(const Item& item, ItemStatus before);
   Item& Touch(const std::string& id);
   absl::StatusOr<Item*> Existing(const std::string& id);
   /// Gives the item the status that follows from its votes, and as many open slots as it needs.
@@ -106,6 +129,10 @@ class ItemTable {
 
   absl::node_hash_map<std::string, Item> items_;
   absl::btree_set<OpenSlotKey> open_slots_;
+  std::array<absl::btree_set<absl::string_view>, kItemStatusCount> ids_;  ///< by status; the texts are the items'
+  absl::btree_set<absl::string_view> leased_;                             ///< offered items with a leased slot
+  absl::btree_set<std::string> annotators_;
+  std::int64_t last_label_sequence_ = 0;
   ChangedItems changed_;
 };
 

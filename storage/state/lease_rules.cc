@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
 #include "storage/state/label_rules.h"
@@ -63,11 +64,15 @@ std::vector<LeaseGranted> ChooseSlots(const CampaignState& state, const AcquireR
   std::vector<LeaseGranted> grants;
   const std::int64_t most = std::min(request.most, allowance.labels);
   absl::flat_hash_set<const Item*> chosen;
+  std::size_t bytes = 0;
   state.items().VisitOpenSlots([&](const Item& item, const Slot& slot) {
     if (static_cast<std::int64_t>(grants.size()) >= most) return false;
     // Nobody gets two slots of one item.
     const bool wrong = chosen.contains(&item) || item.cost > allowance.cost;
     if (wrong || !state.MayAnswer(item, request.annotator)) return true;
+    if (request.most_bytes > 0) bytes += request.bytes_of(item.id);
+    // The next ones would be worse, and might not fit either.
+    if (!grants.empty() && request.most_bytes > 0 && bytes > request.most_bytes) return false;
     chosen.insert(&item);
     allowance.cost -= item.cost;
     grants.push_back({.item = item.id, .slot = slot.number, .epoch = slot.epoch + 1, .round = slot.round});
@@ -111,6 +116,23 @@ absl::StatusOr<AcquireAnswer> AcquireTasks(Ledger& ledger, const AcquireRequest&
     answer.leases.push_back(FromGrant(lease, grant));
   }
   return answer;
+}
+
+absl::StatusOr<std::vector<GrantedLease>> FindSessionLeases(Ledger& ledger, const SessionRequest& request) {
+  std::vector<Lease> own;
+  ledger.state().leases().Visit([&](const Lease& lease) {
+    if (lease.annotator == request.annotator) own.push_back(lease);
+  });
+  std::vector<GrantedLease> leases;
+  for (const Lease& lease : own) {
+    FULCRUM_ASSIGN_OR_RETURN(const Event event, ledger.log().Find(lease.id));
+    const auto* const granted = std::get_if<LeaseGranted>(&event.body);
+    if (granted == nullptr || !absl::StartsWith(event.request_id, request.session)) continue;
+    leases.push_back(FromGrant(lease.id, *granted));
+    leases.back().expires_at = lease.expires_at;
+  }
+  std::sort(leases.begin(), leases.end(), [](const auto& a, const auto& b) { return a.lease < b.lease; });
+  return leases;
 }
 
 absl::StatusOr<LeaseGranted> RequireGrant(Ledger& ledger, const LeaseRequest& request) {

@@ -5,7 +5,9 @@
 // of them runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,9 @@ struct AcquireRequest {
   std::string annotator = {};
   std::string request_id = {};
   std::int64_t most = 1;  ///< leases wanted, at most
+  /// What the answer may take, and what an item takes of it. The first item is granted whatever it takes.
+  std::size_t most_bytes = 0;  ///< 0: no limit
+  std::function<std::size_t(const std::string& item)> bytes_of = {};
 };
 
 struct GrantedLease {
@@ -40,6 +45,13 @@ struct AcquireAnswer {
 /// Leases open slots that this annotator may answer, the best items first. ResourceExhausted once the label or cost
 /// budget is spent; an empty answer where leases that are out would spend the rest of it.
 absl::StatusOr<AcquireAnswer> AcquireTasks(Ledger& ledger, const AcquireRequest& request);
+
+struct SessionRequest {
+  std::string annotator = {};
+  std::string session = {};  ///< the ids of the requests of a session begin with this
+};
+/// The live leases of an annotator that were granted to requests of a session, in the order in which they were granted.
+absl::StatusOr<std::vector<GrantedLease>> FindSessionLeases(Ledger& ledger, const SessionRequest& request);
 
 struct LeaseRequest {
   std::string annotator = {};

@@ -1,5 +1,6 @@
 #include "storage/state/round_rules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -46,7 +47,12 @@ absl::Status CheckItems(const CampaignState& state, const std::vector<BatchedIte
 }
 
 absl::Status CheckRound(const CampaignState& state, const CommitBatchRequest& request) {
-  if (state.life() == "done") return absl::FailedPreconditionError("the campaign is done and takes no more batches");
+  if (request.only_if_running && state.life() != Life::kRunning) {
+    return absl::AbortedError(absl::StrCat("the campaign is ", LifeName(state.life()), " by now"));
+  }
+  if (state.life() == Life::kDone) {
+    return absl::FailedPreconditionError("the campaign is done and takes no more batches");
+  }
   if (const Round* const open = state.rounds().open()) {
     return absl::FailedPreconditionError(absl::StrCat("round ", open->number, " is still open"));
   }
@@ -111,8 +117,15 @@ absl::StatusOr<std::int64_t> RecordModel(Ledger& ledger, const RecordModelReques
                                             .record = request.record}});
 }
 
-absl::StatusOr<std::int64_t> RequestRetrain(Ledger& ledger, const RetrainRequest&) {
-  return ledger.Append({.body = RetrainRequested{}});
+absl::StatusOr<std::int64_t> RequestRetrain(Ledger& ledger, const RetrainRequest& request) {
+  const std::int64_t fingerprint = Fingerprint({"retrain"});
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
+                           FindRepeatedIfNamed(ledger, {request.by, request.request_id, fingerprint}));
+  if (repeated.has_value()) return repeated->sequence;
+  return ledger.Append({.annotator = request.by,
+                        .request_id = request.request_id,
+                        .fingerprint = fingerprint,
+                        .body = RetrainRequested{}});
 }
 
 absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& request) {
@@ -126,14 +139,37 @@ absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& re
                                           rounds.model_count(), " rounds, the last is of round ", last->round));
 }
 
-absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const CampaignSettings& settings) {
-  FULCRUM_RETURN_IF_ERROR(CheckSettings(settings));
-  return ledger.Append({.body = SettingsChanged{SettingsToText(settings)}});
+absl::StatusOr<SettingsAnswer> ChangeSettings(Ledger& ledger, const SettingsRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckSettings(request.settings));
+  const std::string text = SettingsToText(request.settings);
+  const std::int64_t fingerprint = Fingerprint({"settings", text});
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
+                           FindRepeatedIfNamed(ledger, {request.by, request.request_id, fingerprint}));
+  if (repeated.has_value()) return SettingsAnswer{repeated->sequence, true};
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.annotator = request.by,
+                                                                       .request_id = request.request_id,
+                                                                       .fingerprint = fingerprint,
+                                                                       .body = SettingsChanged{text}}));
+  return SettingsAnswer{sequence, false};
 }
 
 absl::StatusOr<std::int64_t> ChangeLife(Ledger& ledger, const LifeRequest& request) {
-  FULCRUM_RETURN_IF_ERROR(CheckText("life", request.life));
-  return ledger.Append({.body = LifeChanged{request.life, request.reason}});
+  const std::int64_t fingerprint = Fingerprint({"life", LifeName(request.life)});
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
+                           FindRepeatedIfNamed(ledger, {request.by, request.request_id, fingerprint}));
+  if (repeated.has_value()) return repeated->sequence;
+  const Life now = ledger.state().life();
+  if (now == request.life) return 0;
+  const auto& from = request.from;
+  const bool expected = from.empty() || std::find(from.begin(), from.end(), now) != from.end();
+  if (!expected || !MayFollow(now, request.life)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the campaign is ", LifeName(now), " and cannot become ", LifeName(request.life)));
+  }
+  return ledger.Append({.annotator = request.by,
+                        .request_id = request.request_id,
+                        .fingerprint = fingerprint,
+                        .body = LifeChanged{LifeName(request.life), request.reason}});
 }
 
 absl::StatusOr<std::int64_t> SetItemAside(Ledger& ledger, const ItemRequest& request) {
@@ -146,12 +182,36 @@ absl::StatusOr<std::int64_t> SetItemAside(Ledger& ledger, const ItemRequest& req
 }
 
 absl::StatusOr<std::int64_t> ReturnItem(Ledger& ledger, const ItemRequest& request) {
+  const std::int64_t fingerprint = Fingerprint({"return", request.item});
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
+                           FindRepeatedIfNamed(ledger, {request.by, request.request_id, fingerprint}));
+  if (repeated.has_value()) return repeated->sequence;
   FULCRUM_ASSIGN_OR_RETURN(const Item* const item, RequireItem(ledger, request));
-  if (item->status != ItemStatus::kSetAside) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("item '", request.item, "' is not set aside: it is ", ItemStatusName(item->status)));
+  if (item->status != ItemStatus::kSetAside && item->status != ItemStatus::kDisputed) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "item '", request.item, "' is neither set aside nor disputed: it is ", ItemStatusName(item->status)));
   }
-  return ledger.Append({.annotator = request.by, .body = ItemReturned{request.item, request.reason}});
+  if (JudgeVotes(item->votes, ledger.state().settings()).outcome == VoteOutcome::kDisputed) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("item '", request.item, "' has as many votes as it can have; decide it instead"));
+  }
+  return ledger.Append({.annotator = request.by,
+                        .request_id = request.request_id,
+                        .fingerprint = fingerprint,
+                        .body = ItemReturned{request.item, request.reason}});
+}
+
+absl::StatusOr<std::int64_t> ResolveItem(Ledger& ledger, const ResolveRequest& request) {
+  const ItemRequest& item = request.item;
+  FULCRUM_RETURN_IF_ERROR(CheckText("item", item.item));
+  FULCRUM_RETURN_IF_ERROR(CheckText("label", request.value));
+  const std::int64_t fingerprint = Fingerprint({"resolve", item.item, request.value});
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated, FindRepeatedIfNamed(ledger, {item.by, item.request_id, fingerprint}));
+  if (repeated.has_value()) return repeated->sequence;
+  return ledger.Append({.annotator = item.by,
+                        .request_id = item.request_id,
+                        .fingerprint = fingerprint,
+                        .body = ItemResolved{item.item, request.value, item.reason}});
 }
 
 namespace {

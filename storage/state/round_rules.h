@@ -24,6 +24,7 @@ struct CommitBatchRequest {
   std::int64_t based_on = 0;            ///< log sequence that the batch is a function of
   std::vector<BatchedItem> items = {};  ///< best first
   std::vector<std::string> files = {};  ///< of the round, relative to the campaign's folder
+  bool only_if_running = false;         ///< Aborted if the campaign was paused or ended meanwhile
 };
 
 struct CommitBatchAnswer {
@@ -60,8 +61,11 @@ struct RecordModelRequest {
 
 absl::StatusOr<std::int64_t> RecordModel(Ledger& ledger, const RecordModelRequest& request);
 
-struct RetrainRequest {};
-/// Lets the next round that begins start from nothing, after a restart too.
+struct RetrainRequest {
+  std::string by = {};          ///< who asks
+  std::string request_id = {};  ///< takes effect once; empty: every request is a new one
+};
+/// Lets the next round that begins start from scratch, after a restart too.
 absl::StatusOr<std::int64_t> RequestRetrain(Ledger& ledger, const RetrainRequest& request);
 
 struct FindModelRequest {
@@ -70,23 +74,45 @@ struct FindModelRequest {
 /// The last model that was trained for a round; NotFound where there is none.
 absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& request);
 
-absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const CampaignSettings& settings);
+struct SettingsRequest {
+  CampaignSettings settings = {};
+  std::string by = {};          ///< who asks
+  std::string request_id = {};  ///< takes effect once; empty: every request is a new one
+};
+struct SettingsAnswer {
+  std::int64_t sequence = 0;
+  bool repeated = false;  ///< the request took effect before
+};
+absl::StatusOr<SettingsAnswer> ChangeSettings(Ledger& ledger, const SettingsRequest& request);
 
 struct LifeRequest {
-  std::string life = {};  ///< "running", "paused", "done", "failed": the daemon's words
+  Life life = Life::kRunning;
+  std::vector<Life> from = {};  ///< only if it is one of these; empty: by the table of transitions alone
   std::string reason = {};
+  std::string by = {};          ///< who asks; empty: the daemon itself
+  std::string request_id = {};  ///< takes effect once; empty: every request is a new one
 };
+/// Returns the sequence of the change; 0 if the campaign already is in that state. FailedPrecondition for a transition
+/// that is not possible, see campaign_life.h.
 absl::StatusOr<std::int64_t> ChangeLife(Ledger& ledger, const LifeRequest& request);
 
 struct ItemRequest {
   std::string item = {};
   std::string by = {};  ///< who asks
   std::string reason = {};
+  std::string request_id = {};  ///< takes effect once; empty: every request is a new one
 };
 /// Takes an item out of its round, visibly.
 absl::StatusOr<std::int64_t> SetItemAside(Ledger& ledger, const ItemRequest& request);
-/// Lets an item that was set aside be offered again.
+/// Lets an item that was set aside, or is disputed although more votes are possible, be offered again.
 absl::StatusOr<std::int64_t> ReturnItem(Ledger& ledger, const ItemRequest& request);
+
+struct ResolveRequest {
+  ItemRequest item = {};
+  std::string value = {};
+};
+/// Decides an item regardless of its votes. It need not have been batched.
+absl::StatusOr<std::int64_t> ResolveItem(Ledger& ledger, const ResolveRequest& request);
 
 // Rows that join a campaign's pool while it runs.
 //

@@ -21,12 +21,6 @@ void Require(const grpc::Status& status) {
   std::exit(1);
 }
 
-v1::CampaignRequest Named(const std::string& campaign) {
-  v1::CampaignRequest request;
-  request.set_name(campaign);
-  return request;
-}
-
 }  // namespace
 
 void Require(const absl::Status& status) {
@@ -48,6 +42,7 @@ BenchmarkDaemon::BenchmarkDaemon() {
   const auto channel =
       grpc::CreateChannel(absl::StrCat("127.0.0.1:", daemon_->port()), grpc::InsecureChannelCredentials());
   campaigns_ = v1::CampaignService::NewStub(channel);
+  operations_ = v1::OperationService::NewStub(channel);
   labeling_ = v1::LabelingService::NewStub(channel);
 }
 
@@ -60,14 +55,24 @@ void BenchmarkDaemon::Create(const v1::CampaignSpec& spec) const {
   grpc::ClientContext context;
   v1::CreateCampaignRequest request;
   *request.mutable_spec() = spec;
-  v1::Campaign campaign;
-  Require(campaigns_->CreateCampaign(&context, request, &campaign));
+  v1::CreateCampaignResponse created;
+  Require(campaigns_->CreateCampaign(&context, request, &created));
+  v1::GetOperationRequest operation;
+  operation.set_operation(created.operation().name());
+  v1::GetOperationResponse response;
+  while (!response.operation().has_ended_at()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    grpc::ClientContext get_context;
+    Require(operations_->GetOperation(&get_context, operation, &response));
+  }
+  const v1::OperationError& error = response.operation().error();
+  Require(grpc::Status(static_cast<grpc::StatusCode>(error.code()), error.message()));
 }
 
 void BenchmarkDaemon::Import(const std::string& campaign, const std::map<std::size_t, std::string>& labels) const {
   grpc::ClientContext context;
   v1::ImportLabelsRequest request;
-  request.set_name(campaign);
+  request.set_campaign(campaign);
   request.set_source("benchmark");
   request.set_request_id("import");
   for (const auto& [row, label] : labels) {
@@ -81,20 +86,26 @@ void BenchmarkDaemon::Import(const std::string& campaign, const std::map<std::si
 
 void BenchmarkDaemon::Start(const std::string& campaign) const {
   grpc::ClientContext context;
-  v1::Campaign response;
-  Require(campaigns_->StartCampaign(&context, Named(campaign), &response));
+  v1::StartCampaignRequest request;
+  request.set_campaign(campaign);
+  v1::StartCampaignResponse response;
+  Require(campaigns_->StartCampaign(&context, request, &response));
 }
 
 void BenchmarkDaemon::Stop(const std::string& campaign) const {
   grpc::ClientContext context;
-  v1::Campaign response;
-  Require(campaigns_->StopCampaign(&context, Named(campaign), &response));
+  v1::StopCampaignRequest request;
+  request.set_campaign(campaign);
+  v1::StopCampaignResponse response;
+  Require(campaigns_->StopCampaign(&context, request, &response));
 }
 
 void BenchmarkDaemon::Delete(const std::string& campaign) const {
   grpc::ClientContext context;
+  v1::DeleteCampaignRequest request;
+  request.set_campaign(campaign);
   v1::DeleteCampaignResponse response;
-  Require(campaigns_->DeleteCampaign(&context, Named(campaign), &response));
+  Require(campaigns_->DeleteCampaign(&context, request, &response));
   // Deleted campaigns would fill the disk in a run of many campaigns.
   std::filesystem::remove_all(response.trash_folder());
 }
@@ -102,10 +113,10 @@ void BenchmarkDaemon::Delete(const std::string& campaign) const {
 v1::Campaign BenchmarkDaemon::Get(const std::string& campaign) const {
   grpc::ClientContext context;
   v1::GetCampaignRequest request;
-  request.set_name(campaign);
-  v1::Campaign response;
+  request.set_campaign(campaign);
+  v1::GetCampaignResponse response;
   Require(campaigns_->GetCampaign(&context, request, &response));
-  return response;
+  return response.campaign();
 }
 
 double BenchmarkDaemon::Metric(const std::string& name, const std::string& campaign) const {
@@ -121,12 +132,14 @@ double BenchmarkDaemon::Metric(const std::string& name, const std::string& campa
 
 void BenchmarkDaemon::WaitForTasks(const std::string& campaign) const {
   grpc::ClientContext context;
-  const auto stream = campaigns_->WatchCampaign(&context, Named(campaign));
-  v1::CampaignEvent event;
-  while (stream->Read(&event) && event.campaign().open_tasks() == 0 && !event.has_batch()) {
+  v1::WatchCampaignRequest request;
+  request.set_campaign(campaign);
+  const auto stream = campaigns_->WatchCampaign(&context, request);
+  v1::WatchCampaignResponse response;
+  while (stream->Read(&response) && response.event().campaign().open_tasks() == 0 && !response.event().has_batch()) {
   }
   context.TryCancel();
-  while (stream->Read(&event)) {
+  while (stream->Read(&response)) {
   }
   stream->Finish();
 }

@@ -10,6 +10,7 @@
 
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
+#include "fulcrum/v1/operation_service.grpc.pb.h"
 #include "pipeline/operation/daemon.h"
 #include "tests/support/temporary_directory.h"
 
@@ -44,6 +45,7 @@ class BenchmarkDaemon {
   testing::TemporaryDirectory folder_;
   std::unique_ptr<pipeline::Daemon> daemon_;
   std::unique_ptr<v1::CampaignService::Stub> campaigns_;
+  std::unique_ptr<v1::OperationService::Stub> operations_;
   std::unique_ptr<v1::LabelingService::Stub> labeling_;
 };
 

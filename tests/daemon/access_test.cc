@@ -104,10 +104,10 @@ TEST_F(AccessTest, ARevocationEndsOpenStreamsAndReleasesTheLeases) {
   ASSERT_TRUE(work->Read(&tasks));
   ASSERT_GT(tasks.tasks().tasks_size(), 0);
   EXPECT_GT(admin.Get("clouds").live_leases(), 0);
-  v1::CampaignRequest request;
-  request.set_name("clouds");
+  v1::WatchCampaignRequest request;
+  request.set_campaign("clouds");
   const auto watch = rita.campaigns().WatchCampaign(&watch_context, request);
-  v1::CampaignEvent event;
+  v1::WatchCampaignResponse event;
   ASSERT_TRUE(watch->Read(&event));
 
   ASSERT_TRUE(book_->Revoke("ada").ok());

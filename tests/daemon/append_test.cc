@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "stages/ingest/formats/table_conversion.h"
-#include "tests/daemon/campaign_watch.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 
@@ -272,7 +271,7 @@ TEST_F(AppendTest, TheStreamHasABeginningAndAnEndAndOneAppendsAtATime) {
   grpc::ClientContext cut_context;
   client.Prepare(cut_context);
   const auto cut = client.campaigns().AppendItems(&cut_context, &response);
-  part.mutable_begin()->set_name("few");
+  part.mutable_begin()->set_campaign("few");
   part.mutable_begin()->set_request_id("cut");
   ASSERT_TRUE(cut->Write(part));
   part.set_chunk(ToArrow("id,f0,f1,f2,f3\n99,1,2,3,4\n"));
@@ -284,7 +283,7 @@ TEST_F(AppendTest, TheStreamHasABeginningAndAnEndAndOneAppendsAtATime) {
   grpc::ClientContext slow_context;
   client.Prepare(slow_context);
   const auto slow = client.campaigns().AppendItems(&slow_context, &response);
-  part.mutable_begin()->set_name("few");
+  part.mutable_begin()->set_campaign("few");
   part.mutable_begin()->set_request_id("slow");
   ASSERT_TRUE(slow->Write(part));
   const std::string rows = ToArrow("id,f0,f1,f2,f3\n100,1,2,3,4\n");

@@ -217,10 +217,10 @@ TEST_F(AttackTest, FilesThatRunOutAndComeBackDoNotEndTheListening) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
   DaemonClient turned_away = ClientOf(admin_token_);
-  v1::Campaign campaign;
+  v1::GetCampaignResponse response;
   v1::GetCampaignRequest request;
-  request.set_name("clouds");
-  EXPECT_FALSE(turned_away.campaigns().GetCampaign(&context, request, &campaign).ok());
+  request.set_campaign("clouds");
+  EXPECT_FALSE(turned_away.campaigns().GetCampaign(&context, request, &response).ok());
   many.CloseAll();
   ASSERT_TRUE(process_->LimitFiles(4096));
   DaemonClient late = ClientOf(ada_token_);
@@ -235,7 +235,7 @@ TEST_F(AttackTest, SlowReadersHoldUpNobody) {
     grpc::ClientContext context;
     admin_->Prepare(context);
     v1::ImportLabelsRequest request;
-    request.set_name("large");
+    request.set_campaign("large");
     request.set_source(absl::StrCat(i, long_source));
     request.set_request_id(NewRequestId());
     for (int row = 0; row < 190; ++row) {
@@ -248,20 +248,21 @@ TEST_F(AttackTest, SlowReadersHoldUpNobody) {
   const std::size_t before = process_->ResidentBytes();
   DaemonClient reader = ClientOf(reader_token_);
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
-  std::vector<std::unique_ptr<grpc::ClientReader<v1::ExportedLabel>>> exports;
-  std::vector<std::unique_ptr<grpc::ClientReader<v1::CampaignEvent>>> watches;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::ExportLabelsResponse>>> exports;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchCampaignResponse>>> watches;
   for (int i = 0; i < 40; ++i) {
-    v1::CampaignRequest request;
-    request.set_name("large");
+    v1::ExportLabelsRequest exported;
+    exported.set_campaign("large");
+    v1::WatchCampaignRequest watched;
+    watched.set_campaign("clouds");
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     reader.Prepare(*contexts.back());
-    if (i % 2 == 0) exports.push_back(reader.campaigns().ExportLabels(contexts.back().get(), request));
-    request.set_name("clouds");
-    if (i % 2 == 1) watches.push_back(reader.campaigns().WatchCampaign(contexts.back().get(), request));
+    if (i % 2 == 0) exports.push_back(reader.campaigns().ExportLabels(contexts.back().get(), exported));
+    if (i % 2 == 1) watches.push_back(reader.campaigns().WatchCampaign(contexts.back().get(), watched));
   }
   // Each has received its first message, so each is being served.
-  v1::ExportedLabel label;
-  v1::CampaignEvent event;
+  v1::ExportLabelsResponse label;
+  v1::WatchCampaignResponse event;
   for (auto& stream : exports) EXPECT_TRUE(stream->Read(&label));
   for (auto& stream : watches) EXPECT_TRUE(stream->Read(&event));
   EXPECT_EQ(WorkUntilOver(*admin_, "clouds", "root").size(), 24u);

@@ -110,32 +110,32 @@ TEST_F(CampaignLifeTest, WatchTellsWhatHappensUntilTheEnd) {
   ASSERT_TRUE(client.Create(CloudSpec("clouds", 2)).ok());
   grpc::ClientContext context;
   client.Prepare(context);
-  v1::CampaignRequest request;
-  request.set_name("clouds");
+  v1::WatchCampaignRequest request;
+  request.set_campaign("clouds");
   const auto stream = client.campaigns().WatchCampaign(&context, request);
-  v1::CampaignEvent event;
-  ASSERT_TRUE(stream->Read(&event));
-  EXPECT_EQ(event.campaign().state(), v1::CAMPAIGN_STATE_CREATED);
+  v1::WatchCampaignResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.event().campaign().state(), v1::CAMPAIGN_STATE_CREATED);
   ASSERT_TRUE(client.Start("clouds").ok());
   std::thread worker([this] {
     DaemonClient own = Client();
     WorkUntilOver(own, "clouds", "ada");
   });
   std::map<int, int> seen;
-  while (stream->Read(&event)) ++seen[event.event_case()];
+  while (stream->Read(&response)) ++seen[response.event().event_case()];
   worker.join();
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_EQ(seen[v1::CampaignEvent::kBatch], 2);
   EXPECT_EQ(seen[v1::CampaignEvent::kModel], 2) << "one for the second batch, one at the end";
   EXPECT_GE(seen[v1::CampaignEvent::kLabels], 2);
-  EXPECT_EQ(event.campaign().state(), v1::CAMPAIGN_STATE_DONE);
+  EXPECT_EQ(response.event().campaign().state(), v1::CAMPAIGN_STATE_DONE);
 
   // A later watcher receives the existing models, and then the current state.
   grpc::ClientContext late_context;
   client.Prepare(late_context);
   const auto late = client.campaigns().WatchCampaign(&late_context, request);
   std::vector<int> told;
-  while (late->Read(&event)) told.push_back(event.event_case());
+  while (late->Read(&response)) told.push_back(response.event().event_case());
   EXPECT_TRUE(late->Finish().ok());
   EXPECT_THAT(
       told, ::testing::ElementsAre(v1::CampaignEvent::kModel, v1::CampaignEvent::kModel, v1::CampaignEvent::kCampaign));

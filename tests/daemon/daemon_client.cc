@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,12 +25,6 @@ std::shared_ptr<grpc::Channel> Connect(int port) {
   return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials(), arguments);
 }
 
-v1::CampaignRequest Named(const std::string& name) {
-  v1::CampaignRequest request;
-  request.set_name(name);
-  return request;
-}
-
 }  // namespace
 
 std::string NewRequestId() {
@@ -42,7 +37,9 @@ DaemonClient::DaemonClient(int port, std::string token) : DaemonClient(Connect(p
 DaemonClient::DaemonClient(const std::shared_ptr<grpc::Channel>& channel, std::string token)
     : token_(std::move(token)),
       labeling_(v1::LabelingService::NewStub(channel)),
-      campaigns_(v1::CampaignService::NewStub(channel)) {}
+      campaigns_(v1::CampaignService::NewStub(channel)),
+      operations_(v1::OperationService::NewStub(channel)),
+      items_(v1::ItemService::NewStub(channel)) {}
 
 void DaemonClient::Prepare(grpc::ClientContext& context) const {
   context.set_deadline(std::chrono::system_clock::now() + kDeadline);
@@ -52,34 +49,77 @@ void DaemonClient::Prepare(grpc::ClientContext& context) const {
 }
 
 grpc::Status DaemonClient::Create(const v1::CampaignSpec& spec) {
+  v1::Operation operation;
+  const grpc::Status status = BeginCreate(spec, NewRequestId(), &operation);
+  if (!status.ok()) return status;
+  operation = AwaitOperation(operation.name());
+  if (operation.state() == v1::OPERATION_STATE_SUCCEEDED) return grpc::Status::OK;
+  return {static_cast<grpc::StatusCode>(operation.error().code()), operation.error().message(),
+          operation.error().details()};
+}
+
+grpc::Status DaemonClient::BeginCreate(const v1::CampaignSpec& spec, const std::string& request_id,
+                                       v1::Operation* operation) {
   grpc::ClientContext context;
   Prepare(context);
   v1::CreateCampaignRequest request;
   *request.mutable_spec() = spec;
-  v1::Campaign campaign;
-  return campaigns_->CreateCampaign(&context, request, &campaign);
+  request.set_request_id(request_id);
+  v1::CreateCampaignResponse response;
+  const grpc::Status status = campaigns_->CreateCampaign(&context, request, &response);
+  *operation = response.operation();
+  return status;
 }
 
-grpc::Status DaemonClient::Steer(SteerMethod method, const std::string& name) {
+grpc::Status DaemonClient::GetOperation(const std::string& operation, v1::Operation* result) {
   grpc::ClientContext context;
   Prepare(context);
-  v1::Campaign campaign;
-  return (campaigns_.get()->*method)(&context, Named(name), &campaign);
+  v1::GetOperationRequest request;
+  request.set_operation(operation);
+  v1::GetOperationResponse response;
+  const grpc::Status status = operations_->GetOperation(&context, request, &response);
+  *result = response.operation();
+  return status;
+}
+
+v1::Operation DaemonClient::AwaitOperation(const std::string& operation) {
+  v1::Operation result;
+  grpc::Status status = GetOperation(operation, &result);
+  while (status.ok() && !result.has_ended_at()) {
+    // There is no call that waits for it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    status = GetOperation(operation, &result);
+  }
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return result;
+}
+
+grpc::Status DaemonClient::Update(const std::string& name, const v1::CampaignSpec& spec,
+                                  const std::vector<std::string>& mask, const std::string& request_id) {
+  grpc::ClientContext context;
+  Prepare(context);
+  v1::UpdateCampaignRequest request;
+  request.set_campaign(name);
+  *request.mutable_spec() = spec;
+  for (const std::string& path : mask) request.mutable_update_mask()->add_paths(path);
+  request.set_request_id(request_id);
+  v1::UpdateCampaignResponse response;
+  return campaigns_->UpdateCampaign(&context, request, &response);
 }
 
 grpc::Status DaemonClient::Delete(const std::string& name) {
-  grpc::ClientContext context;
-  Prepare(context);
-  v1::DeleteCampaignResponse response;
-  return campaigns_->DeleteCampaign(&context, Named(name), &response);
+  return Steer(&v1::CampaignService::Stub::DeleteCampaign, name);
 }
 
 grpc::Status DaemonClient::TryGet(const std::string& name, v1::Campaign* campaign) {
   grpc::ClientContext context;
   Prepare(context);
   v1::GetCampaignRequest request;
-  request.set_name(name);
-  return campaigns_->GetCampaign(&context, request, campaign);
+  request.set_campaign(name);
+  v1::GetCampaignResponse response;
+  const grpc::Status status = campaigns_->GetCampaign(&context, request, &response);
+  *campaign = response.campaign();
+  return status;
 }
 
 v1::Campaign DaemonClient::Get(const std::string& name) {
@@ -92,9 +132,13 @@ v1::Campaign DaemonClient::Get(const std::string& name) {
 std::vector<v1::ExportedLabel> DaemonClient::Export(const std::string& name) {
   grpc::ClientContext context;
   Prepare(context);
-  const auto stream = campaigns_->ExportLabels(&context, Named(name));
+  v1::ExportLabelsRequest request;
+  request.set_campaign(name);
+  const auto stream = campaigns_->ExportLabels(&context, request);
   std::vector<v1::ExportedLabel> labels;
-  for (v1::ExportedLabel label; stream->Read(&label);) labels.push_back(label);
+  for (v1::ExportLabelsResponse page; stream->Read(&page);) {
+    labels.insert(labels.end(), page.labels().begin(), page.labels().end());
+  }
   const grpc::Status status = stream->Finish();
   EXPECT_TRUE(status.ok()) << status.error_message();
   return labels;
@@ -109,10 +153,14 @@ Batches DaemonClient::ExportedBatches(const std::string& name) {
 std::vector<v1::ModelTrained> DaemonClient::Models(const std::string& name) {
   grpc::ClientContext context;
   Prepare(context);
-  const auto stream = campaigns_->WatchCampaign(&context, Named(name));
+  v1::WatchCampaignRequest request;
+  request.set_campaign(name);
+  const auto stream = campaigns_->WatchCampaign(&context, request);
   std::vector<v1::ModelTrained> models;
   // All existing models are sent before the state of the campaign.
-  for (v1::CampaignEvent event; stream->Read(&event) && event.has_model();) models.push_back(event.model());
+  for (v1::WatchCampaignResponse response; stream->Read(&response) && response.event().has_model();) {
+    models.push_back(response.event().model());
+  }
   context.TryCancel();
   stream->Finish();
   return models;
@@ -120,7 +168,7 @@ std::vector<v1::ModelTrained> DaemonClient::Models(const std::string& name) {
 
 std::vector<double> DaemonClient::Decisions(const std::string& name, const std::vector<std::string>& items) {
   v1::PredictRequest request;
-  request.set_name(name);
+  request.set_campaign(name);
   for (const std::string& item : items) request.add_item_ids(item);
   v1::PredictResponse response;
   const grpc::Status status = Predict(request, &response);
@@ -137,7 +185,7 @@ grpc::Status DaemonClient::Append(const std::string& name, const std::string& re
   Prepare(context);
   const auto stream = campaigns_->AppendItems(&context, response);
   v1::AppendItemsRequest part;
-  part.mutable_begin()->set_name(name);
+  part.mutable_begin()->set_campaign(name);
   part.mutable_begin()->set_request_id(request_id);
   bool open = stream->Write(part);
   for (std::size_t sent = 0; open && sent < bytes.size(); sent += kChunk) {
@@ -161,10 +209,10 @@ grpc::Status DaemonClient::Model(const std::string& name, std::int64_t round, v1
   grpc::ClientContext context;
   Prepare(context);
   v1::GetModelRequest request;
-  request.set_name(name);
+  request.set_campaign(name);
   request.set_round(round);
   const auto stream = campaigns_->GetModel(&context, request);
-  for (v1::ModelChunk part; stream->Read(&part);) {
+  for (v1::GetModelResponse part; stream->Read(&part);) {
     if (part.has_description()) *description = part.description();
     bytes->append(part.chunk());
   }

@@ -1,6 +1,8 @@
 // A client of the daemon; every call has a deadline.
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -9,7 +11,9 @@
 #include <vector>
 
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
+#include "fulcrum/v1/item_service.grpc.pb.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
+#include "fulcrum/v1/operation_service.grpc.pb.h"
 
 namespace fulcrum::testing {
 
@@ -24,12 +28,21 @@ class DaemonClient {
   DaemonClient(int port, std::string token);
   DaemonClient(const std::shared_ptr<grpc::Channel>& channel, std::string token);
 
+  /// Creates a campaign and waits for the end of the operation; the status is that of the call or of the operation.
   grpc::Status Create(const v1::CampaignSpec& spec);
+  /// Only begins to.
+  grpc::Status BeginCreate(const v1::CampaignSpec& spec, const std::string& request_id, v1::Operation* operation);
+  grpc::Status GetOperation(const std::string& operation, v1::Operation* result);
+  /// Returns the operation when it has ended.
+  v1::Operation AwaitOperation(const std::string& operation);
   grpc::Status Start(const std::string& name) { return Steer(&v1::CampaignService::Stub::StartCampaign, name); }
   grpc::Status Pause(const std::string& name) { return Steer(&v1::CampaignService::Stub::PauseCampaign, name); }
   grpc::Status Resume(const std::string& name) { return Steer(&v1::CampaignService::Stub::ResumeCampaign, name); }
   grpc::Status Stop(const std::string& name) { return Steer(&v1::CampaignService::Stub::StopCampaign, name); }
   grpc::Status Retrain(const std::string& name) { return Steer(&v1::CampaignService::Stub::RetrainCampaign, name); }
+  /// Changes the fields that the mask names.
+  grpc::Status Update(const std::string& name, const v1::CampaignSpec& spec, const std::vector<std::string>& mask,
+                      const std::string& request_id = NewRequestId());
   grpc::Status Delete(const std::string& name);
   grpc::Status TryGet(const std::string& name, v1::Campaign* campaign);
   /// These calls fail the test on an error.
@@ -59,16 +72,53 @@ class DaemonClient {
 
   v1::LabelingService::Stub& labeling() { return *labeling_; }
   v1::CampaignService::Stub& campaigns() { return *campaigns_; }
+  v1::OperationService::Stub& operations() { return *operations_; }
+  v1::ItemService::Stub& items() { return *items_; }
   void Prepare(grpc::ClientContext& context) const;
 
  private:
-  using SteerMethod = grpc::Status (v1::CampaignService::Stub::*)(grpc::ClientContext*, const v1::CampaignRequest&,
-                                                                  v1::Campaign*);
-  grpc::Status Steer(SteerMethod method, const std::string& name);
+  template <typename Request, typename Response>
+  grpc::Status Steer(grpc::Status (v1::CampaignService::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                     const std::string& name) {
+    grpc::ClientContext context;
+    Prepare(context);
+    Request request;
+    request.set_campaign(name);
+    request.set_request_id(NewRequestId());
+    Response response;
+    return (campaigns_.get()->*method)(&context, request, &response);
+  }
 
   const std::string token_;
   std::unique_ptr<v1::LabelingService::Stub> labeling_;
   std::unique_ptr<v1::CampaignService::Stub> campaigns_;
+  std::unique_ptr<v1::OperationService::Stub> operations_;
+  std::unique_ptr<v1::ItemService::Stub> items_;
+};
+
+/// Receives the events of a campaign while the daemon runs.
+class CampaignWatch {
+ public:
+  CampaignWatch(int port, const std::string& campaign, std::int64_t after_sequence = 0) : client_(port, "") {
+    client_.Prepare(context_);
+    v1::WatchCampaignRequest request;
+    request.set_campaign(campaign);
+    request.set_after_sequence(after_sequence);
+    stream_ = client_.campaigns().WatchCampaign(&context_, request);
+  }
+  bool Next(v1::CampaignEvent* event) {
+    v1::WatchCampaignResponse response;
+    if (!stream_->Read(&response)) return false;
+    *event = response.event();
+    return true;
+  }
+  void Leave() { context_.TryCancel(); }
+  grpc::Status Finish() { return stream_->Finish(); }
+
+ private:
+  DaemonClient client_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::WatchCampaignResponse>> stream_;
 };
 
 /// Returns a request for tasks that waits for them.

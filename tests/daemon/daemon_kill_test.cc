@@ -19,7 +19,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
-#include "tests/daemon/campaign_watch.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 
@@ -50,7 +49,7 @@ class DaemonKillTest : public DaemonTest {
 
   /// Kills the daemon when this round of the campaign reaches the stage, and restarts it. Returns false if the round
   /// never reaches it. Decrements `watching` when later events cannot be missed.
-  bool KillInStage(const std::string& campaign, std::int64_t round, const std::string& stage, std::latch& watching) {
+  bool KillInStage(const std::string& campaign, std::int64_t round, v1::Stage stage, std::latch& watching) {
     CampaignWatch watch(process_.port(), campaign);
     v1::CampaignEvent event;
     const bool told_of_the_state = watch.Next(&event);
@@ -184,14 +183,14 @@ TEST_F(DaemonKillTest, ARoundSeenFromLandmarksThatIsCutShortGivesTheSameBatch) {
   DaemonClient client(process_.port(), "");
   for (const char* name : {"calm", "stormy"}) {
     v1::CampaignSpec spec = CloudSpec(name, 5);
-    spec.mutable_selection()->set_engine("landmark");
+    spec.mutable_selection()->set_engine(v1::ENGINE_LANDMARK);
     ASSERT_TRUE(client.Create(spec).ok());
     ASSERT_TRUE(client.Start(name).ok());
   }
   WorkUntilOver(client, "calm", "ada");
   std::atomic<bool> killed = false;
   std::latch watching(1);
-  std::jthread killer([&] { killed = KillInStage("stormy", kCutShort, "score", watching); });
+  std::jthread killer([&] { killed = KillInStage("stormy", kCutShort, v1::STAGE_SCORE, watching); });
   watching.wait();
   WorkUntilOver(client, "stormy", "ada", 6 * (kCutShort - 1));
   killer.join();

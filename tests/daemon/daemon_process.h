@@ -6,15 +6,42 @@
 
 #include <sys/types.h>
 
+#include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "nlohmann/json.hpp"
-#include "tests/daemon/line_reader.h"
 
 namespace fulcrum::testing {
+
+/// Reads the lines that a process writes to a pipe in the background, so that the process never blocks on a full pipe.
+class LineReader {
+ public:
+  /// Takes ownership of the descriptor.
+  explicit LineReader(int descriptor);
+  /// Waits until all writers have closed their end.
+  ~LineReader() = default;
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  /// Waits for the next line; returns nothing at the end.
+  std::optional<std::string> Next();
+
+ private:
+  void Read(int descriptor);
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::string> lines_;
+  bool over_ = false;
+  std::jthread thread_;  // last, because it uses all other members
+};
 
 class DaemonProcess {
  public:

@@ -37,7 +37,7 @@ constexpr double kTolerance = 1e-2;
 /// With the same classifier in every round: one that tunes itself starts cold when it changes its settings.
 v1::CampaignSpec FixedSpec(const std::string& name, int rounds) {
   v1::CampaignSpec spec = CloudSpec(name, rounds);
-  spec.mutable_classifier()->set_tune("off");
+  spec.mutable_classifier()->set_tune(v1::TUNING_OFF);
   return spec;
 }
 
@@ -65,7 +65,7 @@ class ModelTest : public DaemonTest {
     grpc::ClientContext context;
     client_->Prepare(context);
     v1::ImportLabelsRequest request;
-    request.set_name(name);
+    request.set_campaign(name);
     request.set_source("test");
     request.set_request_id(NewRequestId());
     for (const auto& [item, value] : labels) {
@@ -83,7 +83,7 @@ class ModelTest : public DaemonTest {
     std::map<std::string, std::string> labels;
     for (const v1::ExportedLabel& label : client_->Export(name)) {
       labels[label.item_id()] = label.value();
-      if (label.kind() == "withdrawal") labels.erase(label.item_id());
+      if (label.kind() == v1::LABEL_KIND_WITHDRAWAL) labels.erase(label.item_id());
     }
     return labels;
   }
@@ -183,7 +183,7 @@ TEST_F(ModelTest, ATunedClassifierSaysWhatItChoseAndContinuesAfterARestart) {
   EXPECT_EQ(last.runners_up_size(), 3);
   EXPECT_LT(last.chosen().log_loss(), last.runners_up(0).log_loss() + 1e-12);
   v1::PredictRequest request;
-  request.set_name("whole");
+  request.set_campaign("whole");
   request.add_item_ids("0");
   v1::PredictResponse response;
   ASSERT_TRUE(client_->Predict(request, &response).ok());
@@ -244,7 +244,7 @@ TEST_F(ModelTest, PredictsExamplesOfThePoolAndRowsAlike) {
   Run(spec);
   const std::vector<std::string> lines = absl::StrSplit(CloudsText(200), '\n', absl::SkipEmpty());
   v1::PredictRequest request;
-  request.set_name("clouds");
+  request.set_campaign("clouds");
   for (const std::string& item : AllItems()) request.add_item_ids(item);
   for (std::size_t row = 0; row < 200; ++row) {
     v1::FeatureRow& features = *request.add_rows();
@@ -276,7 +276,7 @@ TEST_F(ModelTest, WhatCannotBePredictedIsRefused) {
   Run(CloudSpec("clouds", 2));
   const auto code = [&](const std::function<void(v1::PredictRequest&)>& fill) {
     v1::PredictRequest request;
-    request.set_name("clouds");
+    request.set_campaign("clouds");
     fill(request);
     v1::PredictResponse response;
     return client_->Predict(request, &response).error_code();

@@ -58,7 +58,7 @@ TEST_F(QuarantineTest, ARoundThatKillsTheProcessTwiceIsNotRunAgainUntilAnAdminis
     v1::CampaignSpec spec = CloudSpec("long", 2);
     spec.mutable_pool()->set_sources(0, "many.csv");
     spec.mutable_selection()->set_strategy("top-lev");  // scores the pool without labels
-    spec.mutable_selection()->set_engine("dense");
+    spec.mutable_selection()->set_engine(v1::ENGINE_DENSE);
     ASSERT_TRUE(client.Create(spec).ok());
     ASSERT_TRUE(client.Create(CloudSpec("short", 2)).ok());
     ASSERT_TRUE(client.Start("long").ok());

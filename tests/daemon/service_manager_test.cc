@@ -117,21 +117,21 @@ TEST_F(ServiceManagerTest, SigtermEndsALongRoundWhereItIs) {
   DaemonClient client(daemon.port(), "");
   v1::CampaignSpec spec = CloudSpec("long", 2);
   spec.mutable_selection()->set_strategy("top-lev");  // scores the pool without labels
-  spec.mutable_selection()->set_engine("dense");
+  spec.mutable_selection()->set_engine(v1::ENGINE_DENSE);
   const grpc::Status created = client.Create(spec);
   ASSERT_TRUE(created.ok()) << created.error_message();
   grpc::ClientContext context;
   client.Prepare(context);
-  v1::CampaignRequest request;
-  request.set_name("long");
+  v1::WatchCampaignRequest request;
+  request.set_campaign("long");
   const auto stream = client.campaigns().WatchCampaign(&context, request);
   ASSERT_TRUE(client.Start("long").ok());
-  v1::CampaignEvent event;
-  while (stream->Read(&event) && event.stage().stage() != "score") {
+  v1::WatchCampaignResponse response;
+  while (stream->Read(&response) && response.event().stage().stage() != v1::STAGE_SCORE) {
   }
-  ASSERT_EQ(event.stage().stage(), "score");
+  ASSERT_EQ(response.event().stage().stage(), v1::STAGE_SCORE);
   daemon.Signal(SIGTERM);
-  while (stream->Read(&event)) {
+  while (stream->Read(&response)) {
   }
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE) << "a watcher is let go at once";
   EXPECT_EQ(daemon.NextLogLine("round stopped").value("reason", ""), "score: stopped on request");

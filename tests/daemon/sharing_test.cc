@@ -18,22 +18,22 @@ constexpr std::size_t kPoolBytes = 200 * 4 * sizeof(double);
 /// A campaign that keeps one copy of its pool: a tuned one has the original features too.
 v1::CampaignSpec FixedSpec(const std::string& name) {
   v1::CampaignSpec spec = CloudSpec(name, 2);
-  spec.mutable_classifier()->set_tune("off");
+  spec.mutable_classifier()->set_tune(v1::TUNING_OFF);
   return spec;
 }
 
 /// Returns when the campaign is in `stage` of a round.
-void WaitForStage(DaemonClient& client, const std::string& campaign, const std::string& stage) {
+void WaitForStage(DaemonClient& client, const std::string& campaign, v1::Stage stage) {
   grpc::ClientContext context;
   client.Prepare(context);
-  v1::CampaignRequest request;
-  request.set_name(campaign);
+  v1::WatchCampaignRequest request;
+  request.set_campaign(campaign);
   const auto stream = client.campaigns().WatchCampaign(&context, request);
   ASSERT_TRUE(client.Start(campaign).ok());
-  v1::CampaignEvent event;
-  while (stream->Read(&event) && event.stage().stage() != stage) {
+  v1::WatchCampaignResponse response;
+  while (stream->Read(&response) && response.event().stage().stage() != stage) {
   }
-  EXPECT_EQ(event.stage().stage(), stage);
+  EXPECT_EQ(response.event().stage().stage(), stage);
   context.TryCancel();
 }
 
@@ -48,10 +48,10 @@ TEST_F(SharingTest, ASmallCampaignRunsToItsEndInsideARoundOfALargeOne) {
     v1::CampaignSpec spec = CloudSpec(name, 2);
     spec.mutable_pool()->set_sources(0, "large.csv");
     spec.mutable_selection()->set_strategy("top-lev");  // scores the pool without labels
-    spec.mutable_selection()->set_engine("dense");
+    spec.mutable_selection()->set_engine(v1::ENGINE_DENSE);
     const grpc::Status created = client.Create(spec);
     ASSERT_TRUE(created.ok()) << created.error_message();
-    WaitForStage(client, name, "score");
+    WaitForStage(client, name, v1::STAGE_SCORE);
   }
   ASSERT_TRUE(client.Create(CloudSpec("small", 4)).ok());
   ASSERT_TRUE(client.Start("small").ok());

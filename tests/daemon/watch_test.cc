@@ -32,7 +32,7 @@ TEST_F(WatchTest, MetricsTellWhatHappened) {
   DaemonClient client = Client();
   for (const char* name : {"ended", "waiting"}) {
     v1::CampaignSpec spec = CloudSpec(name, 3);
-    spec.mutable_classifier()->set_tune("off");  // a new choice of settings is a cold start
+    spec.mutable_classifier()->set_tune(v1::TUNING_OFF);  // a new choice of settings is a cold start
     ASSERT_TRUE(client.Create(spec).ok());
     ASSERT_TRUE(client.Start(name).ok());
   }

@@ -123,7 +123,7 @@ TEST_F(CampaignCommandsTest, ABackupOfARunningCampaignIsRestoredWhole) {
   EXPECT_THAT(backup.standard_output, HasSubstr("3 files"));
   EXPECT_THAT(backup.standard_output, HasSubstr("not included: 1 files of the pool"));
   // What comes later is not in it.
-  ASSERT_TRUE(store_->Run(storage::ChangeLife, {.life = "later"}).ok());
+  ASSERT_TRUE(store_->Run(storage::ChangeLife, {.life = storage::Life::kRunning}).ok());
   EXPECT_THAT(Files(), ElementsAre("birds.fulcrum", "campaign"));
 
   const ProcessResult restore = Run({"restore", File("birds.fulcrum"), File("again")});
@@ -136,7 +136,7 @@ TEST_F(CampaignCommandsTest, ABackupOfARunningCampaignIsRestoredWhole) {
             Run({"export", Campaign(), "--out", "-"}).standard_output);
   auto reopened = CampaignStore::Open(File("again"));
   ASSERT_TRUE(reopened.ok()) << reopened.status();
-  EXPECT_EQ((*reopened)->status()->life, "created");
+  EXPECT_EQ((*reopened)->status()->life, storage::Life::kCreated);
   EXPECT_EQ((*reopened)->status()->totals.labels, 2);
   EXPECT_EQ(Run({"restore", File("birds.fulcrum"), Campaign()}).exit_code, 65);
 }
@@ -180,14 +180,14 @@ TEST_F(CampaignCommandsTest, ExportTellsWhereLabelsComeFrom) {
   const ProcessResult result = Run({"export", Campaign(), "--out", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_output,
-              HasSubstr("sequence,kind,item,label,annotator,time,lease,epoch,slot,round,cost,late,request_id,counts,"
-                        "item_status,decision\n"));
-  EXPECT_THAT(result.standard_output, HasSubstr(",label_submitted,a,cat,\"ada, \"\"A.\"\"\","));
-  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-a,true,labeled,cat\n"));
+              HasSubstr("sequence,kind,id,label,annotator,time,lease_id,epoch,slot,round,cost,late,request_id,counts,"
+                        "item_state,decision,agreement\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr(",label,a,cat,\"ada, \"\"A.\"\"\","));
+  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-a,true,labeled,cat,1\n"));
   // b was changed: what was said first no longer counts, and costs nothing a second time.
-  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-b,false,labeled,dog\n"));
-  EXPECT_THAT(result.standard_output, HasSubstr(",0,0,0,0,0,false,c,true,labeled,dog\n"));
-  EXPECT_THAT(result.standard_output, HasSubstr("label_imported,z,cow,gold,"));
+  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-b,false,labeled,dog,1\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr(",0,0,0,0,0,false,c,true,labeled,dog,1\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr("import,z,cow,gold,"));
 }
 
 TEST_F(CampaignCommandsTest, ExportWritesTheFormatOfTheFilesName) {

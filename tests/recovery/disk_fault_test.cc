@@ -40,7 +40,9 @@ class DiskFaultTest : public ::testing::TestWithParam<DiskFault> {
   }
 
   absl::StatusOr<std::int64_t> Write(int number) {
-    return store_->Run(storage::ChangeLife, {.life = absl::StrCat("life-", number)});
+    const bool running = store_->status()->life == storage::Life::kRunning;
+    return store_->Run(storage::ChangeLife, {.life = running ? storage::Life::kPaused : storage::Life::kRunning,
+                                             .reason = absl::StrCat("life-", number)});
   }
 
   void Reopen() {
@@ -55,7 +57,7 @@ class DiskFaultTest : public ::testing::TestWithParam<DiskFault> {
   std::vector<std::string> Lives() {
     auto database = storage::SqliteDatabase::Open(Folder() + "/campaign.db", {.read_only = true});
     EXPECT_TRUE(database.ok()) << database.status();
-    auto select = database->Prepare("SELECT value FROM event WHERE kind=3 ORDER BY sequence");
+    auto select = database->Prepare("SELECT reason FROM event WHERE kind=3 ORDER BY sequence");
     std::vector<std::string> lives;
     for (auto more = select->Step(); more.ok() && *more; more = select->Step())
       lives.emplace_back(select->ColumnText(0));
@@ -121,9 +123,9 @@ TEST_F(FullDiskTest, AFullDiskFailsWhatItConcernsAndPasses) {
   EXPECT_TRUE(store_->health().ok());
   EXPECT_EQ(fatal_.load(), 0);
   EXPECT_EQ(Lives(), answered);
-  EXPECT_EQ(store_->status()->life, answered.back());
+  EXPECT_EQ(store_->status()->life_reason, answered.back());
   Reopen();
-  EXPECT_EQ(store_->status()->life, answered.back());
+  EXPECT_EQ(store_->status()->life_reason, answered.back());
 }
 
 TEST_F(FullDiskTest, TablesThatFoundNoRoomAreWrittenLater) {

@@ -44,9 +44,21 @@ def generate_stubs(folder):
     subprocess.run(
         [os.environ["PROTOC"], f"-I{os.environ['FULCRUM_SOURCE']}/proto", f"--python_out={folder}",
          f"--grpc_out={folder}", f"--plugin=protoc-gen-grpc={os.environ['GRPC_PYTHON_PLUGIN']}",
-         "fulcrum/v1/labeling_service.proto", "fulcrum/v1/campaign_service.proto", "fulcrum/v1/campaign_spec.proto"],
+         *(f"fulcrum/v1/{name}" for name in os.listdir(f"{os.environ['FULCRUM_SOURCE']}/proto/fulcrum/v1"))],
         check=True)
     sys.path.insert(0, folder)
+
+
+class OperationFailed(grpc.RpcError):
+    def __init__(self, error):
+        super().__init__(error.message)
+        self.error = error
+
+    def code(self):
+        return next(code for code in grpc.StatusCode if code.value[0] == self.error.code)
+
+    def details(self):
+        return self.error.message
 
 
 class Soak:
@@ -123,29 +135,35 @@ class Soak:
     def refuse(self, spec):
         self.counts["invalid specifications"] += 1
         try:
-            created = self.call(self.campaigns.CreateCampaign, campaign_pb2.CreateCampaignRequest(spec=spec))
+            created = self.create_campaign(spec)
         except grpc.RpcError as error:
             if error.code() not in REFUSED:
                 self.ledger.fail(f"invalid specification: {error.code().name}: {error.details()}")
             return
         if created is not None:
-            self.ledger.fail(f"an invalid specification was accepted: {created.spec}")
+            self.ledger.fail(f"an invalid specification was accepted: {created.result.spec}")
+
+    def create_campaign(self, spec):
+        """Waits for the operation, across kills of the daemon. None if the run ends first."""
+        request = campaign_pb2.CreateCampaignRequest(spec=spec, request_id=uuid.uuid4().hex)
+        reply = self.call(self.campaigns.CreateCampaign, request)
+        get = operation_grpc.OperationServiceStub(self.channel).GetOperation
+        while reply and not reply.operation.HasField("ended_at"):
+            if self.stop.wait(0.05):
+                return None
+            reply = self.call(get, operation_pb2.GetOperationRequest(operation=reply.operation.name))
+        if reply and reply.operation.error.code:
+            raise OperationFailed(reply.operation.error)
+        return reply and reply.operation
 
     def create(self, spec):
-        try:
-            created = self.call(self.campaigns.CreateCampaign, campaign_pb2.CreateCampaignRequest(spec=spec))
-        except grpc.RpcError as error:
-            # A create that was cut off by a kill may have happened.
-            if error.code() != grpc.StatusCode.ALREADY_EXISTS:
-                raise
-            created = True
-        if created is None:
+        if self.create_campaign(spec) is None:
             return
         with self.ledger.lock:
             self.ledger.created.add(spec.name)
         with self.names_lock:
             self.names.append(spec.name)
-        self.call(self.campaigns.StartCampaign, campaign_pb2.CampaignRequest(name=spec.name))
+        self.call(self.campaigns.StartCampaign, campaign_pb2.StartCampaignRequest(campaign=spec.name))
 
     def try_unusual(self, number):
         """Extreme numbers, or a damaged file: refused, or it runs like any other campaign."""
@@ -173,15 +191,10 @@ class Soak:
         with self.names_lock:
             name = self.random.choice(self.names)
         action = self.random.choice(["pause", "get", "list", "delete", "delete", "start", "append", "watch"])
-        request = campaign_pb2.CampaignRequest(name=name)
-        if action == "pause":
-            self.call(self.campaigns.PauseCampaign, request)
-            self.call(self.campaigns.ResumeCampaign, request)
-        elif action == "start":
-            self.call(self.campaigns.StartCampaign, request)
-        elif action == "get":
-            self.call(self.campaigns.GetCampaign, campaign_pb2.GetCampaignRequest(name=name))
-        elif action == "list":
+        for call in {"pause": ("Pause", "Resume"), "start": ("Start",), "get": ("Get",)}.get(action, ()):
+            request = getattr(campaign_pb2, f"{call}CampaignRequest")(campaign=name)
+            self.call(getattr(self.campaigns, f"{call}Campaign"), request)
+        if action == "list":
             self.call(self.campaigns.ListCampaigns, campaign_pb2.ListCampaignsRequest())
         elif action == "append":
             self.append(name, self.new_rows("arrow"))
@@ -192,7 +205,8 @@ class Soak:
                 self.names.remove(name)
             with self.ledger.lock:
                 self.ledger.deleted.add(name)
-            self.call(self.campaigns.StopCampaign, request)
+            self.call(self.campaigns.StopCampaign, campaign_pb2.StopCampaignRequest(campaign=name))
+            request = campaign_pb2.DeleteCampaignRequest(campaign=name, request_id=uuid.uuid4().hex)
             self.call(self.campaigns.DeleteCampaign, request)
             self.counts["deleted"] += 1
 
@@ -209,7 +223,7 @@ class Soak:
             return rows.read()
 
     def append(self, name, data):
-        parts = [campaign_pb2.AppendItemsRequest(begin={"name": name, "request_id": uuid.uuid4().hex}),
+        parts = [campaign_pb2.AppendItemsRequest(begin={"campaign": name, "request_id": uuid.uuid4().hex}),
                  campaign_pb2.AppendItemsRequest(chunk=data), campaign_pb2.AppendItemsRequest(end=True)]
         reply = self.call(lambda _, **options: self.campaigns.AppendItems(iter(parts), **options), None, deadline=30)
         if reply is None:
@@ -351,19 +365,20 @@ class Soak:
             if campaign is None:
                 self.ledger.fail(f"the campaign {name} is lost")
                 continue
-            if campaign.state == campaign_pb2.CAMPAIGN_STATE_BROKEN:
+            if campaign.state == resource_pb2.CAMPAIGN_STATE_BROKEN:
                 self.ledger.fail(f"the campaign {name} is broken: {campaign.state_reason}")
                 continue
-            self.counts[f"state at the end: {campaign_pb2.CampaignState.Name(campaign.state)[15:]}"] += 1
+            self.counts[f"state at the end: {resource_pb2.CampaignState.Name(campaign.state)[15:]}"] += 1
             if name.startswith("c") and campaign.pool_rows < ROWS + self.ledger.appended[name]:
                 self.ledger.fail(f"{name} has {campaign.pool_rows} rows; {self.ledger.appended[name]} were appended")
             self.verify_labels(name)
 
     def verify_labels(self, name):
         stored = collections.Counter()
-        for line in self.campaigns.ExportLabels(campaign_pb2.CampaignRequest(name=name), timeout=60):
+        pages = self.campaigns.ExportLabels(campaign_pb2.ExportLabelsRequest(campaign=name), timeout=60)
+        for line in (label for page in pages for label in page.labels):
             key = (line.item_id, line.annotator)
-            stored[key] += line.kind == "label"
+            stored[key] += line.kind == resource_pb2.LABEL_KIND_LABEL
             if line.value not in self.ledger.sent[name][key]:
                 self.ledger.fail(f"{name}: {key} is stored as '{line.value}', sent were {self.ledger.sent[name][key]}")
         for key, count in stored.items():
@@ -384,9 +399,11 @@ def main():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     folder = tempfile.mkdtemp(prefix="fulcrum-soak-")
     generate_stubs(folder)
-    global spec_pb2, campaign_pb2, campaign_grpc, labeling_pb2, labeling_grpc
+    global spec_pb2, resource_pb2, campaign_pb2, campaign_grpc, labeling_pb2, labeling_grpc
+    global operation_pb2, operation_grpc
     from fulcrum.v1 import campaign_service_pb2 as campaign_pb2, campaign_service_pb2_grpc as campaign_grpc
-    from fulcrum.v1 import campaign_spec_pb2 as spec_pb2
+    from fulcrum.v1 import campaign_pb2 as resource_pb2, campaign_spec_pb2 as spec_pb2
+    from fulcrum.v1 import operation_service_pb2 as operation_pb2, operation_service_pb2_grpc as operation_grpc
     from fulcrum.v1 import labeling_service_pb2 as labeling_pb2, labeling_service_pb2_grpc as labeling_grpc
     soak = Soak(folder, options.seconds, options.seed)
     if not soak.daemon.has_disk:

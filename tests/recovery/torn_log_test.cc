@@ -41,7 +41,8 @@ class TornLogTest : public ::testing::Test {
   [[noreturn]] void WorkUntilKilled(int pipe) const {
     auto store = CampaignStore::Create(Folder(), {});
     for (int i = 1; store.ok() && i <= kCommits; ++i) {
-      if (!(*store)->Run(storage::ChangeLife, {.life = absl::StrCat("life-", i)}).ok()) break;
+      const storage::Life life = i % 2 == 0 ? storage::Life::kPaused : storage::Life::kRunning;
+      if (!(*store)->Run(storage::ChangeLife, {.life = life, .reason = absl::StrCat(i)}).ok()) break;
       const std::uintmax_t bytes = std::filesystem::file_size(Wal());
       if (write(pipe, &bytes, sizeof(bytes)) != sizeof(bytes)) break;
     }
@@ -63,13 +64,13 @@ class TornLogTest : public ::testing::Test {
     return killed;
   }
 
-  /// Opens the campaign and says which life it has: the number of the last commit that is there.
+  /// Opens the campaign and returns the number of the last commit that is in it.
   int LastCommit() const {
     const auto store = CampaignStore::Open(Folder());
     EXPECT_TRUE(store.ok()) << store.status();
     if (!store.ok()) return -1;
-    const std::string life = (*store)->status()->life;
-    return life == "created" ? 0 : std::stoi(life.substr(5));
+    const std::string reason = (*store)->status()->life_reason;
+    return reason.empty() ? 0 : std::stoi(reason);
   }
 
   /// The campaign is sound, except that fsck says how much is missing of what was promised.

@@ -20,6 +20,7 @@ namespace {
 
 constexpr char kIdColumn[] = "id";
 constexpr char kLabelColumn[] = "label";
+constexpr char kCostColumn[] = "cost";
 constexpr char kIndicesColumn[] = "indices";
 constexpr char kValuesColumn[] = "values";
 constexpr std::size_t kMostNamesShown = 8;
@@ -39,6 +40,14 @@ absl::Status CheckNotMisspelled(const std::string& name, const std::string& path
     }
   }
   return absl::OkStatus();
+}
+
+// So would a cost, which says nothing about the example.
+absl::Status CheckNotACost(const std::string& name, const std::string& path) {
+  if (name != kCostColumn) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": the column '", name,
+                                          "' would be a feature; declare it as the cost of labeling a row, name the "
+                                          "features, or give it another name if it is one"));
 }
 
 bool IsNumberList(const arrow::DataType& type) {
@@ -135,6 +144,8 @@ absl::StatusOr<std::vector<std::string>> ColumnsToRead(const std::vector<std::st
   absl::flat_hash_set<std::string> wanted;
   for (const std::string& name : named) {
     if (name.empty()) continue;
+    const bool is_feature = std::find(options.features.begin(), options.features.end(), name) != options.features.end();
+    if (!there.contains(name) && options.roles_may_be_missing && !is_feature) continue;
     if (!there.contains(name)) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, " has no column '", name, "'; its columns are ", SomeNames(all)));
@@ -167,6 +178,7 @@ absl::StatusOr<ColumnRoles> AssignRoles(const arrow::Schema& schema, const Colum
     const std::string& name = schema.field(column)->name();
     if (taken || !IsChosen(options, *schema.field(column))) continue;
     if (options.features.empty()) FULCRUM_RETURN_IF_ERROR(CheckNotMisspelled(name, path));
+    if (options.features.empty() && options.cost.empty()) FULCRUM_RETURN_IF_ERROR(CheckNotACost(name, path));
     FULCRUM_ASSIGN_OR_RETURN(roles.parts.emplace_back(), PartOf(*schema.field(column), column, path));
   }
   if (roles.parts.empty()) {

@@ -22,6 +22,8 @@ struct ColumnOptions {
   std::string cost = {};                   ///< what labeling the row costs
   std::string payload = {};                ///< what a person needs to see to label it; carried, never looked at
   std::vector<std::string> features = {};  ///< empty: all that are left
+  /// The columns of id, label, cost and payload need not exist; they are no features if they do.
+  bool roles_may_be_missing = false;
 };
 
 /// A column, or a pair of them, that gives features.

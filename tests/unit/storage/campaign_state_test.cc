@@ -113,7 +113,7 @@ TEST_F(CampaignStateTest, RoundsFollowOneAnother) {
 TEST_F(CampaignStateTest, ThingsThatAreNotThereCannotChange) {
   ExpectImpossible({.kind = EventKind::kLabelWithdrawn, .annotator = "ada", .item = "a"}, "has no label");
   ExpectImpossible({.kind = EventKind::kItemSetAside, .item = "nowhere"}, "no item 'nowhere'");
-  ExpectImpossible({.kind = EventKind::kItemReturned, .item = "a"}, "not set aside");
+  ExpectImpossible({.kind = EventKind::kItemReturned, .item = "a"}, "neither set aside nor disputed");
   ExpectImpossible({.kind = EventKind::kLabelImported, .item = "a"}, "no value");
 }
 

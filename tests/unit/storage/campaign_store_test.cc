@@ -99,7 +99,7 @@ TEST_F(CampaignStoreTest, CommitsAreToldWithTheNewFigures) {
   auto store = CampaignStore::Create(Folder(), Settings(), options);
   ASSERT_TRUE(store.ok()) << store.status();
   store_ = *std::move(store);
-  const auto sequence = store_->Run(ChangeLife, {.life = "running"});
+  const auto sequence = store_->Run(ChangeLife, {.life = Life::kRunning});
   ASSERT_TRUE(sequence.ok());
   EXPECT_EQ(told.load(), *sequence);
 }

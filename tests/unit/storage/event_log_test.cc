@@ -98,6 +98,8 @@ TEST(EventTest, EveryKindComesBackAndKeepsItsNumberAndColumns) {
        {.kind = EventKind{40}, .item = "i", .slot = 1, .lease = 2, .epoch = 3, .round = 4, .reason = "unsure"}},
       {ItemSetAside{"i", "r"}, {.kind = EventKind{41}, .item = "i", .reason = "r"}},
       {ItemReturned{"i", "r"}, {.kind = EventKind{42}, .item = "i", .reason = "r"}},
+      {ItemDisputed{"i", "r"}, {.kind = EventKind{43}, .item = "i", .reason = "r"}},
+      {ItemResolved{"i", "v", "r"}, {.kind = EventKind{44}, .item = "i", .value = "v", .reason = "r"}},
   };
   EXPECT_EQ(kinds.size(), std::variant_size_v<EventBody>);
   for (const auto& [body, row] : kinds) {

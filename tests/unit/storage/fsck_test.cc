@@ -149,7 +149,9 @@ TEST_F(FsckTest, ALossIsStillKnownAfterTheCampaignWasOpened) {
     auto store = CampaignStore::Open(Killed(), Options());
     ASSERT_TRUE(store.ok()) << store.status();
     // The log grows beyond its old end.
-    for (int i = 0; i < 200; ++i) ASSERT_TRUE((*store)->Run(ChangeLife, {.life = "running"}).ok());
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_TRUE((*store)->Run(ChangeLife, {.life = i % 2 == 0 ? Life::kRunning : Life::kPaused}).ok());
+    }
   }
   EXPECT_THAT(Problems(Killed()), Contains(HasSubstr("events are missing")));
   fs::remove(CampaignFolder(Killed()).lost_events());

@@ -69,7 +69,7 @@ TEST_F(LabelExportTest, CsvQuotesAndParquetKeepsTypes) {
   const auto read = ingest::ReadParquetFile(path);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE((*read)->Equals(**table));
-  EXPECT_EQ((*(*read)->GetColumnByName("item")->GetScalar(0))->ToString(), "a, \"b\"");
+  EXPECT_EQ((*(*read)->GetColumnByName("id")->GetScalar(0))->ToString(), "a, \"b\"");
   EXPECT_EQ((*read)->GetColumnByName("time")->type()->ToString(), "timestamp[us, tz=UTC]");
   std::string header = LabelCsvHeader();
   header.pop_back();

@@ -21,7 +21,7 @@ class LabelRulesTest : public StoreTest {
     CampaignSettings settings = Settings();
     settings.overlap = 2;
     settings.most_votes = 3;
-    ASSERT_TRUE(store_->Run(ChangeSettings, settings).ok());
+    ASSERT_TRUE(store_->Run(ChangeSettings, {.settings = settings}).ok());
   }
 };
 

@@ -120,7 +120,7 @@ TEST_F(LeaseRulesTest, ARestartNeverShortensALease) {
   Batch({"a"});
   Lease("ada");
   clock_.Advance(minutes(6));
-  ASSERT_TRUE(store_->Run(ChangeLife, {.life = "running"}).ok());
+  ASSERT_TRUE(store_->Run(ChangeLife, {.life = Life::kRunning}).ok());
   store_.reset();
   clock_.Advance(std::chrono::hours(5));  // down, or a clock that was set
   Reopen();
@@ -150,7 +150,7 @@ TEST_F(LeaseRulesTest, LeasesOfAClockThatWasYearsAheadEndInTheirOwnTime) {
   Reopen();
   Lease("ada");
   clock_.Advance(minutes(4));
-  ASSERT_TRUE(store_->Run(ChangeLife, {.life = "running"}).ok());
+  ASSERT_TRUE(store_->Run(ChangeLife, {.life = Life::kRunning}).ok());
   store_.reset();
   clock_.Set(right);
   Reopen();
@@ -178,7 +178,7 @@ TEST_F(LeaseRulesTest, LeasesEndWithoutAnyOtherRequest) {
 TEST_F(LeaseRulesTest, BudgetsLimitWhatIsLeased) {
   CampaignSettings settings = Settings();
   settings.label_budget = 2;
-  ASSERT_TRUE(store_->Run(ChangeSettings, settings).ok());
+  ASSERT_TRUE(store_->Run(ChangeSettings, {.settings = settings}).ok());
   Batch({"a", "b", "c"});
   const auto all = Acquire("ada", 3);
   ASSERT_EQ(all->leases.size(), 2u);
@@ -187,14 +187,14 @@ TEST_F(LeaseRulesTest, BudgetsLimitWhatIsLeased) {
   ASSERT_TRUE(Submit("ada", all->leases[1], "x").ok());
   EXPECT_EQ(Acquire("ben").status().code(), absl::StatusCode::kResourceExhausted);
   settings.label_budget = 3;
-  ASSERT_TRUE(store_->Run(ChangeSettings, settings).ok());
+  ASSERT_TRUE(store_->Run(ChangeSettings, {.settings = settings}).ok());
   EXPECT_EQ(Lease("ben").item, "c");
 }
 
 TEST_F(LeaseRulesTest, TheCostBudgetCountsWhatIsLeasedToo) {
   CampaignSettings settings = Settings();
   settings.cost_budget = 5;
-  ASSERT_TRUE(store_->Run(ChangeSettings, settings).ok());
+  ASSERT_TRUE(store_->Run(ChangeSettings, {.settings = settings}).ok());
   Batch({"a", "b", "c"}, 2);
   const auto two = Acquire("ada", 3);
   ASSERT_EQ(two->leases.size(), 2u);

@@ -163,13 +163,18 @@ TEST_F(RoundRulesTest, SettingsAndLifeSurviveARestart) {
   CampaignSettings settings = Settings();
   settings.specification = "name: birds\nclasses: [a, b]\n";
   settings.cost_budget = 12.5;
-  ASSERT_TRUE(store_->Run(ChangeSettings, settings).ok());
-  ASSERT_TRUE(store_->Run(ChangeLife, {.life = "paused", .reason = "lunch"}).ok());
+  ASSERT_TRUE(store_->Run(ChangeSettings, {.settings = settings}).ok());
+  EXPECT_EQ(store_->Run(ChangeLife, {.life = Life::kPaused}).status().code(), absl::StatusCode::kFailedPrecondition)
+      << "it was not started";
+  ASSERT_TRUE(store_->Run(ChangeLife, {.life = Life::kRunning, .by = "root"}).ok());
+  EXPECT_EQ(*store_->Run(ChangeLife, {.life = Life::kRunning}), 0) << "it is running";
+  EXPECT_EQ(store_->status()->life_by, "root");
+  ASSERT_TRUE(store_->Run(ChangeLife, {.life = Life::kPaused, .reason = "lunch"}).ok());
   Reopen();
-  EXPECT_EQ(store_->status()->life, "paused");
+  EXPECT_EQ(store_->status()->life, Life::kPaused);
   EXPECT_EQ(store_->status()->life_reason, "lunch");
   settings.overlap = 0;
-  EXPECT_EQ(store_->Run(ChangeSettings, settings).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(store_->Run(ChangeSettings, {.settings = settings}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

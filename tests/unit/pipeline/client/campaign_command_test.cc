@@ -112,8 +112,8 @@ TEST_F(CampaignCommandTest, WatchIsALineARoundAndAllOfItWhereAsked) {
   const std::vector<std::string> events = {
       "campaign { name: 'c' state: CAMPAIGN_STATE_RUNNING }",
       "round_started { round: 2 labels: 10 }",
-      "stage { round: 2 stage: 'eigen' done: 1 total: 2 }",
-      "stage { round: 2 stage: 'eigen' done: 2 total: 2 }",
+      "stage { round: 2 stage: STAGE_SCORE done: 1 total: 2 }",
+      "stage { round: 2 stage: STAGE_SCORE done: 2 total: 2 }",
       "model { round: 2 labels: 10 accuracy: 0.875 }",
       "batch { round: 2 items: 10 seconds: 0.25 }",
       "campaign { name: 'c' state: CAMPAIGN_STATE_WAITING round: 2 }",
@@ -130,7 +130,7 @@ TEST_F(CampaignCommandTest, WatchIsALineARoundAndAllOfItWhereAsked) {
                           HasSubstr("5 examples added"), HasSubstr("round 3: trained"), HasSubstr("c is done")));
   const std::string all = Campaign(daemon, {"watch", "c", "--verbose"}).output;
   EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(all, '\n')), events.size());
-  EXPECT_THAT(all, AllOf(HasSubstr("round 2: eigen 2 of 2"), HasSubstr("1 of 10 of this round settled")));
+  EXPECT_THAT(all, AllOf(HasSubstr("round 2: score 2 of 2"), HasSubstr("1 of 10 of this round settled")));
 }
 
 TEST_F(CampaignCommandTest, WatchOfAFailedCampaignFailsWithTheReason) {
@@ -142,6 +142,26 @@ TEST_F(CampaignCommandTest, WatchOfAFailedCampaignFailsWithTheReason) {
   EXPECT_EQ(nlohmann::json::parse(result.output)["campaign"]["state"], "CAMPAIGN_STATE_FAILED");
 }
 
+// As of `fulcrum export`.
+constexpr char kExportHeader[] =
+    "sequence,kind,id,label,annotator,time,lease_id,epoch,slot,round,cost,late,request_id,counts,item_state,decision,"
+    "agreement";
+
+TEST_F(CampaignCommandTest, UpdateSendsTheFieldsAndTheirNames) {
+  FakeDaemon daemon;
+  daemon.AddCampaign("name: 'c'");
+  const ProgramResult result =
+      Campaign(daemon, {"update", "c", "stop.labels=500", "labeling.lease_time=20m", "question="});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(daemon.ledger().calls,
+              ElementsAre("UpdateCampaign labeling { lease_time { seconds: 1200 } } stop { labels: 500 } | "
+                          "paths: \"stop.labels\" paths: \"labeling.lease_time\" paths: \"question\""));
+  const ProgramResult wrong = Campaign(daemon, {"update", "c", "stop.lables=1"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.errors, HasSubstr("did you mean 'labels'"));
+  EXPECT_EQ(Campaign(daemon, {"update", "c", "stop.labels"}).exit_code, 2);
+}
+
 TEST_F(CampaignCommandTest, ExportWritesCsvAndParquetWithTheSameLabels) {
   FakeDaemon daemon({.items = 3});
   daemon.AddCampaign("name: 'c'");
@@ -151,11 +171,12 @@ TEST_F(CampaignCommandTest, ExportWritesCsvAndParquetWithTheSameLabels) {
           .exit_code,
       0);
   ASSERT_EQ(Campaign(daemon, {"export", "c", "--out", folder_.File("l.csv")}).exit_code, 0);
-  EXPECT_THAT(absl::StrSplit(Read("l.csv"), '\n'),
-              ElementsAre("sequence,id,label,annotator,time,round,lease_id,cost,kind",
-                          "1,0,neg,\"a,na\",2023-11-14T22:13:20+00:00,3,0,0.5,label",
-                          "2,1,pos,\"a,na\",2023-11-14T22:13:20+00:00,3,0,0.5,label",
-                          "3,2,neg,\"a,na\",2023-11-14T22:13:20+00:00,3,0,0.5,label", ""));
+  EXPECT_THAT(
+      absl::StrSplit(Read("l.csv"), '\n'),
+      ElementsAre(kExportHeader,
+                  "1,label,0,neg,\"a,na\",2023-11-14T22:13:20.000000Z,0,0,0,3,0.5,false,,true,labeled,neg,1",
+                  "2,label,1,pos,\"a,na\",2023-11-14T22:13:20.000000Z,0,0,0,3,0.5,false,,true,labeled,pos,1",
+                  "3,label,2,neg,\"a,na\",2023-11-14T22:13:20.000000Z,0,0,0,3,0.5,false,,true,labeled,neg,1", ""));
   const ProgramResult parquet = Campaign(daemon, {"export", "c", "--out", folder_.File("l.parquet")});
   ASSERT_EQ(parquet.exit_code, 0) << parquet.errors;
   const auto read_back = ingest::LoadKnownLabels(folder_.File("l.parquet"));
@@ -168,7 +189,7 @@ TEST_F(CampaignCommandTest, ExportWritesCsvAndParquetWithTheSameLabels) {
 TEST_F(CampaignCommandTest, ExportOfNothingIsAHeadingAndAMissingCampaignLeavesNoFile) {
   FakeDaemon daemon;
   daemon.AddCampaign("name: 'c'");
-  EXPECT_EQ(Campaign(daemon, {"export", "c"}).output, "sequence,id,label,annotator,time,round,lease_id,cost,kind\n");
+  EXPECT_EQ(Campaign(daemon, {"export", "c"}).output, absl::StrCat(kExportHeader, "\n"));
   EXPECT_EQ(Campaign(daemon, {"export", "x", "--out", folder_.File("x.csv")}).exit_code, 65);
   EXPECT_FALSE(std::ifstream(folder_.File("x.csv")).good());
 }

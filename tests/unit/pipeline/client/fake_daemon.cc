@@ -10,6 +10,7 @@
 
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
+#include "fulcrum/v1/operation_service.grpc.pb.h"
 #include "pipeline/commands/command_line.h"
 
 namespace fulcrum::testing {
@@ -58,6 +59,7 @@ struct FakeDaemon::Books {
   std::map<std::int64_t, std::string> item_of_lease;
   std::int64_t last_lease = 0;
   std::map<std::string, v1::Campaign> campaigns;
+  std::map<std::string, v1::Operation> operations;
   std::size_t streams = 0;
 };
 
@@ -130,22 +132,37 @@ class FakeDaemon::Campaigns final : public v1::CampaignService::Service {
  public:
   explicit Campaigns(std::shared_ptr<Books> books) : books_(std::move(books)) {}
 
-  Status CreateCampaign(ServerContext*, const v1::CreateCampaignRequest* request, v1::Campaign* campaign) override {
+  Status CreateCampaign(ServerContext*, const v1::CreateCampaignRequest* request,
+                        v1::CreateCampaignResponse* response) override {
     const std::lock_guard lock(books_->mutex);
     const std::string& name = request->spec().name();
     if (books_->campaigns.contains(name))
       return Status(StatusCode::ALREADY_EXISTS, "there is a campaign '" + name + "'");
-    campaign->set_name(name);
-    *campaign->mutable_spec() = request->spec();
-    campaign->set_state(v1::CAMPAIGN_STATE_CREATED);
-    books_->campaigns[name] = *campaign;
+    v1::Operation& operation = *response->mutable_operation();
+    operation.set_name("create-" + name);
+    operation.set_state(v1::OPERATION_STATE_RUNNING);
+    v1::Campaign& campaign = *operation.mutable_result();
+    campaign.set_name(name);
+    *campaign.mutable_spec() = request->spec();
+    campaign.set_state(v1::CAMPAIGN_STATE_CREATED);
+    books_->campaigns[name] = campaign;
+    books_->operations[operation.name()] = operation;
     return Status::OK;
   }
 
-  Status GetCampaign(ServerContext* context, const v1::GetCampaignRequest* request, v1::Campaign* campaign) override {
+  Status UpdateCampaign(ServerContext*, const v1::UpdateCampaignRequest* request,
+                        v1::UpdateCampaignResponse* response) override {
+    const std::lock_guard lock(books_->mutex);
+    books_->ledger.calls.push_back("UpdateCampaign " + request->spec().ShortDebugString() + " | " +
+                                   request->update_mask().ShortDebugString());
+    return Find(request->campaign(), *response->mutable_campaign());
+  }
+
+  Status GetCampaign(ServerContext* context, const v1::GetCampaignRequest* request,
+                     v1::GetCampaignResponse* response) override {
     if (const Status status = books_->CheckToken(*context); !status.ok()) return status;
     const std::lock_guard lock(books_->mutex);
-    return Find(request->name(), *campaign);
+    return Find(request->campaign(), *response->mutable_campaign());
   }
 
   // Two a page, whatever is asked for.
@@ -162,24 +179,29 @@ class FakeDaemon::Campaigns final : public v1::CampaignService::Service {
     return Status::OK;
   }
 
-  Status StartCampaign(ServerContext*, const v1::CampaignRequest* request, v1::Campaign* campaign) override {
-    return Steer("StartCampaign", *request, v1::CAMPAIGN_STATE_WAITING, *campaign);
+  Status StartCampaign(ServerContext*, const v1::StartCampaignRequest* request,
+                       v1::StartCampaignResponse* response) override {
+    return Steer("StartCampaign", request->campaign(), v1::CAMPAIGN_STATE_WAITING, *response->mutable_campaign());
   }
-  Status PauseCampaign(ServerContext*, const v1::CampaignRequest* request, v1::Campaign* campaign) override {
-    return Steer("PauseCampaign", *request, v1::CAMPAIGN_STATE_PAUSED, *campaign);
+  Status PauseCampaign(ServerContext*, const v1::PauseCampaignRequest* request,
+                       v1::PauseCampaignResponse* response) override {
+    return Steer("PauseCampaign", request->campaign(), v1::CAMPAIGN_STATE_PAUSED, *response->mutable_campaign());
   }
-  Status ResumeCampaign(ServerContext*, const v1::CampaignRequest* request, v1::Campaign* campaign) override {
-    return Steer("ResumeCampaign", *request, v1::CAMPAIGN_STATE_WAITING, *campaign);
+  Status ResumeCampaign(ServerContext*, const v1::ResumeCampaignRequest* request,
+                        v1::ResumeCampaignResponse* response) override {
+    return Steer("ResumeCampaign", request->campaign(), v1::CAMPAIGN_STATE_WAITING, *response->mutable_campaign());
   }
-  Status StopCampaign(ServerContext*, const v1::CampaignRequest* request, v1::Campaign* campaign) override {
-    return Steer("StopCampaign", *request, v1::CAMPAIGN_STATE_DONE, *campaign);
+  Status StopCampaign(ServerContext*, const v1::StopCampaignRequest* request,
+                      v1::StopCampaignResponse* response) override {
+    return Steer("StopCampaign", request->campaign(), v1::CAMPAIGN_STATE_DONE, *response->mutable_campaign());
   }
 
-  Status DeleteCampaign(ServerContext*, const v1::CampaignRequest* request,
+  Status DeleteCampaign(ServerContext*, const v1::DeleteCampaignRequest* request,
                         v1::DeleteCampaignResponse* response) override {
     const std::lock_guard lock(books_->mutex);
-    response->set_trash_folder("trash/" + request->name());
-    return books_->campaigns.erase(request->name()) == 1 ? Status::OK : Status(StatusCode::NOT_FOUND, "no campaign");
+    response->set_trash_folder("trash/" + request->campaign());
+    return books_->campaigns.erase(request->campaign()) == 1 ? Status::OK
+                                                             : Status(StatusCode::NOT_FOUND, "no campaign");
   }
 
   Status ImportLabels(ServerContext* context, const v1::ImportLabelsRequest* request,
@@ -191,14 +213,15 @@ class FakeDaemon::Campaigns final : public v1::CampaignService::Service {
     });
   }
 
-  Status ExportLabels(ServerContext*, const v1::CampaignRequest* request,
-                      grpc::ServerWriter<v1::ExportedLabel>* writer) override {
+  Status ExportLabels(ServerContext*, const v1::ExportLabelsRequest* request,
+                      grpc::ServerWriter<v1::ExportLabelsResponse>* writer) override {
     v1::Campaign campaign;
     const std::lock_guard lock(books_->mutex);
-    if (const Status status = Find(request->name(), campaign); !status.ok()) return status;
+    if (const Status status = Find(request->campaign(), campaign); !status.ok()) return status;
     std::int64_t sequence = 0;
     for (const auto& [item, values] : books_->ledger.values_of_item) {
-      v1::ExportedLabel label;
+      v1::ExportLabelsResponse page;
+      v1::ExportedLabel& label = *page.add_labels();
       label.set_sequence(++sequence);
       label.set_item_id(item);
       label.set_value(values.back());
@@ -206,23 +229,28 @@ class FakeDaemon::Campaigns final : public v1::CampaignService::Service {
       label.mutable_time()->set_seconds(1'700'000'000);
       label.set_round(3);
       label.set_cost(0.5);
-      label.set_kind("label");
-      writer->Write(label);
+      label.set_kind(v1::LABEL_KIND_LABEL);
+      label.set_counts(true);
+      label.set_item_state(v1::ITEM_STATE_LABELED);
+      label.set_decision(values.back());
+      label.set_agreement(1);
+      writer->Write(page);
     }
     return Status::OK;
   }
 
-  Status WatchCampaign(ServerContext*, const v1::CampaignRequest*,
-                       grpc::ServerWriter<v1::CampaignEvent>* writer) override {
+  Status WatchCampaign(ServerContext*, const v1::WatchCampaignRequest* request,
+                       grpc::ServerWriter<v1::WatchCampaignResponse>* writer) override {
     const auto& watch = books_->options.watch;
     std::unique_lock lock(books_->mutex);
     if (books_->streams >= watch.size()) return Status(StatusCode::INTERNAL, "watched too often");
     const std::size_t stream = books_->streams++;
+    books_->ledger.calls.push_back("WatchCampaign after " + std::to_string(request->after_sequence()));
     lock.unlock();
     for (const std::string& text : watch[stream]) {
-      v1::CampaignEvent event;
-      EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &event));
-      writer->Write(event);
+      v1::WatchCampaignResponse response;
+      EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, response.mutable_event()));
+      writer->Write(response);
     }
     return stream + 1 < watch.size() ? Status(StatusCode::UNAVAILABLE, "restarting") : Status::OK;
   }
@@ -235,30 +263,51 @@ class FakeDaemon::Campaigns final : public v1::CampaignService::Service {
     return Status::OK;
   }
 
-  Status Steer(const std::string& call, const v1::CampaignRequest& request, v1::CampaignState state,
-               v1::Campaign& campaign) {
+  Status Steer(const std::string& call, const std::string& name, v1::CampaignState state, v1::Campaign& campaign) {
     const std::lock_guard lock(books_->mutex);
-    books_->ledger.calls.push_back(call + " " + request.name());
-    if (const Status status = Find(request.name(), campaign); !status.ok()) return status;
+    books_->ledger.calls.push_back(call + " " + name);
+    if (const Status status = Find(name, campaign); !status.ok()) return status;
     campaign.set_state(state);
-    books_->campaigns[request.name()] = campaign;
+    books_->campaigns[name] = campaign;
     return Status::OK;
   }
 
   const std::shared_ptr<Books> books_;
 };
 
+// An operation ends when it was asked for twice.
+class FakeDaemon::Operations final : public v1::OperationService::Service {
+ public:
+  explicit Operations(std::shared_ptr<Books> books) : books_(std::move(books)) {}
+
+  Status GetOperation(ServerContext*, const v1::GetOperationRequest* request,
+                      v1::GetOperationResponse* response) override {
+    const std::lock_guard lock(books_->mutex);
+    const auto found = books_->operations.find(request->operation());
+    if (found == books_->operations.end()) return Status(StatusCode::NOT_FOUND, "no operation");
+    *response->mutable_operation() = found->second;
+    found->second.set_state(v1::OPERATION_STATE_SUCCEEDED);
+    found->second.mutable_ended_at()->set_seconds(1);
+    return Status::OK;
+  }
+
+ private:
+  const std::shared_ptr<Books> books_;
+};
+
 struct FakeDaemon::Server {
-  explicit Server(const std::shared_ptr<Books>& books) : labeling(books), campaigns(books) {
+  explicit Server(const std::shared_ptr<Books>& books) : labeling(books), campaigns(books), operations(books) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&labeling);
     builder.RegisterService(&campaigns);
+    builder.RegisterService(&operations);
     server = builder.BuildAndStart();
   }
 
   Labeling labeling;
   Campaigns campaigns;
+  Operations operations;
   int port = 0;
   std::unique_ptr<grpc::Server> server;
 };

@@ -50,6 +50,7 @@ class FakeDaemon {
   struct Books;
   class Labeling;
   class Campaigns;
+  class Operations;
   struct Server;
   const std::shared_ptr<Books> books_;
   const std::unique_ptr<Server> server_;

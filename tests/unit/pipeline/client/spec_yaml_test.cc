@@ -48,6 +48,7 @@ labeling:
   most_votes: 7
   lease_time: 1h30m
   most_attempts: 4
+  dispute_time: 24h
 advance:
   soft_time: 90s
   soft_share: 0.8
@@ -66,13 +67,14 @@ name: "digits"
 pool { sources: "pools/a.parquet" sources: "pools/b*.csv" id_column: "image" label_column: "digit" }
 classes: "3" classes: "5" classes: "no"
 question: "Which digit is this?"
-features { normalize: "zscore" normalize: "unit" }
+features { normalize: NORMALIZATION_ZSCORE normalize: NORMALIZATION_UNIT }
 classifier { kernel { type: TYPE_POLY offset: 1.5 degree: 3 } c: 10 full_every: 5 }
 selection {
-  strategy: "dbalevs" batch: 25 kernel { type: TYPE_RBF sigma: 0.2 } tau: 0.9 alpha: 0 leverage_scale: "mean"
-  engine: "krylov"
+  strategy: "dbalevs" batch: 25 kernel { type: TYPE_RBF sigma: 0.2 } tau: 0.9 alpha: 0 leverage_scale: LEVERAGE_SCALE_MEAN
+  engine: ENGINE_KRYLOV
 }
-labeling { overlap: 3 margin: 2 most_votes: 7 lease_time { seconds: 5400 } most_attempts: 4 }
+labeling { overlap: 3 margin: 2 most_votes: 7 lease_time { seconds: 5400 } most_attempts: 4
+           dispute_time { seconds: 86400 } }
 advance { soft_time { seconds: 90 } soft_share: 0.8 hard_time { seconds: 7200 } hard_minimum: 2 }
 stop {
   labels: 5000000000 rounds: 20 accuracy { sources: "held_out.csv" target: 0.97 } stable { rounds: 3 share: 0.002 }

@@ -32,6 +32,7 @@ class ScriptedCalls final : public LabelingCalls {
     }
   }
 
+  absl::StatusOr<std::string> GetPayload(const std::string& item) override { return "payload of " + item; }
   absl::StatusOr<TaskBatch> Acquire(const std::string& id, int, milliseconds) override {
     Note("acquire", id);
     if (acquired) return TaskBatch{.campaign_over = true};

@@ -1,0 +1,49 @@
+// Items that wait for an answer that nobody can give, and what a campaign waits for.
+//
+// An annotator answers an item at most once, so an item whose votes give no decision may run out of annotators. The
+// known annotators are those who have answered or declined an item, or hold a lease. Run by the store like the lease
+// rules.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "storage/clock.h"
+#include "storage/state/ledger.h"
+
+namespace fulcrum::storage {
+
+struct SettleStuckRequest {};
+struct SettleStuckAnswer {
+  std::int64_t disputed = 0;
+  std::int64_t set_aside = 0;
+};
+/// Disputes the offered items that have as many votes as the overlap, if every known annotator has answered or declined
+/// them. If nothing has happened in the campaign for the dispute time, also disputes the other offered items that have
+/// votes, and sets aside those that every known annotator has declined. To be run when nobody holds a lease: until then
+/// another annotator may come.
+absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleStuckRequest& request);
+
+/// What an open round waits for.
+struct WaitingSummary {
+  struct Holder {
+    std::string annotator = {};
+    std::int64_t leases = 0;
+    Time first_expiry = {};
+  };
+  std::vector<Holder> holders = {};     ///< by the time of their first expiry
+  std::int64_t open_slots = 0;          ///< that a known annotator, or anybody, may take
+  std::int64_t stuck_items = 0;         ///< that no known annotator may answer, among the first ten thousand open slots
+  std::string stuck_item = {};          ///< one of them
+  std::int64_t stuck_votes = 0;         ///< that it has
+  std::optional<Time> dispute_at = {};  ///< when it is disputed or set aside, if nothing happens before
+  std::optional<Time> advance_at = {};  ///< when time alone may close the round
+};
+struct WaitingRequest {};
+absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequest& request);
+
+}  // namespace fulcrum::storage
