@@ -46,7 +46,7 @@ bool HasToAct(const storage::CampaignStatus& status) {
 
 /// Busy, a full disk, a lock held elsewhere, out of memory for now.
 bool MayPass(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) || absl::IsAborted(status);
 }
 
 }  // namespace

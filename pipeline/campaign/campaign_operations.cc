@@ -16,6 +16,7 @@
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
+#include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 
@@ -269,7 +270,7 @@ void CampaignOperations::End(const std::shared_ptr<Entry>& entry,
     operation.set_state(entry->cancelled ? v1::OPERATION_STATE_CANCELLED : v1::OPERATION_STATE_FAILED);
     operation.mutable_error()->set_details(SerializeDetails(created.status()));
     operation.mutable_error()->set_code(static_cast<int>(created.status().code()));
-    operation.mutable_error()->set_message(std::string(created.status().message()));
+    operation.mutable_error()->set_message(PrintableText(std::string(created.status().message())));
   }
   Log(created.ok() ? LogLevel::kInfo : LogLevel::kWarning, "operation ended",
       {{"operation", operation.name()},

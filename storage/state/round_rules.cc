@@ -40,7 +40,8 @@ absl::Status CheckItems(const CampaignState& state, const std::vector<BatchedIte
     }
     const Item* const item = state.items().Find(batched.item);
     if (item == nullptr || item->status == ItemStatus::kInPool) continue;
-    return absl::FailedPreconditionError(
+    // A label can arrive late, while the batch is computed. The caller computes the batch again.
+    return absl::AbortedError(
         absl::StrCat("item '", batched.item, "' cannot be batched: it is ", ItemStatusName(item->status)));
   }
   return absl::OkStatus();

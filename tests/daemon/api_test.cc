@@ -157,6 +157,8 @@ TEST_F(ApiTest, UpdatesApplyToWhatIsNamedAndSurviveARestart) {
     DaemonClient client = Client();
     ASSERT_TRUE(client.Create(CloudSpec("clouds", 3)).ok());
     ASSERT_TRUE(client.Start("clouds").ok());
+    while (client.Get("clouds").round() < 1) {  // the first batch has the old size
+    }
     v1::CampaignSpec spec;
     spec.set_question("Which cloud?");
     spec.mutable_selection()->set_batch(4);

@@ -103,7 +103,6 @@ TEST_F(MemoryLimitTest, AFileOfAFewHundredKilobytesWith75MillionRows) {
   ExpectWithinMemory({"select", "--pool", File("labels.csv"), "--labels", rows}, {65});
   ExpectWithinMemory({"inspect", rows}, {0});
   ExpectWithinMemory({"experiment", "--spec", File("spec.yaml"), "--out", File("out")}, {75});
-  ExpectWithinMemory(OfServer({"campaign", "predict", "c", "--rows", rows}), {75});
   ExpectWithinMemory(OfServer({"campaign", "import-labels", "c", rows}), {75});
   ExpectWithinMemory(OfServer({"work", "--campaign", "c", "--annotator", "a", "--oracle", rows}), {75});
 }
@@ -128,7 +127,7 @@ TEST_F(MemoryLimitTest, MapsOfLongTexts) {
   ExpectWithinMemory({"convert", maps, File("again.parquet")}, {0, 65, 75});
   ExpectWithinMemory({"import", maps, "--out", File("pool")}, {0, 65, 75});
   ExpectWithinMemory({"select", "--pool", maps, "--labels", File("labels.csv")}, {0, 2, 65, 75});
-  ExpectWithinMemory(OfServer({"campaign", "predict", "c", "--rows", maps}), {65, 75});
+  ExpectWithinMemory(OfServer({"campaign", "import-labels", "c", maps}), {65, 75});
 }
 
 }  // namespace

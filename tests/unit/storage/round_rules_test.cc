@@ -55,7 +55,7 @@ TEST_F(RoundRulesTest, ImpossibleBatchesAreRefused) {
   EXPECT_EQ(code({.round = 2, .items = {{"b", 0}}}), absl::StatusCode::kFailedPrecondition);
   LabelNext("ada", "cat");
   EXPECT_TRUE(Advance(1).closed);
-  EXPECT_EQ(code({.round = 2, .items = {{"a", 0}}}), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(code({.round = 2, .items = {{"a", 0}}}), absl::StatusCode::kAborted);
 }
 
 TEST_F(RoundRulesTest, AdvancesWhenAllIsAnswered) {
