@@ -135,7 +135,7 @@ async function route() {
     } catch (error) {
       if (error instanceof ApiError && error.code === "unauthenticated") return signedOut();
       drawHeader();
-      show({ element: h("main", { id: "main" }, h("section", { class: "waiting" }, h("h1", null, "No connection to the server"), h("p", null, error.message))) });
+      show({ element: h("main", { id: "main" }, h("section", { class: "notice" }, h("h1", null, "No connection to the server"), h("p", null, error.message))) });
       return void setTimeout(route, 2000);
     }
   }

@@ -44,9 +44,10 @@ export function lineChart({ title, xName, series, rules = [], yRange, format = S
         svg("text", { class: "rule-text", x: x(rule.x) - 4, y: TOP + 10, "text-anchor": "end" }, rule.text)]),
     drawn.map((one, i) => one.points.length === 1
       ? svg("circle", { class: `s${i % 8}`, cx: x(one.points[0][0]), cy: y(one.points[0][1]), r: 3 })
-      : svg("polyline", { class: `line s${i % 8}`, points: one.points.map((point) => `${x(point[0])},${y(point[1])}`).join(" ") })),
-    drawn.length > 1 && drawn.map((one, i) => svg("text", { class: `bar-text s${i % 8}`, x: LEFT + 8, y: TOP + 12 + 15 * i }, one.name)));
-  return h("div", null, picture, table(title, ["", xName, ""], drawn.flatMap((one) => one.points.slice(-20).map(([a, b]) => [one.name, number(a), format(b)]))));
+      : svg("polyline", { class: `line s${i % 8}`, points: one.points.map((point) => `${x(point[0])},${y(point[1])}`).join(" ") })));
+  const legend = drawn.length > 1 && h("ul", { class: "legend", "aria-hidden": "true" }, drawn.map((one, i) => h("li", null,
+    svg("svg", { viewBox: "0 0 10 6" }, svg("rect", { class: `s${i % 8}`, width: 10, height: 6, rx: 1 })), h("bdi", null, one.name))));
+  return h("div", null, picture, legend, table(title, ["", xName, ""], drawn.flatMap((one) => one.points.slice(-20).map(([a, b]) => [one.name, number(a), format(b)]))));
 }
 
 // rows: [[name, value], ...], the largest first.

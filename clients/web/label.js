@@ -105,7 +105,7 @@ export function labelScreen(campaign, annotator) {
     else if (work.idle) [title, text] = ["Are you still there?", "Your tasks were given to others. Press any key to go on."];
     else if (work.offline) [title, text] = ["No connection to the server", "It is tried again and again. Your answers are kept in this browser."];
     else if (reasons.length) title = "Nothing to label right now";
-    replace(stage, h("section", { class: "waiting", role: "status" }, h("h1", null, title), text && h("p", null, text),
+    replace(stage, h("section", { class: "notice", role: "status" }, h("h1", null, title), text && h("p", null, text),
       !work.over && reasons.length > 0 && [h("p", null, "The campaign waits for:"), h("ul", null, reasons)],
       h("p", null, h("a", { href: "#/", class: "button" }, "All campaigns"))));
     announce(title);

@@ -122,7 +122,10 @@ export class Work extends EventTarget {
         order = null;
         attempt = 0;
         this.#take(answer);
-        if (this.tasks.length > 0 && !answer.tasks?.length) await pause(1000, this.#stop.signal);
+        // The round has no more tasks for now; the next answer may be the one that completes it.
+        if (this.tasks.length > 0 && !answer.tasks?.length) {
+          await Promise.race([pause(1000, this.#stop.signal), new Promise((resolve) => (this.#wake = resolve))]);
+        }
       } catch (error) {
         if (error.name === "AbortError") return;
         this.#fail(error);

@@ -159,7 +159,7 @@ class WithTokens(unittest.TestCase):
             self.assertEqual(slow.recv(1000), b"")  # after ten seconds
         self.assertEqual(self.daemon.call("AccessService/GetCaller", headers=self.bearer)[0], 200)
 
-    def test_five_hundred_watches_cost_nothing_while_nothing_happens(self):
+    def test_five_hundred_watches_are_open_at_once(self):
         head = (f"POST /fulcrum.v1.CampaignService/WatchCampaign HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.admin}\r\n"
                 "Content-Type: application/connect+json\r\n").encode()
         body = envelope({"campaign": "c"})
@@ -183,6 +183,7 @@ class WithoutTokens(unittest.TestCase):
         self.assertEqual(daemon.request("POST", CALLER, "{}", {**JSON, "Host": "evil.example", "Origin": "http://evil.example"})[0], 403)
         self.assertEqual(daemon.request("POST", CALLER, "{}", {**JSON, "Origin": "http://evil.example"})[0], 403)
         self.assertEqual(daemon.stop(), 0)
+        daemon.folder.cleanup()
 
 
 if __name__ == "__main__":

@@ -63,6 +63,10 @@ class Page(unittest.TestCase):
         """The id of the example on the screen; None if there is none."""
         return self.browser.execute_script("return document.querySelector('.payload:not(.earlier)')?.dataset.item ?? null")
 
+    def text_of(self, selector):
+        """Read by a script, because the page may replace the element between finding and reading it."""
+        return self.browser.execute_script("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
+
     def press(self, key):
         self.browser.find_element(By.TAG_NAME, "body").send_keys(key)
 
@@ -81,7 +85,7 @@ class Page(unittest.TestCase):
     def test_a_campaign_is_labeled_by_keyboard(self):
         self.start([f"example {i}" for i in range(40)], selection={"batch": 4}, stop={"labels": "12"})
         self.assertEqual(len(set(self.label_all(12))), 12)
-        self.wait.until(lambda page: "done" in page.find_element(By.TAG_NAME, "h1").text)
+        self.wait.until(lambda _: "done" in self.text_of("h1"))
         self.assertEqual(self.labels(), 12)
         items = self.daemon.call("ItemService/ListItems", {"campaign": "c", "state": "ITEM_STATE_LABELED"})[1]["items"]
         self.assertEqual({item["itemId"]: item["label"] for item in items},
@@ -113,19 +117,18 @@ class Page(unittest.TestCase):
         self.daemon.process.stderr.close()
         before = self.shown()
         self.press("1" if int(before) % 2 == 0 else "2")
-        self.wait.until(lambda page: "kept here" in page.find_element(By.CLASS_NAME, "label-status").text)
+        self.wait.until(lambda _: "kept here" in self.text_of(".label-status"))
         self.daemon.start()
         for _ in range(5):
             before = self.wait.until(lambda _, last=before: self.shown() if self.shown() != last else None)
             self.press("1" if int(before) % 2 == 0 else "2")
-        self.wait.until(lambda page: "done" in page.find_element(By.TAG_NAME, "h1").text)
+        self.wait.until(lambda _: "done" in self.text_of("h1"))
         self.assertEqual(self.labels(), 8)
 
     def test_hostile_payloads_are_shown_and_never_run(self):
         self.start(HOSTILE, selection={"batch": len(HOSTILE)}, stop={"labels": str(len(HOSTILE))})
-        for before in [None] * len(HOSTILE):
-            item = self.wait.until(lambda _, last=before: self.shown())
-            self.wait.until(lambda page: page.execute_script("return document.querySelector('.payload').textContent.length >= 0"))
+        for _ in HOSTILE:
+            item = self.wait.until(lambda _: self.shown())
             self.assertIsNone(self.browser.execute_script("return window.ran ?? Object.prototype.ran ?? null"), HOSTILE[int(item)][:80])
             self.assertEqual(self.browser.execute_script("return document.querySelectorAll('.payload script, .payload iframe, .payload svg').length"), 0)
             self.press("1")

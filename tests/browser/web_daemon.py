@@ -33,7 +33,8 @@ class WebDaemon:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.stderr.read()
+        with self.process.stderr as log:
+            log.read()
         return self.process.wait(timeout=60)
 
     def token(self, name, role):
