@@ -66,6 +66,7 @@ constexpr FieldLimit kLimits[] = {
     // Larger pages are served as the largest one.
     {"ListCampaignsRequest.page_size", 0, 2147483647},
     {"ListItemsRequest.page_size", 0, 2147483647},
+    {"ListLabelingCampaignsRequest.page_size", 0, 2147483647},
     {"ListOperationsRequest.page_size", 0, 2147483647},
     {"WatchCampaignRequest.after_sequence", 0, kLargestId},
     {"GetModelRequest.round", 0, kLargestId},

@@ -28,6 +28,7 @@ constexpr char kFooter[] = R"(The configuration is a YAML file with the long opt
   tls: {cert: server.pem, key: server.key, client_ca: clients.pem}
   reflection: false
   metrics: 127.0.0.1:7411    # /metrics for Prometheus, /healthz and /readyz for probes, over plain HTTP; or off
+  web: 127.0.0.1:7412        # the page for people and the API as JSON, over HTTP or, with tls, HTTPS; or off
   memory_budget: 4GB         # a pool that does not fit next to the others is refused
   log: text                  # or json: one line per event, on standard error
   stop_seconds: 20
@@ -63,6 +64,7 @@ void LogListening(const DaemonOptions& options, const Daemon& daemon) {
       {{"address", options.server.address},
        {"port", std::int64_t{daemon.port()}},
        {"metrics_port", std::int64_t{daemon.watch_port()}},
+       {"web_port", std::int64_t{daemon.web_port()}},
        {"tokens", options.ask_for_tokens},
        {"tls", !options.server.tls_certificate.empty()},
        {"data", options.data_folder}});

@@ -36,6 +36,8 @@
 #include "pipeline/server/token_store.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/version.h"
+#include "pipeline/web/web_server.h"
+#include "pipeline/web/web_site.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -50,21 +52,26 @@ bool IsLoopback(const std::string& address) {
          absl::StartsWith(address, "[::1]:") || absl::StartsWith(address, "unix:");
 }
 
-absl::Status CheckListenOptions(const DaemonOptions& options) {
-  if (IsLoopback(options.server.address)) return absl::OkStatus();
+absl::Status CheckAddress(const DaemonOptions& options, const std::string& address) {
+  if (address.empty() || IsLoopback(address)) return absl::OkStatus();
   if (options.server.tls_certificate.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("refusing to listen on ", options.server.address,
+        absl::StrCat("refusing to listen on ", address,
                      " without TLS: tokens and labels would travel in the clear. Give --tls-cert "
                      "and --tls-key, or listen on 127.0.0.1"));
   }
   if (!options.ask_for_tokens) {
     return absl::InvalidArgumentError(
-        absl::StrCat("refusing to listen on ", options.server.address,
+        absl::StrCat("refusing to listen on ", address,
                      " without tokens: anybody could label and delete. Leave --no-tokens out, or "
                      "listen on 127.0.0.1"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckListenOptions(const DaemonOptions& options) {
+  FULCRUM_RETURN_IF_ERROR(CheckAddress(options, options.server.address));
+  return CheckAddress(options, options.web.address);
 }
 
 /// A budget that the system does not grant would end with the process killed in the middle of a round.
@@ -147,17 +154,22 @@ struct Daemon::Parts {
   std::unique_ptr<CampaignRegistry> campaigns;
   std::unique_ptr<CampaignOperations> operations;
   std::unique_ptr<GrpcServer> server;
+  std::unique_ptr<WebSite> site;
+  std::unique_ptr<WebServer> web;
   std::unique_ptr<DaemonWatch> watch;
 
   ~Parts() {
     // Waiting calls are released first, then the services are destroyed, and what they use last. The campaigns'
     // threads notify the waiters until then.
     watch.reset();
+    if (web) web->Stop();
     if (waiters) waiters->Stop();
     if (operations) operations->RequestStop();
     if (campaigns) campaigns->RequestStop();
     // Before the services are destroyed: requests in the queues of the stores are answered through them.
     if (server) server->Stop(std::chrono::milliseconds(0)).IgnoreError();
+    web.reset();
+    site.reset();
     executor.reset();
     lane.reset();
     operations.reset();
@@ -193,6 +205,26 @@ struct Daemon::Parts {
                                             .workers = [this] { return waiters->waiting(); }},
                                  .tls = !options.server.tls_certificate.empty()};
     FULCRUM_ASSIGN_OR_RETURN(watch, DaemonWatch::Start(options.watch, std::move(subject)));
+    return absl::OkStatus();
+  }
+
+  absl::Status StartWeb() {
+    if (options.web.address.empty()) return absl::OkStatus();
+    site = std::make_unique<WebSite>(WebSite::Options{.pool_root = options.pool_root, .tokens = options.ask_for_tokens},
+                                     server->InProcessChannel());
+    auto started = WebServer::Start(
+        {.address = options.web.address,
+         .tls_certificate = options.server.tls_certificate,
+         .tls_key = options.server.tls_key,
+         .tls_client_authorities = options.server.tls_client_authorities},
+        [this](WebRequest request, const auto& exchange) { site->Handle(std::move(request), exchange); });
+    if (started.ok()) {
+      web = *std::move(started);
+      return absl::OkStatus();
+    }
+    if (!options.web.may_fail || !absl::IsUnavailable(started.status())) return started.status();
+    Log(LogLevel::kWarning, "no page: the address is in use",
+        {{"address", options.web.address}, {"reason", std::string(started.status().message())}});
     return absl::OkStatus();
   }
 
@@ -257,7 +289,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
       {"fulcrum.v1.ItemService", std::make_shared<ItemService>(*it.campaigns, *it.gatekeeper, *it.lane)});
   services.push_back({"fulcrum.v1.OperationService",
                       std::make_shared<OperationService>(*it.operations, *it.gatekeeper, *it.executor)});
+  services.push_back(
+      {"fulcrum.v1.AccessService", std::make_shared<AccessService>(it.tokens.get(), *it.gatekeeper, *it.executor)});
   FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));
+  FULCRUM_RETURN_IF_ERROR(it.StartWeb());
   FULCRUM_RETURN_IF_ERROR(it.StartWatch());
   return std::unique_ptr<Daemon>(new Daemon(std::move(parts)));
 }
@@ -268,6 +303,10 @@ int Daemon::port() const {
 
 int Daemon::watch_port() const {
   return parts_->watch->port();
+}
+
+int Daemon::web_port() const {
+  return parts_->web == nullptr ? 0 : parts_->web->port();
 }
 
 absl::Status Daemon::Wait(int signals) {
@@ -288,6 +327,7 @@ absl::Status Daemon::Stop() {
   parts_->operations->RequestStop();
   parts_->campaigns->RequestStop();
   parts_->waiters->Stop();
+  if (parts_->web) parts_->web->Stop();
   const absl::Status status = parts_->server->Stop(limit / 2);
   const std::vector<std::string> stuck = parts_->campaigns->Close(begun + limit * 9 / 10);
   for (const std::string& name : stuck) {

@@ -15,6 +15,12 @@
 
 namespace fulcrum::pipeline {
 
+/// The page and the API as JSON over HTTP.
+struct WebOptions {
+  std::string address = {};  ///< HOST:PORT; empty: none
+  bool may_fail = false;     ///< a port in use is only a warning, because it is the default
+};
+
 struct DaemonOptions {
   std::string data_folder = {};  ///< campaigns and tokens; created if absent
   std::string pool_root = ".";   ///< pools are read only from this folder
@@ -25,6 +31,7 @@ struct DaemonOptions {
   std::chrono::milliseconds stop_time{20'000};               ///< after which Stop ends the process
   std::chrono::milliseconds reopen_time{5'000};              ///< before a broken campaign is opened again
   WatchOptions watch = {};
+  WebOptions web = {};
 };
 
 class Daemon {
@@ -37,6 +44,8 @@ class Daemon {
   int port() const;
   /// The port of /metrics, /healthz and /readyz; 0 if they are off.
   int watch_port() const;
+  /// The port of the page and of the API over HTTP; 0 if they are off.
+  int web_port() const;
   /// Returns when the file descriptor `signals` becomes readable, or with the error that ends the daemon.
   absl::Status Wait(int signals);
   /// Accepts no more calls, lets running ones finish for half of the stop time, cancels rounds, and closes the

@@ -12,7 +12,8 @@ namespace {
 
 constexpr char kDefaultAddress[] = "127.0.0.1:7410";
 constexpr char kDefaultMetrics[] = "127.0.0.1:7411";
-constexpr char kNoMetrics[] = "off";
+constexpr char kDefaultWeb[] = "127.0.0.1:7412";
+constexpr char kOff[] = "off";
 constexpr double kLongestStop = 3600;
 
 absl::StatusOr<YAML::Node> LoadYaml(const std::string& path) {
@@ -42,9 +43,10 @@ std::optional<std::size_t> ParseBytes(std::string text) {
 }
 
 /// A configured address must be available; the default one is optional.
-void SetMetrics(const std::string& address, WatchOptions& watch) {
-  watch.address = address == kNoMetrics ? "" : address;
-  watch.may_fail = false;
+template <typename Options>
+void SetAddress(const std::string& address, Options& listening) {
+  listening.address = address == kOff ? "" : address;
+  listening.may_fail = false;
 }
 
 absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
@@ -57,7 +59,8 @@ absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
   options.server.address = fields.Text("listen", kDefaultAddress);
   options.ask_for_tokens = ReadSwitch(fields, "tokens", true);
   options.server.reflection = ReadSwitch(fields, "reflection", false);
-  if (const std::string metrics = fields.Text("metrics", ""); !metrics.empty()) SetMetrics(metrics, options.watch);
+  if (const std::string metrics = fields.Text("metrics", ""); !metrics.empty()) SetAddress(metrics, options.watch);
+  if (const std::string web = fields.Text("web", ""); !web.empty()) SetAddress(web, options.web);
   if (const std::string text = fields.Text("memory_budget", ""); !text.empty()) {
     const auto bytes = ParseBytes(text);
     if (!bytes) fields.Problem("memory_budget", absl::StrCat("is '", text, "'; write it like 4GB or 512MB"));
@@ -108,6 +111,11 @@ void AddServeOptions(CLI::App& app, ServeFlags& flags) {
   app.add_option("--metrics", flags.metrics,
                  "Address of /metrics, /healthz and /readyz over HTTP, or 'off' (default: 127.0.0.1:7411)")
       ->type_name("HOST:PORT");
+  app.add_option(
+         "--web", flags.web,
+         "Address of the page and of the API as JSON over HTTP, or 'off' (default: 127.0.0.1:7412); others than "
+         "loopback need TLS")
+      ->type_name("HOST:PORT");
   app.add_option("--memory-budget", flags.memory_budget,
                  "Memory that pools may take, 32MB a campaign left for rounds; what does not fit is refused (default: "
                  "no limit)")
@@ -124,8 +132,10 @@ absl::StatusOr<ServeOptions> ResolveServeOptions(const ServeFlags& flags) {
   DaemonOptions& options = serve.daemon;
   options.server.address = kDefaultAddress;
   options.watch = {.address = kDefaultMetrics, .may_fail = true};
+  options.web = {.address = kDefaultWeb, .may_fail = true};
   if (!flags.config.empty()) FULCRUM_RETURN_IF_ERROR(ReadConfig(flags.config, serve));
-  if (flags.metrics) SetMetrics(*flags.metrics, options.watch);
+  if (flags.metrics) SetAddress(*flags.metrics, options.watch);
+  if (flags.web) SetAddress(*flags.web, options.web);
   if (flags.memory_budget) {
     const auto bytes = ParseBytes(*flags.memory_budget);
     if (!bytes) {

@@ -22,6 +22,7 @@ struct ServeFlags {
   std::optional<std::string> tls_key = {};
   std::optional<std::string> tls_client_ca = {};
   std::optional<std::string> metrics = {};
+  std::optional<std::string> web = {};
   std::optional<std::string> memory_budget = {};
   std::optional<std::string> log = {};
   bool no_tokens = false;

@@ -1,4 +1,4 @@
-// fulcrum.v1.CampaignService, OperationService and ItemService: the calls of those who run campaigns.
+// fulcrum.v1.CampaignService, OperationService, ItemService and AccessService: the calls of those who run campaigns.
 //
 // Thin: they find out who calls, and call the campaigns on threads of an executor, because reading a pool or a log
 // takes its time. Thread-safe.
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "fulcrum/v1/access_service.grpc.pb.h"
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/item_service.grpc.pb.h"
 #include "fulcrum/v1/operation_service.grpc.pb.h"
@@ -16,6 +17,7 @@
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
+#include "pipeline/server/token_store.h"
 
 namespace fulcrum::pipeline {
 
@@ -133,6 +135,26 @@ class ItemService final : public v1::ItemService::CallbackService {
 
  private:
   CampaignRegistry& campaigns_;
+  const CallRunner calls_;
+};
+
+class AccessService final : public v1::AccessService::CallbackService {
+ public:
+  /// All of them must outlive it; `tokens` is null if the server uses none.
+  AccessService(TokenStore* tokens, const AccessControl& gatekeeper, Executor& executor)
+      : tokens_(tokens), calls_(gatekeeper, executor) {}
+
+  grpc::ServerUnaryReactor* GetCaller(grpc::CallbackServerContext* context, const v1::GetCallerRequest* request,
+                                      v1::GetCallerResponse* response) override;
+  grpc::ServerUnaryReactor* ListTokens(grpc::CallbackServerContext* context, const v1::ListTokensRequest* request,
+                                       v1::ListTokensResponse* response) override;
+  grpc::ServerUnaryReactor* CreateToken(grpc::CallbackServerContext* context, const v1::CreateTokenRequest* request,
+                                        v1::CreateTokenResponse* response) override;
+  grpc::ServerUnaryReactor* RevokeToken(grpc::CallbackServerContext* context, const v1::RevokeTokenRequest* request,
+                                        v1::RevokeTokenResponse* response) override;
+
+ private:
+  TokenStore* const tokens_;
   const CallRunner calls_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/field_limits.h"
+#include "pipeline/server/campaign_service.h"
 #include "pipeline/server/campaign_streams.h"
 #include "pipeline/server/label_requests.h"
 #include "pipeline/server/work_stream.h"
@@ -133,6 +134,19 @@ grpc::ServerUnaryReactor* Handle(const LabelingService& service, grpc::CallbackS
   return reactor;
 }
 
+void DescribeForLabeling(const Campaign& campaign, v1::LabelingCampaign& entry) {
+  v1::Campaign state = campaign.Describe();
+  entry.set_campaign(state.name());
+  entry.set_question(state.spec().question());
+  entry.set_state(state.state());
+  entry.set_round(state.round());
+  entry.set_round_items(state.round_items());
+  entry.set_round_settled(state.round_settled());
+  entry.set_open_tasks(state.open_tasks());
+  entry.set_labels(state.labels());
+  entry.set_label_budget(state.spec().stop().labels());
+}
+
 absl::Status CheckAcquire(const v1::AcquireTasksRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckRequest(request.request_id(), 0));
   return CheckNumbers(request);
@@ -166,6 +180,30 @@ absl::StatusOr<AccessControl::OpenStream> LabelingService::AdmitStream(
   FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
   FULCRUM_RETURN_IF_ERROR(AccessControl::RequireLabeling(caller));
   return gatekeeper_.NoteStream(caller, std::move(end));
+}
+
+grpc::ServerUnaryReactor* LabelingService::ListLabelingCampaigns(grpc::CallbackServerContext* context,
+                                                                 const v1::ListLabelingCampaignsRequest* request,
+                                                                 v1::ListLabelingCampaignsResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto list = [&]() -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(*context));
+    FULCRUM_RETURN_IF_ERROR(AccessControl::RequireLabeling(caller));
+    FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
+    const std::size_t size = PageSize(request->page_size());
+    // A page is of all campaigns, so that it ends after a bounded time also if most of them are done.
+    auto page = campaigns_.List(request->page_token(), size + 1);
+    if (page.size() > size) {
+      page.resize(size);
+      response->set_next_page_token(page.back()->name());
+    }
+    for (const auto& campaign : page) {
+      if (!campaign->over()) DescribeForLabeling(*campaign, *response->add_campaigns());
+    }
+    return absl::OkStatus();
+  };
+  reactor->Finish(ToGrpcStatus(list()));
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerContext* context,

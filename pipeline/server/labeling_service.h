@@ -90,6 +90,9 @@ class LabelingService final : public v1::LabelingService::CallbackService {
   LabelingService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, TaskWaiters& waiters,
                   ReplySender& replies, Executor& executor);
 
+  grpc::ServerUnaryReactor* ListLabelingCampaigns(grpc::CallbackServerContext* context,
+                                                  const v1::ListLabelingCampaignsRequest* request,
+                                                  v1::ListLabelingCampaignsResponse* response) override;
   grpc::ServerUnaryReactor* AcquireTasks(grpc::CallbackServerContext* context, const v1::AcquireTasksRequest* request,
                                          v1::AcquireTasksResponse* response) override;
   grpc::ServerUnaryReactor* RenewLeases(grpc::CallbackServerContext* context, const v1::RenewLeasesRequest* request,

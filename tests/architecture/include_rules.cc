@@ -12,7 +12,7 @@
 
 namespace fulcrum::architecture {
 
-// stages/core <- stages/* <- storage <- pipeline/round <- campaign <- server <- operation <- commands
+// stages/core <- stages/* <- storage <- pipeline/round <- campaign <- server <- web <- operation <- commands
 const std::vector<FolderRule>& FolderRules() {
   static const auto* const rules = new std::vector<FolderRule>{
       {"stages/core", {}},
@@ -27,8 +27,9 @@ const std::vector<FolderRule>& FolderRules() {
       {"pipeline/round", {"stages/", "storage/pool"}},
       {"pipeline/campaign", {"stages/", "storage", "pipeline/text", "pipeline/round"}},
       {"pipeline/server", {"stages/", "storage", "pipeline/text", "pipeline/round", "pipeline/campaign"}},
+      {"pipeline/web", {"stages/core", "pipeline/text", "pipeline/campaign", "pipeline/server"}},
       {"pipeline/operation",
-       {"stages/core", "pipeline/text", "pipeline/round", "pipeline/campaign", "pipeline/server"}},
+       {"stages/core", "pipeline/text", "pipeline/round", "pipeline/campaign", "pipeline/server", "pipeline/web"}},
       {"pipeline/client", {"stages/core", "stages/ingest", "pipeline/text"}},
       {"pipeline/experiment", {"stages/", "pipeline/text", "pipeline/round"}},
       {"pipeline/commands", {"stages/", "storage", "pipeline/"}},
@@ -66,6 +67,7 @@ const std::vector<LibraryRule>& LibraryRules() {
        {"prometheus/", "systemd/"},
        {"pipeline/operation/"},
        "one folder is what others watch the daemon by"},
+      {"Boost", {"boost/"}, {"pipeline/web/"}, "one folder is the HTTP server of the API and the page"},
       {"LIBSVM", {"svm.h", "libsvm/"}, {}, "it is what the classifier is tested against"},
       {"nghttp2", {"nghttp2/"}, {}, "it is what the daemon is loaded with in a benchmark"},
       {"test code", {"tests/", "gtest/", "gmock/", "benchmark/"}, {}, "the program does not depend on its tests"},

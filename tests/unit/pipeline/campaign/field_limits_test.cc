@@ -9,6 +9,7 @@
 #include <limits>
 #include <set>
 
+#include "fulcrum/v1/access_service.pb.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "fulcrum/v1/item_service.pb.h"
 #include "fulcrum/v1/labeling_service.pb.h"
@@ -28,7 +29,8 @@ std::vector<const google::protobuf::Descriptor*> RequestTypes() {
   for (const auto* file :
        {v1::CampaignSpec::descriptor()->file(), v1::CreateCampaignRequest::descriptor()->file(),
         v1::AcquireTasksRequest::descriptor()->file(), v1::ListItemsRequest::descriptor()->file(),
-        v1::ListOperationsRequest::descriptor()->file(), v1::GetVersionRequest::descriptor()->file()}) {
+        v1::ListOperationsRequest::descriptor()->file(), v1::GetVersionRequest::descriptor()->file(),
+        v1::GetCallerRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         types.push_back(file->service(s)->method(m)->input_type());

@@ -1,0 +1,121 @@
+// The API of the daemon as JSON over HTTP, by the Connect protocol.
+
+const PREFIX = "/fulcrum.v1.";
+const RETRYABLE = new Set(["unavailable", "resource_exhausted", "deadline_exceeded", "canceled"]);
+
+export class ApiError extends Error {
+  constructor(code, message, details = []) {
+    super(message || code);
+    this.code = code;
+    this.details = details;
+  }
+  // The same request may succeed later.
+  get retryable() {
+    return RETRYABLE.has(this.code);
+  }
+  // What is wrong with which field of a request.
+  get fields() {
+    const problems = this.details.find((detail) => detail.type === "google.rpc.BadRequest");
+    return problems?.debug?.fieldViolations ?? [];
+  }
+}
+
+export function newRequestId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function errorOf(body, status) {
+  const code = body?.code ?? (status === 401 ? "unauthenticated" : status >= 500 ? "unavailable" : "unknown");
+  return new ApiError(code, body?.message ?? `HTTP ${status}`, body?.details);
+}
+
+async function post(path, headers, body, options) {
+  try {
+    return await fetch(path, { method: "POST", headers, body, credentials: "same-origin", cache: "no-store", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError("unavailable", "the server cannot be reached");
+  }
+}
+
+// call("CampaignService/GetCampaign", { campaign: "rings" }); options: signal, keepalive, timeout in milliseconds.
+export async function call(method, request = {}, { timeout, ...options } = {}) {
+  const headers = { "Content-Type": "application/json", "Connect-Protocol-Version": "1" };
+  if (timeout) headers["Connect-Timeout-Ms"] = String(timeout);
+  const response = await post(PREFIX + method, headers, JSON.stringify(request), options);
+  let body = null;
+  try {
+    body = await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    if (response.ok) throw new ApiError("unavailable", "the connection was lost");
+  }
+  if (!response.ok) throw errorOf(body, response.status);
+  return body;
+}
+
+function envelope(message) {
+  const text = new TextEncoder().encode(JSON.stringify(message));
+  const bytes = new Uint8Array(5 + text.length);
+  new DataView(bytes.buffer).setUint32(1, text.length);
+  bytes.set(text, 5);
+  return bytes;
+}
+
+// Calls onMessage for every message of a stream; returns at its end.
+export async function stream(method, request, onMessage, options = {}) {
+  const headers = { "Content-Type": "application/connect+json", "Connect-Protocol-Version": "1" };
+  const response = await post(PREFIX + method, headers, envelope(request), options);
+  if (!response.ok) throw errorOf(await response.json().catch(() => null), response.status);
+  const reader = response.body.getReader();
+  let bytes = new Uint8Array();
+  for (;;) {
+    const part = await reader.read().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      throw new ApiError("unavailable", "the connection was lost");
+    });
+    if (part.done) throw new ApiError("unavailable", "the stream ended early");
+    const joined = new Uint8Array(bytes.length + part.value.length);
+    joined.set(bytes);
+    joined.set(part.value, bytes.length);
+    bytes = joined;
+    while (bytes.length >= 5) {
+      const size = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
+      if (bytes.length < 5 + size) break;
+      const message = JSON.parse(new TextDecoder().decode(bytes.subarray(5, 5 + size)));
+      const last = (bytes[0] & 2) !== 0;
+      bytes = bytes.slice(5 + size);
+      if (!last) onMessage(message);
+      else if (message.error) throw errorOf(message.error);
+      else return;
+    }
+  }
+}
+
+export async function signIn(token) {
+  const response = await post("/session", { "Content-Type": "application/json" }, JSON.stringify({ token }));
+  const body = await response.json().catch(() => null);
+  if (!response.ok) throw errorOf(body, response.status);
+  return body;
+}
+
+export async function signOut() {
+  await fetch("/session", { method: "DELETE", credentials: "same-origin" });
+}
+
+// Waits, longer after every failure; ends early when the browser is online again.
+export function pause(milliseconds, signal) {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      removeEventListener("online", end);
+      resolve();
+    };
+    const timer = setTimeout(end, milliseconds);
+    addEventListener("online", end);
+    signal?.addEventListener("abort", end, { once: true });
+  });
+}
+
+export const backoff = (attempt) => Math.min(10000, 250 * 2 ** attempt) * (0.75 + 0.5 * Math.random());

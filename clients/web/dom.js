@@ -1,0 +1,117 @@
+// Elements without a framework. Text is always a text node, so that nothing from a payload or a server becomes markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// Without what a condition left out. An empty text is nothing to show either.
+const shown = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== "");
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name in element && name !== "list" && element.namespaceURI !== SVG) element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...shown(children));
+  return element;
+}
+
+// h("button", { class: "primary", onclick: save }, "Save")
+export function h(tag, attributes, ...children) {
+  const { class: names, ...others } = attributes ?? {};
+  const element = document.createElement(tag);
+  if (names) element.className = names;
+  return fill(element, others, children);
+}
+
+export function svg(tag, attributes, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+export function replace(element, ...children) {
+  element.replaceChildren(...shown(children));
+}
+
+// Text for the screen readers of those who do not see that something has changed.
+export function announce(text) {
+  document.getElementById("announcer").textContent = text;
+}
+
+let toastTimer = 0;
+export function toast(text, kind = "info") {
+  const place = document.getElementById("toast");
+  place.className = `toast ${kind} shown`;
+  place.textContent = text;
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => place.classList.remove("shown"), 6000);
+}
+
+// A button that is disabled while its action runs, and reports what went wrong.
+export function actionButton(text, act, attributes = {}) {
+  const button = h("button", {
+    type: "button",
+    ...attributes,
+    onclick: async () => {
+      button.disabled = true;
+      try {
+        await act();
+      } catch (error) {
+        toast(error.message, "error");
+      } finally {
+        button.disabled = false;
+      }
+    },
+  }, text);
+  return button;
+}
+
+// A question with a few answers; resolves to the value of the chosen one, or null.
+export function choose(title, answers) {
+  return new Promise((resolve) => {
+    const finish = (value) => {
+      dialog.close();
+      dialog.remove();
+      resolve(value);
+    };
+    const dialog = h("dialog", {
+      "aria-label": title,
+      oncancel: (event) => {
+        event.preventDefault();
+        finish(null);
+      },
+      onkeydown: (event) => {
+        event.stopPropagation();
+        const answer = answers[Number(event.key) - 1];
+        if (answer) {
+          event.preventDefault();
+          finish(answer.value);
+        }
+      },
+    }, h("h2", null, title),
+    h("div", { class: "stack" }, answers.map((answer, i) => h("button", {
+      type: "button", class: answer.class ?? "", onclick: () => finish(answer.value),
+    }, h("kbd", null, String(i + 1)), " ", answer.text)),
+    h("button", { type: "button", class: "quiet", onclick: () => finish(null) }, h("kbd", null, "Esc"), " Cancel")));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+export const number = (value) => Number(value ?? 0).toLocaleString("en-US");
+export const percent = (value, digits = 1) => `${(100 * value).toFixed(digits)}%`;
+
+export function seconds(value) {
+  if (value < 1) return `${Math.round(1000 * value)} ms`;
+  if (value < 120) return `${value.toFixed(1)} s`;
+  return `${Math.round(value / 60)} min`;
+}
+
+export function ago(time) {
+  const past = (Date.now() - new Date(time)) / 1000;
+  if (!(past >= 0)) return "now";
+  if (past < 90) return `${Math.round(past)} s ago`;
+  if (past < 5400) return `${Math.round(past / 60)} min ago`;
+  if (past < 172800) return `${Math.round(past / 3600)} h ago`;
+  return `${Math.round(past / 86400)} days ago`;
+}

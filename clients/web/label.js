@@ -1,0 +1,194 @@
+// The screen on which people label: a payload, the question, one key per class.
+
+import { call, stream } from "./api.js";
+import { announce, choose, h, number, replace, toast } from "./dom.js";
+import { decodePayload, renderMarkdown, renderPayload } from "./payload.js";
+import { Work } from "./work.js";
+
+const KEYS = "1234567890abcdefgijklmnopqrtvwxyz"; // without h, s and u, which are commands
+const SKIP_REASONS = [
+  { text: "I am not sure; somebody else should answer", value: "SKIP_REASON_UNSURE" },
+  { text: "It cannot be labeled: broken, empty or of the wrong kind", value: "SKIP_REASON_BAD_ITEM" },
+  { text: "Not now; I may be asked again", value: "SKIP_REASON_NOT_NOW" },
+];
+const PROGRESS_TIME = 2000;
+
+export function labelScreen(campaign, annotator) {
+  const work = new Work(campaign, annotator);
+  const screen = h("div", { class: "label-screen" });
+  const status = h("div", { class: "label-status" });
+  const stage = h("main", { id: "main", class: "label-stage" });
+  let shown = null; // what is on the screen: a task, an earlier answer, or a reason to wait
+  let progress = null;
+  let progressAt = 0;
+  replace(screen, status, stage);
+
+  async function refreshProgress() {
+    if (Date.now() - progressAt < PROGRESS_TIME) return;
+    progressAt = Date.now();
+    const answer = await call("LabelingService/ListLabelingCampaigns", { pageSize: 1000 }).catch(() => null);
+    progress = answer?.campaigns?.find((entry) => entry.campaign === campaign) ?? progress;
+    drawStatus();
+  }
+
+  function drawStatus() {
+    const round = progress && Number(progress.roundItems ?? 0) > 0;
+    const budget = Number(progress?.labelBudget ?? 0);
+    replace(status,
+      h("a", { href: "#/", class: "quiet button" }, "‹ Campaigns"),
+      h("strong", { class: "campaign-name" }, campaign),
+      round && h("span", { class: "round" }, `Round ${progress.round}: ${number(progress.roundSettled)} of ${number(progress.roundItems)}`,
+        h("progress", { max: Number(progress.roundItems), value: Number(progress.roundSettled ?? 0), "aria-label": "Progress of the round" })),
+      progress && h("span", { class: "muted" }, `${number(progress.labels)} ${budget ? `of ${number(budget)} ` : ""}labels`),
+      h("span", { class: "muted" }, `You: ${number(work.answered)}`),
+      work.unsent > 0 && work.offline && h("span", { class: "badge warn", role: "status" },
+        `No connection: ${work.unsent} answer${work.unsent === 1 ? "" : "s"} kept here`),
+      h("button", { type: "button", class: "quiet small", onclick: showHistory }, h("kbd", null, "H"), " Answers"));
+  }
+
+  function draw() {
+    drawStatus();
+    if (shown?.kind === "earlier") return;
+    const task = work.tasks[0];
+    if (task && shown?.task === task) return;
+    if (task) return showTask(task);
+    showWaiting();
+  }
+
+  function classButtons(classes, chosen, choose) {
+    return h("div", { class: "classes", role: "group", "aria-label": "Classes" }, classes.map((name, i) => h("button", {
+      type: "button", class: `class-button${name === chosen ? " chosen" : ""}`, data: { index: i },
+      "aria-pressed": chosen === undefined ? null : String(name === chosen), onclick: () => choose(name),
+    }, i < KEYS.length && h("kbd", null, KEYS[i].toUpperCase()), h("bdi", null, name))));
+  }
+
+  // The first line is the question; more lines are guidelines.
+  function question(text) {
+    const [first, ...rest] = (text || "Which class is it?").split("\n");
+    const guidelines = rest.join("\n").trim();
+    return [h("h1", { class: "question", dir: "auto" }, first),
+      guidelines && h("details", { class: "guidelines" }, h("summary", null, "Guidelines"), renderMarkdown(guidelines))];
+  }
+
+  function showTask(task) {
+    shown = { kind: "task", task, classes: task.classes, choose: (value) => work.answer(task, value) };
+    const place = h("div", { class: "payload", tabIndex: -1, data: { item: task.itemId } });
+    replace(stage, question(task.question), place, classButtons(task.classes, undefined, shown.choose),
+      h("div", { class: "commands" },
+        h("button", { type: "button", class: "quiet", onclick: skip }, h("kbd", null, "S"), " Skip"),
+        work.history.length > 0 && h("button", { type: "button", class: "quiet", onclick: undo }, h("kbd", null, "U"), " Previous"),
+        h("span", { class: "muted item-id" }, h("bdi", null, task.itemId))));
+    showPayload(place, task);
+    announce(`${task.question || "Next example"}. ${task.classes.map((name, i) => `${KEYS[i] ?? ""} ${name}`).join(", ")}`);
+  }
+
+  async function showPayload(place, task) {
+    if (!task.largePayloadBytes) return replace(place, renderPayload(decodePayload(task.payload)));
+    replace(place, h("p", { class: "muted" }, `Loading ${number(task.largePayloadBytes)} bytes ...`));
+    const parts = [];
+    try {
+      await stream("LabelingService/GetPayload", { campaign, itemId: task.itemId },
+        (message) => message.chunk && parts.push(decodePayload(message.chunk)));
+      replace(place, renderPayload(new Uint8Array(await new Blob(parts).arrayBuffer())));
+    } catch (error) {
+      replace(place, h("p", { class: "problem" }, `The payload cannot be loaded: ${error.message}`));
+    }
+  }
+
+  function showWaiting() {
+    shown = { kind: "waiting" };
+    const reasons = work.waitingFor.map((reason) => h("li", null, h("bdi", null, reason.text),
+      reason.until && h("span", { class: "muted" }, ` until ${new Date(reason.until).toLocaleTimeString()}`)));
+    let title = "Looking for tasks ...", text = null;
+    if (work.failure) [title, text] = ["This campaign cannot be labeled", work.failure.message];
+    else if (work.over) [title, text] = ["This campaign is done", "Thank you. There will be no more tasks."];
+    else if (work.idle) [title, text] = ["Are you still there?", "Your tasks were given to others. Press any key to go on."];
+    else if (work.offline) [title, text] = ["No connection to the server", "It is tried again and again. Your answers are kept in this browser."];
+    else if (reasons.length) title = "Nothing to label right now";
+    replace(stage, h("section", { class: "notice", role: "status" }, h("h1", null, title), text && h("p", null, text),
+      !work.over && reasons.length > 0 && [h("p", null, "The campaign waits for:"), h("ul", null, reasons)],
+      h("p", null, h("a", { href: "#/", class: "button" }, "All campaigns"))));
+    announce(title);
+    refreshProgress();
+  }
+
+  async function skip() {
+    if (shown?.kind !== "task") return;
+    const { task } = shown;
+    const reason = await choose("Why do you skip it?", SKIP_REASONS);
+    if (reason && work.tasks[0] === task) work.skip(task, reason);
+  }
+
+  function undo() {
+    if (work.history.length === 0) return toast("There is no earlier answer in this browser.");
+    const next = shown?.kind === "earlier" ? shown.index + 1 : 0;
+    if (next < work.history.length) showEarlier(next);
+  }
+
+  function showEarlier(index) {
+    const entry = work.history[index];
+    shown = { kind: "earlier", index, classes: entry.classes, choose: (value) => {
+      if (value !== entry.value) {
+        work.change(entry, value);
+        toast(`Changed to ${value}`);
+      }
+      back();
+    } };
+    replace(stage, h("h1", { class: "question" }, "Change an earlier answer?"),
+      h("div", { class: "payload earlier", data: { item: entry.itemId } }, renderPayload(decodePayload(entry.payload))),
+      classButtons(entry.classes, entry.value, shown.choose),
+      h("div", { class: "commands" },
+        h("button", { type: "button", class: "quiet", onclick: back }, h("kbd", null, "Esc"), " Back to the task"),
+        index + 1 < work.history.length && h("button", { type: "button", class: "quiet", onclick: undo }, h("kbd", null, "U"), " Before that"),
+        h("span", { class: "muted item-id" }, h("bdi", null, entry.itemId))));
+    announce(`Earlier answer: ${entry.value}`);
+  }
+
+  function back() {
+    shown = null;
+    draw();
+  }
+
+  function showHistory() {
+    if (work.history.length === 0) return toast("There is no earlier answer in this browser.");
+    const dialog = h("dialog", { class: "history", "aria-label": "Your answers", onclose: () => dialog.remove(),
+      onkeydown: (event) => event.stopPropagation() },
+    h("h2", null, "Your answers"),
+    h("ul", { class: "answers" }, work.history.map((entry, i) => h("li", null, h("button", { type: "button", class: "quiet", onclick: () => {
+      dialog.close();
+      showEarlier(i);
+    } }, h("bdi", null, entry.itemId), h("strong", null, entry.value))))),
+    h("button", { type: "button", onclick: () => dialog.close() }, "Close"));
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog")) return;
+    const key = event.key.toLowerCase();
+    const index = key.length === 1 ? KEYS.indexOf(key) : -1;
+    const commands = { s: skip, u: undo, h: showHistory, escape: shown?.kind === "earlier" ? back : undefined };
+    if (commands[key]) {
+      event.preventDefault();
+      commands[key]();
+    } else if (!event.repeat && index >= 0 && shown?.classes && index < shown.classes.length) {
+      event.preventDefault();
+      shown.choose(shown.classes[index]);
+    }
+  }
+
+  work.addEventListener("change", draw);
+  work.addEventListener("sent", () => {
+    drawStatus();
+    refreshProgress();
+  });
+  work.addEventListener("refused", (event) => toast(`An answer was refused: ${event.detail}`, "error"));
+  document.addEventListener("keydown", onKey);
+  draw();
+  work.start();
+  refreshProgress();
+  return { element: screen, leave: () => {
+    document.removeEventListener("keydown", onKey);
+    work.stop();
+  } };
+}
