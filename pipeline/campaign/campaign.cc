@@ -304,14 +304,17 @@ std::chrono::milliseconds Campaign::EndStep(const absl::Status& why, const std::
   if (MayPass(why) && (!round_failed_ || failed_steps_ < kMostRoundAttempts)) {
     const std::chrono::milliseconds pause = std::min(kLongestPause, kTick * (1 << std::min(failed_steps_, 10)));
     Log(LogLevel::kWarning, "campaign retries",
-        {{"campaign", name_}, {"reason", reason}, {"seconds", std::chrono::duration<double>(pause).count()}});
+        {{"campaign", name_},
+         {"round", store_->status()->round},
+         {"reason", reason},
+         {"seconds", std::chrono::duration<double>(pause).count()}});
+    ++retries_;
     const std::scoped_lock lock(mutex_);
     retry_reason_ = reason;
     retry_attempts_ = failed_steps_;
     retry_at_ = std::chrono::system_clock::now() + pause;
     return pause;
   }
-  Log(LogLevel::kError, "campaign failed", {{"campaign", name_}, {"reason", reason}});
   EndRunning(storage::Life::kFailed, reason).IgnoreError();
   return kTick;
 }

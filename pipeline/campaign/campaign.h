@@ -128,6 +128,8 @@ class Campaign {
   bool over() const;
   /// Its rounds killed the process twice in a row; Start runs them again.
   bool quarantined() const { return quarantined_; }
+  /// Steps that failed for now and were retried, since it was opened.
+  std::int64_t retries() const { return retries_; }
 
  private:
   Campaign(CampaignPlan plan, CampaignServices surroundings);
@@ -140,7 +142,8 @@ class Campaign {
   absl::StatusOr<ModelHistory> RecallModels();
   absl::StatusOr<CampaignPlan> PlanOf(const std::string& specification) const;
   /// From one of the given states; `what` is what the campaign cannot be otherwise, such as "paused".
-  absl::Status ChangeLife(storage::LifeRequest request, const char* what);
+  absl::Status ChangeLife(const storage::LifeRequest& request, const char* what);
+  void LogLife(const storage::LifeRequest& request) const;
   /// Does nothing if the campaign is no longer running: somebody stopped or paused it meanwhile.
   absl::Status EndRunning(storage::Life life, const std::string& reason);
   /// Disputes items that nobody can decide.
@@ -195,6 +198,7 @@ class Campaign {
   std::atomic<bool> closing_ = false;
   std::string retry_reason_;  // why the last step failed, while it is retried
   int retry_attempts_ = 0;
+  std::atomic<std::int64_t> retries_ = 0;
   std::chrono::system_clock::time_point retry_at_ = {};
   std::stop_source round_stop_;  // of the round that is running
   std::optional<double> accuracy_;

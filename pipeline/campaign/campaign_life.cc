@@ -199,22 +199,36 @@ void Campaign::DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> 
                 });
 }
 
-absl::Status Campaign::ChangeLife(storage::LifeRequest request, const char* what) {
-  const absl::StatusOr<std::int64_t> changed = store_->Run(storage::ChangeLife, std::move(request));
+void Campaign::LogLife(const storage::LifeRequest& request) const {
+  const bool failed = request.life == storage::Life::kFailed;
+  const bool started = request.life == storage::Life::kRunning;
+  Log(failed ? LogLevel::kError : LogLevel::kInfo,
+      absl::StrCat("campaign ", started ? "started" : storage::LifeName(request.life)),
+      {{"campaign", name_},
+       {"round", store_->status()->round},
+       {"labels", store_->status()->totals.labels},
+       {"by", request.by},
+       {"reason", request.reason}});
+}
+
+absl::Status Campaign::ChangeLife(const storage::LifeRequest& request, const char* what) {
+  const absl::StatusOr<std::int64_t> changed = store_->Run(storage::ChangeLife, request);
   if (absl::IsFailedPrecondition(changed.status())) {
     return absl::FailedPreconditionError(
         absl::StrCat("campaign '", name_, "' is ", storage::LifeName(life()), " and cannot be ", what));
   }
   FULCRUM_RETURN_IF_ERROR(changed.status());
+  if (*changed != 0) LogLife(request);
   PublishState();
   return absl::OkStatus();
 }
 
 absl::Status Campaign::EndRunning(storage::Life life, const std::string& reason) {
-  const absl::Status status =
-      store_->Run(storage::ChangeLife, {.life = life, .from = {storage::Life::kRunning}, .reason = reason}).status();
+  const storage::LifeRequest request = {.life = life, .from = {storage::Life::kRunning}, .reason = reason};
+  const absl::StatusOr<std::int64_t> changed = store_->Run(storage::ChangeLife, request);
   // An administrator was quicker.
-  if (!absl::IsFailedPrecondition(status)) FULCRUM_RETURN_IF_ERROR(status);
+  if (!absl::IsFailedPrecondition(changed.status())) FULCRUM_RETURN_IF_ERROR(changed.status());
+  if (changed.ok() && *changed != 0) LogLife(request);
   PublishState();
   return absl::OkStatus();
 }

@@ -188,6 +188,14 @@ bool CampaignRegistry::Contains(const std::string& name) const {
   return campaigns_.contains(name);
 }
 
+absl::Status CampaignRegistry::CheckRoom() const {
+  const std::scoped_lock lock(mutex_);
+  if (campaigns_.size() < options_.most_campaigns) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the server has ", campaigns_.size(),
+      " campaigns, which is its limit; delete one, or raise 'limits.campaigns' in the server's configuration"));
+}
+
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Create(const v1::CampaignSpec& spec,
                                                                    const ImportControl& control) {
   FULCRUM_RETURN_IF_ERROR(PlanCampaign(spec).status());
@@ -196,8 +204,11 @@ absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Create(const v1::Cam
     return absl::AlreadyExistsError(
         absl::StrCat("there is a campaign '", spec.name(), "' already; choose another name or delete it"));
   }
+  FULCRUM_RETURN_IF_ERROR(CheckRoom());
   FULCRUM_ASSIGN_OR_RETURN(auto campaign,
                            Campaign::Create(FolderOf(spec.name()), spec, SurroundingsOf(spec.name()), control));
+  Log(LogLevel::kInfo, "campaign created",
+      {{"campaign", spec.name()}, {"rows", static_cast<std::int64_t>(campaign->Describe().pool_rows())}});
   const auto held = std::make_shared<HeldCampaign>(std::move(campaign));
   const std::scoped_lock lock(mutex_);
   campaigns_.emplace(spec.name(), held);
@@ -370,6 +381,7 @@ absl::StatusOr<std::string> CampaignRegistry::Delete(const std::string& name, co
   }
   entry = absl::CancelledError("closed");
   absl::StatusOr<std::string> trash = MoveToTrash(name, order);
+  if (trash.ok()) Log(LogLevel::kInfo, "campaign deleted", {{"campaign", name}, {"by", order.by}, {"folder", *trash}});
   if (trash.ok() && options_.on_delete) options_.on_delete(name);
   // A campaign whose folder is still in its place stays one.
   if (!trash.ok()) entry = OpenCampaign(name);

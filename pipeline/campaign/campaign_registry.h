@@ -30,7 +30,8 @@ namespace fulcrum::pipeline {
 struct CampaignBookOptions {
   std::string data_folder = {};
   std::string pool_root = {};
-  std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: no limit but the machine's
+  std::size_t memory_budget = 0;        ///< bytes for pools and rounds; 0: no limit but the machine's
+  std::size_t most_campaigns = 10'000;  ///< more are refused; each takes two threads and four files
   /// Something changed in this campaign; called on its store's writing thread.
   std::function<void(const std::string& name)> on_change = {};
   /// A campaign's store is over: the process should end.
@@ -88,6 +89,8 @@ class CampaignRegistry {
   std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
   CampaignServices SurroundingsOf(const std::string& name) const;
   absl::Status OpenAll();
+  /// ResourceExhausted if there are as many campaigns as there may be.
+  absl::Status CheckRoom() const;
   /// Until `stop`, tries to open the broken campaigns again and again.
   void RetryBroken(const std::stop_token& stop);
   /// A handle; null while the campaign is being deleted, and why it is broken if it is.

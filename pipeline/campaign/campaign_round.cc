@@ -388,8 +388,10 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, P
   if (outcome.over) return outcome;
   last_predicted_ = std::move(result->predicted);
   predicted_round_ = number;
-  outcome.times =
-      Times{.seconds = seconds(), .warm = result->svm && result->svm->warm, .stages = std::move(result->seconds)};
+  outcome.times = Times{.round = number,
+                        .seconds = seconds(),
+                        .warm = result->svm && result->svm->warm,
+                        .stages = std::move(result->seconds)};
   return outcome;
 }
 

@@ -70,6 +70,7 @@ class CampaignRound {
 
   /// How long a round took that ended with a batch.
   struct Times {
+    std::int64_t round = 0;
     double seconds = 0;  ///< from reading the log to the committed batch
     bool warm = false;   ///< it used results of the round before
     std::vector<StageSeconds> stages = {};

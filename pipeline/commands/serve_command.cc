@@ -32,7 +32,8 @@ constexpr char kFooter[] = R"(The configuration is a YAML file with the long opt
   memory_budget: 4GB         # a pool that does not fit next to the others is refused
   log: text                  # or json: one line per event, on standard error
   stop_seconds: 20
-  limits: {connections: 10000, streams: 100, calls_a_second: 1000, burst: 2000}
+  threads: 0                 # of all rounds together; 0 for one per core
+  limits: {connections: 10000, streams: 100, calls_a_second: 1000, burst: 2000, campaigns: 10000}
 Options on the command line override the file. 'streams' limits the concurrent calls of one connection;
 'calls_a_second' limits the calls of one token, 0 for no limit.
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <system_error>
 #include <thread>
@@ -39,6 +40,7 @@
 #include "pipeline/web/web_server.h"
 #include "pipeline/web/web_site.h"
 #include "stages/core/status_macros.h"
+#include "tbb/global_control.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -144,7 +146,8 @@ struct Daemon::Parts {
   std::mutex mutex;
   absl::Status fatal;
 
-  ReplySender replies;  // first: all calls are answered through it
+  std::optional<tbb::global_control> thread_limit;  // of rounds
+  ReplySender replies;                              // first: all calls are answered through it
   std::unique_ptr<TokenStore> tokens;
   std::unique_ptr<AccessControl> gatekeeper;
   std::unique_ptr<Executor> executor;
@@ -192,20 +195,17 @@ struct Daemon::Parts {
 
   void NoteRound(const std::string& name, const CampaignRound::Times& times) {
     metrics.ObserveRound(name, times.warm, times.seconds, times.stages);
-    Log(LogLevel::kInfo, "batch committed", {{"campaign", name}, {"seconds", times.seconds}, {"warm", times.warm}});
+    Log(LogLevel::kInfo, "batch committed",
+        {{"campaign", name}, {"round", times.round}, {"seconds", times.seconds}, {"warm", times.warm}});
   }
 
-  absl::Status StartWatch() {
-    DaemonWatch::Subject subject{.data_folder = options.data_folder,
-                                 .grpc_address = options.server.address,
-                                 .campaigns = *campaigns,
-                                 .server = *server,
-                                 .metrics = metrics,
-                                 .queues = {.calls = [this] { return executor->queued() + lane->queued(); },
-                                            .workers = [this] { return waiters->waiting(); }},
-                                 .tls = !options.server.tls_certificate.empty()};
-    FULCRUM_ASSIGN_OR_RETURN(watch, DaemonWatch::Start(options.watch, std::move(subject)));
-    return absl::OkStatus();
+  DaemonWatch::Subject Watched() {
+    return {.grpc_address = options.server.address,
+            .campaigns = *campaigns,
+            .server = *server,
+            .queues = {.calls = [this] { return executor->queued() + lane->queued(); },
+                       .workers = [this] { return waiters->waiting(); }},
+            .tls = !options.server.tls_certificate.empty()};
   }
 
   absl::Status StartWeb() {
@@ -251,6 +251,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   it.options = std::move(options);
   it.fatal_event = eventfd(0, EFD_CLOEXEC);
   if (it.fatal_event < 0) return absl::UnavailableError(absl::StrCat("eventfd: ", std::strerror(errno)));
+  FULCRUM_ASSIGN_OR_RETURN(it.watch, DaemonWatch::Start(it.options.watch, it.options.data_folder, it.metrics));
+  it.options.server.on_call = [&it](const CallReport& call) { it.metrics.ObserveCall(call); };
+  if (it.options.threads > 0) {
+    it.thread_limit.emplace(tbb::global_control::max_allowed_parallelism, it.options.threads);
+  }
   it.waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenTasks(name); });
   FULCRUM_ASSIGN_OR_RETURN(
       it.campaigns,
@@ -258,6 +263,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
           {.data_folder = it.options.data_folder,
            .pool_root = it.options.pool_root,
            .memory_budget = it.options.memory_budget,
+           .most_campaigns = it.options.most_campaigns,
            .on_change = [&it](const std::string& name) { it.waiters->Notify(name); },
            .on_fatal = [&it](const absl::Status& status) { it.Fail(status); },
            .on_round = [&it](const std::string& name, const auto& times) { it.NoteRound(name, times); },
@@ -293,7 +299,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
       {"fulcrum.v1.AccessService", std::make_shared<AccessService>(it.tokens.get(), *it.gatekeeper, *it.executor)});
   FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));
   FULCRUM_RETURN_IF_ERROR(it.StartWeb());
-  FULCRUM_RETURN_IF_ERROR(it.StartWatch());
+  it.watch->Attach(it.Watched());
   return std::unique_ptr<Daemon>(new Daemon(std::move(parts)));
 }
 

@@ -25,8 +25,10 @@ struct DaemonOptions {
   std::string data_folder = {};  ///< campaigns and tokens; created if absent
   std::string pool_root = ".";   ///< pools are read only from this folder
   GrpcServerOptions server = {};
-  std::size_t memory_budget = 0;  ///< bytes for pools and rounds; 0: the machine's limit only
-  bool ask_for_tokens = true;     ///< off only on loopback
+  std::size_t memory_budget = 0;        ///< bytes for pools and rounds; 0: the machine's limit only
+  std::size_t most_campaigns = 10'000;  ///< more are refused
+  std::size_t threads = 0;              ///< of all rounds together; 0: one per core
+  bool ask_for_tokens = true;           ///< off only on loopback
   RateLimit rate = {.calls_a_second = 1000, .burst = 2000};  ///< of one token
   std::chrono::milliseconds stop_time{20'000};               ///< after which Stop ends the process
   std::chrono::milliseconds reopen_time{5'000};              ///< before a broken campaign is opened again

@@ -71,17 +71,35 @@ MetricFamily CampaignsByState(const std::vector<v1::Campaign>& campaigns, std::s
   return family;
 }
 
+/// With its write-ahead log.
+double DatabaseBytes(const storage::CampaignFolder& folder) {
+  double bytes = 0;
+  for (const char* const suffix : {"", "-wal"}) {
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(folder.database() + suffix, error);
+    if (!error) bytes += static_cast<double>(size);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<MetricFamily> DaemonFigures::Collect() const {
   std::vector<v1::Campaign> described;
   MetricFamily queued = MakeFamily(MetricType::Gauge, "fulcrum_commit_queue_depth",
                                    "Operations that wait for the store's writing thread.");
+  MetricFamily retries = MakeFamily(MetricType::Counter, "fulcrum_retries_total",
+                                    "Steps of a campaign that failed for now and were retried, since the start.");
+  MetricFamily store_bytes =
+      MakeFamily(MetricType::Gauge, "fulcrum_store_bytes", "Size of the campaign's database, with its log.");
   for (const std::shared_ptr<Campaign>& campaign : campaigns_.List("", std::numeric_limits<std::size_t>::max())) {
     described.push_back(campaign->Describe());
     AddValue(queued, static_cast<double>(campaign->store().queued()), "campaign", campaign->name());
+    AddValue(retries, static_cast<double>(campaign->retries()), "campaign", campaign->name());
+    AddValue(store_bytes, DatabaseBytes(campaign->store().folder()), "campaign", campaign->name());
   }
-  std::vector<MetricFamily> families = {CampaignsByState(described, campaigns_.broken().size()), std::move(queued)};
+  std::vector<MetricFamily> families = {CampaignsByState(described, campaigns_.broken().size()), std::move(queued),
+                                        std::move(retries), std::move(store_bytes)};
   for (const Figure& figure : kFigures) {
     MetricFamily family = MakeFamily(figure.type, figure.name, figure.help);
     for (const v1::Campaign& campaign : described) AddValue(family, figure.of(campaign), "campaign", campaign.name());
@@ -101,6 +119,7 @@ std::vector<MetricFamily> DaemonFigures::Collect() const {
 
 namespace {
 
+using prometheus::BuildCounter;
 using prometheus::BuildHistogram;
 using prometheus::Histogram;
 
@@ -118,6 +137,24 @@ const Histogram::BucketBoundaries& CommitBuckets() {
   return *buckets;
 }
 
+// From an answer out of memory to a worker that waits for a task.
+const Histogram::BucketBoundaries& CallBuckets() {
+  static const auto* const buckets =
+      new Histogram::BucketBoundaries{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100};
+  return *buckets;
+}
+
+/// The names that the documentation of gRPC uses.
+const char* CodeName(int code) {
+  constexpr std::array kNames = {
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS", "UNAUTHENTICATED"};
+  return code >= 0 && static_cast<std::size_t>(code) < kNames.size() ? kNames[static_cast<std::size_t>(code)]
+                                                                     : "UNKNOWN";
+}
+
 }  // namespace
 
 DaemonMetrics::DaemonMetrics()
@@ -133,7 +170,15 @@ DaemonMetrics::DaemonMetrics()
       commits_(BuildHistogram()
                    .Name("fulcrum_commit_seconds")
                    .Help("Time of one durable commit of a campaign's store, however many labels it held.")
-                   .Register(*registry_)) {}
+                   .Register(*registry_)),
+      calls_(BuildCounter()
+                 .Name("fulcrum_calls_total")
+                 .Help("Calls that ended, by method and status code; streams count when they end.")
+                 .Register(*registry_)),
+      call_seconds_(BuildHistogram()
+                        .Name("fulcrum_call_seconds")
+                        .Help("Time of a call without streams. AcquireTasks may wait for tasks as long as it asks for.")
+                        .Register(*registry_)) {}
 
 prometheus::Histogram& DaemonMetrics::Find(Histograms& family, const std::string& campaign, prometheus::Labels labels,
                                            const Histogram::BucketBoundaries& buckets) {
@@ -154,6 +199,17 @@ void DaemonMetrics::ObserveRound(const std::string& campaign, bool warm, double 
 
 void DaemonMetrics::ObserveCommit(const std::string& campaign, std::chrono::nanoseconds taken) {
   Find(commits_, campaign, {}, CommitBuckets()).Observe(std::chrono::duration<double>(taken).count());
+}
+
+void DaemonMetrics::ObserveCall(const CallReport& call) {
+  const std::scoped_lock lock(mutex_);
+  prometheus::Counter*& counter = call_counters_[{call.method, call.code}];
+  if (counter == nullptr) counter = &calls_.Add({{"method", call.method}, {"code", CodeName(call.code)}});
+  counter->Increment();
+  if (call.streaming) return;
+  Histogram*& histogram = call_histograms_[call.method];
+  if (histogram == nullptr) histogram = &call_seconds_.Add({{"method", call.method}}, CallBuckets());
+  histogram->Observe(std::chrono::duration<double>(call.taken).count());
 }
 
 void DaemonMetrics::Forget(const std::string& campaign) {

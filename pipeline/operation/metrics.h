@@ -13,12 +13,15 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/round/round.h"
+#include "pipeline/server/grpc_server.h"
 #include "prometheus/collectable.h"
+#include "prometheus/counter.h"
 #include "prometheus/family.h"
 #include "prometheus/histogram.h"
 #include "prometheus/metric_family.h"
@@ -43,10 +46,10 @@ class DaemonFigures final : public prometheus::Collectable {
   const Queues queues_;
 };
 
-// Durations of rounds, stages and commits.
+// Durations of rounds, stages, commits and calls, and counts of calls.
 //
-// Histograms in a Prometheus registry, with the campaign's name as a label. Thread-safe; observing costs a lock and an
-// addition.
+// In a Prometheus registry, with the campaign's name or the method as a label. Thread-safe; observing costs a lock and
+// an addition.
 
 class DaemonMetrics {
  public:
@@ -56,6 +59,8 @@ class DaemonMetrics {
   void ObserveRound(const std::string& campaign, bool warm, double seconds, std::span<const StageSeconds> stages);
   /// Records one group commit.
   void ObserveCommit(const std::string& campaign, std::chrono::nanoseconds taken);
+  /// Counts a call that ended. Streams have no duration: they last as long as the client stays.
+  void ObserveCall(const CallReport& call);
   /// Removes the figures of a deleted campaign.
   void Forget(const std::string& campaign);
 
@@ -72,7 +77,11 @@ class DaemonMetrics {
   Histograms& rounds_;
   Histograms& stages_;
   Histograms& commits_;
+  prometheus::Family<prometheus::Counter>& calls_;
+  Histograms& call_seconds_;
   std::mutex mutex_;
+  std::map<std::pair<std::string_view, int>, prometheus::Counter*> call_counters_;
+  std::map<std::string_view, prometheus::Histogram*> call_histograms_;
   std::map<std::string, std::set<std::pair<Histograms*, prometheus::Histogram*>>> of_campaigns_;
 };
 

@@ -66,6 +66,7 @@ absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
     if (!bytes) fields.Problem("memory_budget", absl::StrCat("is '", text, "'; write it like 4GB or 512MB"));
     options.memory_budget = bytes.value_or(0);
   }
+  options.threads = static_cast<std::size_t>(fields.Number("threads", 0, {.low = 0, .high = 4096}));
   serve.log = static_cast<LogFormat>(fields.Choice("log", LogNames(), 0));
   const double seconds = fields.Number("stop_seconds", 20, {.low = 0, .high = kLongestStop});
   options.stop_time = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -77,6 +78,8 @@ absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
         static_cast<int>(values.Number("streams", options.server.max_concurrent_streams, {.low = 1, .high = 1e5}));
     options.rate.calls_a_second = values.Number("calls_a_second", options.rate.calls_a_second, {.low = 0, .high = 1e9});
     options.rate.burst = values.Number("burst", 2 * options.rate.calls_a_second, {.low = 1, .high = 1e9});
+    options.most_campaigns = static_cast<std::size_t>(
+        values.Number("campaigns", static_cast<double>(options.most_campaigns), {.low = 1, .high = 1e6}));
     values.RejectOthers();
   }
   if (const YAML::Node tls = fields.Take("tls"); tls.IsDefined()) {

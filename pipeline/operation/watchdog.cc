@@ -93,12 +93,28 @@ std::chrono::milliseconds PeriodFor(std::chrono::milliseconds wished) {
 
 }  // namespace
 
-DaemonWatch::DaemonWatch(Subject subject)
-    : subject_(std::move(subject)), figures_(subject_.campaigns, subject_.queues) {}
+/// What there is to monitor once the daemon serves.
+struct DaemonWatch::Attached {
+  Attached(const Subject& subject, std::chrono::milliseconds period, std::function<void(const absl::Status&)> on_beat)
+      : campaigns(subject.campaigns),
+        figures(subject.campaigns, subject.queues),
+        heartbeat({ListenerProbe(subject.grpc_address, subject.server.port(), subject.tls), CallProbe(subject.server),
+                   StoreProbe(subject.campaigns)},
+                  period, std::move(on_beat)) {}
 
-absl::StatusOr<std::unique_ptr<DaemonWatch>> DaemonWatch::Start(const WatchOptions& options, Subject subject) {
-  std::unique_ptr<DaemonWatch> watch(new DaemonWatch(std::move(subject)));
-  watch->StartHeartbeat(PeriodFor(options.heartbeat));
+  const CampaignRegistry& campaigns;
+  const DaemonFigures figures;
+  Heartbeat heartbeat;  // last: its thread uses the campaigns
+};
+
+DaemonWatch::DaemonWatch(std::string data_folder, const DaemonMetrics& metrics, std::chrono::milliseconds period)
+    : data_folder_(std::move(data_folder)), metrics_(metrics), period_(period) {}
+
+DaemonWatch::~DaemonWatch() = default;
+
+absl::StatusOr<std::unique_ptr<DaemonWatch>> DaemonWatch::Start(const WatchOptions& options, std::string data_folder,
+                                                                const DaemonMetrics& metrics) {
+  std::unique_ptr<DaemonWatch> watch(new DaemonWatch(std::move(data_folder), metrics, PeriodFor(options.heartbeat)));
   if (options.address.empty()) return watch;
   DaemonWatch& it = *watch;
   auto http = HttpServer::Start(
@@ -117,48 +133,52 @@ absl::StatusOr<std::unique_ptr<DaemonWatch>> DaemonWatch::Start(const WatchOptio
   return watch;
 }
 
-void DaemonWatch::StartHeartbeat(std::chrono::milliseconds period) {
-  std::vector<Probe> probes = {ListenerProbe(subject_.grpc_address, subject_.server.port(), subject_.tls),
-                               CallProbe(subject_.server), StoreProbe(subject_.campaigns)};
-  heartbeat_ =
-      std::make_unique<Heartbeat>(std::move(probes), period, [this](const absl::Status& status) { OnBeat(status); });
+void DaemonWatch::Attach(Subject subject) {
+  owned_ = std::make_unique<Attached>(
+      subject, period_,
+      [this, &campaigns = subject.campaigns](const absl::Status& status) { OnBeat(campaigns, status); });
+  attached_ = owned_.get();
 }
 
 std::string DaemonWatch::MetricsText() const {
-  std::vector<prometheus::MetricFamily> families = subject_.metrics.registry().Collect();
-  for (const prometheus::Collectable* source :
-       std::initializer_list<const prometheus::Collectable*>{&figures_, &process_}) {
-    std::ranges::move(source->Collect(), std::back_inserter(families));
+  std::vector<prometheus::MetricFamily> families = metrics_.registry().Collect();
+  std::ranges::move(process_.Collect(), std::back_inserter(families));
+  if (const Attached* const attached = attached_) {
+    std::ranges::move(attached->figures.Collect(), std::back_inserter(families));
   }
   return prometheus::TextSerializer().Serialize(families);
 }
 
 void DaemonWatch::NoteStopping() {
   stopping_ = true;
-  heartbeat_->Stop();
+  if (owned_) owned_->heartbeat.Stop();
 }
 
 absl::Status DaemonWatch::Alive() const {
   // The caller that stops the daemon decides how long stopping may take.
-  return stopping_ ? absl::OkStatus() : heartbeat_->Alive();
+  const Attached* const attached = attached_;
+  return stopping_ || attached == nullptr ? absl::OkStatus() : attached->heartbeat.Alive();
 }
 
 absl::Status DaemonWatch::Ready() const {
   if (stopping_) return absl::UnavailableError("stopping");
-  FULCRUM_RETURN_IF_ERROR(heartbeat_->last());
-  FULCRUM_RETURN_IF_ERROR(CheckStores(subject_.campaigns));
-  return CheckDiskIsWritable(subject_.data_folder);
+  const Attached* const attached = attached_;
+  if (attached == nullptr) return absl::UnavailableError("starting: campaigns are being opened");
+  FULCRUM_RETURN_IF_ERROR(attached->heartbeat.last());
+  FULCRUM_RETURN_IF_ERROR(CheckStores(attached->campaigns));
+  return CheckDiskIsWritable(data_folder_);
 }
 
 HttpAnswer DaemonWatch::Readiness() const {
   HttpAnswer answer = AnswerOf(Ready());
-  if (!stopping_) answer.body += DescribeProblems(subject_.campaigns);
+  const Attached* const attached = attached_;
+  if (!stopping_ && attached != nullptr) answer.body += DescribeProblems(attached->campaigns);
   return answer;
 }
 
-void DaemonWatch::OnBeat(const absl::Status& status) {
+void DaemonWatch::OnBeat(const CampaignRegistry& campaigns, const absl::Status& status) {
   if (status.ok()) NotifyAlive();
-  NotifyStatus(status.ok() ? DescribeInOneLine(subject_.campaigns) : std::string(status.message()));
+  NotifyStatus(status.ok() ? DescribeInOneLine(campaigns) : std::string(status.message()));
   if (was_healthy_ && !status.ok())
     Log(LogLevel::kError, "heartbeat failed", {{"reason", std::string(status.message())}});
   if (!was_healthy_ && status.ok()) Log(LogLevel::kInfo, "heartbeat recovered");

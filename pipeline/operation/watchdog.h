@@ -5,7 +5,8 @@
 //   /readyz   200 while it serves, its stores are sound and its disk can be written. Broken and quarantined campaigns
 //             are listed in the text and do not change the code: the other campaigns must stay reachable
 //
-// Owns its threads. The objects it monitors must outlive it. Thread-safe.
+// It answers from the first second: while the campaigns are opened the daemon is alive and not ready. Owns its threads.
+// The objects it monitors must outlive it. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -87,16 +88,19 @@ class Heartbeat {
 class DaemonWatch {
  public:
   struct Subject {
-    std::string data_folder;
     std::string grpc_address;
     CampaignRegistry& campaigns;
     const GrpcServer& server;
-    const DaemonMetrics& metrics;
     DaemonFigures::Queues queues;
     bool tls = false;  ///< the gRPC listener expects TLS
   };
 
-  static absl::StatusOr<std::unique_ptr<DaemonWatch>> Start(const WatchOptions& options, Subject subject);
+  /// Answers over HTTP; not ready until Attach.
+  static absl::StatusOr<std::unique_ptr<DaemonWatch>> Start(const WatchOptions& options, std::string data_folder,
+                                                            const DaemonMetrics& metrics);
+  ~DaemonWatch();
+  /// Begins the heartbeats. For the thread that called Start, once.
+  void Attach(Subject subject);
 
   /// 0 if HTTP is off.
   int port() const { return http_ == nullptr ? 0 : http_->port(); }
@@ -104,23 +108,26 @@ class DaemonWatch {
   void NoteStopping();
 
  private:
-  explicit DaemonWatch(Subject subject);
-  void StartHeartbeat(std::chrono::milliseconds period);
+  struct Attached;
+
+  DaemonWatch(std::string data_folder, const DaemonMetrics& metrics, std::chrono::milliseconds period);
   std::string MetricsText() const;
   absl::Status Alive() const;
   absl::Status Ready() const;
   /// Readiness, and the campaigns that need attention.
   HttpAnswer Readiness() const;
   /// Sent to the service manager after every heartbeat.
-  void OnBeat(const absl::Status& status);
+  void OnBeat(const CampaignRegistry& campaigns, const absl::Status& status);
 
-  const Subject subject_;
-  const DaemonFigures figures_;
+  const std::string data_folder_;
+  const DaemonMetrics& metrics_;
+  const std::chrono::milliseconds period_;
   const ProcessFigures process_;
   std::atomic<bool> stopping_ = false;
   bool was_healthy_ = true;  // used by the heartbeat thread
-  std::unique_ptr<Heartbeat> heartbeat_;
-  std::unique_ptr<HttpServer> http_;  // last: its threads use all of the above
+  std::unique_ptr<Attached> owned_;
+  std::atomic<Attached*> attached_ = nullptr;  // null while the daemon starts
+  std::unique_ptr<HttpServer> http_;           // last: its threads use all of the above
 };
 
 // Notifications to the service manager (systemd): ready, stopping, status, watchdog. No-ops without a service manager.

@@ -55,6 +55,7 @@ namespace {
 constexpr char kPrefix[] = "Bearer ";
 constexpr std::size_t kLongestToken = 256;
 constexpr std::chrono::milliseconds kTokenCheckTime{250};
+constexpr std::chrono::seconds kRefusalLineTime{1};
 
 absl::Status UnknownToken() {
   return WithReason(absl::UnauthenticatedError("unknown or revoked token"), "TOKEN_UNKNOWN");
@@ -130,6 +131,32 @@ AccessControl::OpenStream::~OpenStream() {
 
 absl::StatusOr<Caller> AccessControl::Admit(const grpc::ServerContextBase& context) const {
   if (tokens_ == nullptr) return Caller{};
+  absl::StatusOr<Caller> caller = Authenticate(context);
+  if (absl::IsUnauthenticated(caller.status())) LogRefusal(context, "", caller.status());
+  return caller;
+}
+
+void AccessControl::LogRefusal(const grpc::ServerContextBase& context, const std::string& caller,
+                               const absl::Status& why) const {
+  std::int64_t not_logged = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_refusal_line_) {
+      ++refusals_not_logged_;
+      return;
+    }
+    next_refusal_line_ = now + kRefusalLineTime;
+    not_logged = std::exchange(refusals_not_logged_, 0);
+  }
+  Log(LogLevel::kWarning, "call refused",
+      {{"by", caller},
+       {"from", std::string(context.peer())},
+       {"reason", std::string(why.message())},
+       {"refusals_not_logged", not_logged}});
+}
+
+absl::StatusOr<Caller> AccessControl::Authenticate(const grpc::ServerContextBase& context) const {
   const auto found = context.client_metadata().find("authorization");
   if (found == context.client_metadata().end()) {
     return WithReason(
@@ -142,17 +169,18 @@ absl::StatusOr<Caller> AccessControl::Admit(const grpc::ServerContextBase& conte
     return WithReason(absl::UnauthenticatedError("the metadata 'authorization' must be 'Bearer TOKEN'"),
                       "TOKEN_MALFORMED");
   }
-  const auto entry = tokens_->Find(value.substr(sizeof(kPrefix) - 1));
-  if (!entry) {
-    return UnknownToken();
-  }
+  const absl::StatusOr<TokenEntry> entry = tokens_->Find(value.substr(sizeof(kPrefix) - 1));
+  if (absl::IsNotFound(entry.status())) return UnknownToken();
+  FULCRUM_RETURN_IF_ERROR(entry.status());
   FULCRUM_RETURN_IF_ERROR(rates_.Count(entry->name));
   return Caller{.name = entry->name, .role = entry->role, .token_hash = entry->hash};
 }
 
 absl::Status AccessControl::AdmitMessage(const Caller& caller) const {
   if (tokens_ == nullptr) return absl::OkStatus();
-  if (!tokens_->FindByHash(caller.token_hash)) return UnknownToken();
+  const absl::StatusOr<TokenEntry> entry = tokens_->FindByHash(caller.token_hash);
+  if (absl::IsNotFound(entry.status())) return UnknownToken();
+  FULCRUM_RETURN_IF_ERROR(entry.status());
   return rates_.Count(caller.name);
 }
 

@@ -82,8 +82,11 @@ class AccessControl {
                          std::function<void(const std::string& name)> on_revoked = {});
   ~AccessControl();
 
-  /// Unauthenticated for an unknown or revoked token, ResourceExhausted for somebody who calls too often.
+  /// Unauthenticated for an unknown or revoked token, ResourceExhausted for a caller that calls too often, Unavailable
+  /// if the tokens cannot be read. Refusals are logged.
   absl::StatusOr<Caller> Admit(const grpc::ServerContextBase& context) const;
+  /// Logs that a call was refused, with its origin; at most one line per second, because anybody can cause it.
+  void LogRefusal(const grpc::ServerContextBase& context, const std::string& caller, const absl::Status& why) const;
   /// The same for a message of a stream that was admitted before.
   absl::Status AdmitMessage(const Caller& caller) const;
   /// PermissionDenied for a caller who may not read, label or administer.
@@ -113,7 +116,8 @@ class AccessControl {
     std::string token_hash = {};
     std::function<void(const absl::Status&)> end = {};
   };
-  /// Looks for revoked tokens again and again.
+  absl::StatusOr<Caller> Authenticate(const grpc::ServerContextBase& context) const;
+  /// Checks for revoked tokens periodically.
   void WatchTokens(const std::stop_token& stop);
   void EndStreamsOf(const std::string& token_hash);
 
@@ -124,6 +128,8 @@ class AccessControl {
   std::condition_variable_any stopping_;
   mutable std::map<std::int64_t, Stream> streams_;
   mutable std::int64_t last_stream_ = 0;
+  mutable std::chrono::steady_clock::time_point next_refusal_line_ = {};
+  mutable std::int64_t refusals_not_logged_ = 0;
   std::jthread watcher_;  // last: it uses all of the above
 };
 

@@ -75,9 +75,9 @@ grpc::ServerUnaryReactor* AccessService::GetCaller(grpc::CallbackServerContext* 
 }
 
 grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext* context,
-                                                    const v1::ListTokensRequest* /*request*/,
+                                                    const v1::ListTokensRequest* request,
                                                     v1::ListTokensResponse* response) {
-  return calls_.Run(context, CallerRole::kAdmin, [this, response](const Caller&) -> absl::Status {
+  return calls_.Run(context, CallerRole::kAdmin, *request, [this, response](const Caller&) -> absl::Status {
     FULCRUM_ASSIGN_OR_RETURN(TokenStore* const tokens, Used(tokens_));
     FULCRUM_ASSIGN_OR_RETURN(const std::vector<TokenEntry> entries, tokens->List());
     for (const TokenEntry& entry : entries) Describe(entry, *response->add_tokens());
@@ -88,22 +88,25 @@ grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* AccessService::CreateToken(grpc::CallbackServerContext* context,
                                                      const v1::CreateTokenRequest* request,
                                                      v1::CreateTokenResponse* response) {
-  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller& caller) -> absl::Status {
-    FULCRUM_RETURN_IF_ERROR(OrderOf(caller, request->request_id()).status());
-    FULCRUM_ASSIGN_OR_RETURN(TokenStore* const tokens, Used(tokens_));
-    FULCRUM_RETURN_IF_ERROR(CheckOwner(request->owner()));
-    FULCRUM_ASSIGN_OR_RETURN(const Role role, RoleOf(request->role()));
-    FULCRUM_ASSIGN_OR_RETURN(*response->mutable_secret(), tokens->Create(request->owner(), role));
-    Log(LogLevel::kInfo, "token created", {{"name", request->owner()}, {"role", RoleName(role)}, {"by", caller.name}});
-    if (const auto entry = tokens->Find(response->secret())) Describe(*entry, *response->mutable_token());
-    return absl::OkStatus();
-  });
+  return calls_.Run(context, CallerRole::kAdmin, *request,
+                    [this, request, response](const Caller& caller) -> absl::Status {
+                      FULCRUM_RETURN_IF_ERROR(OrderOf(caller, request->request_id()).status());
+                      FULCRUM_ASSIGN_OR_RETURN(TokenStore* const tokens, Used(tokens_));
+                      FULCRUM_RETURN_IF_ERROR(CheckOwner(request->owner()));
+                      FULCRUM_ASSIGN_OR_RETURN(const Role role, RoleOf(request->role()));
+                      FULCRUM_ASSIGN_OR_RETURN(*response->mutable_secret(), tokens->Create(request->owner(), role));
+                      Log(LogLevel::kInfo, "token created",
+                          {{"name", request->owner()}, {"role", RoleName(role)}, {"by", caller.name}});
+                      FULCRUM_ASSIGN_OR_RETURN(const TokenEntry entry, tokens->Find(response->secret()));
+                      Describe(entry, *response->mutable_token());
+                      return absl::OkStatus();
+                    });
 }
 
 grpc::ServerUnaryReactor* AccessService::RevokeToken(grpc::CallbackServerContext* context,
                                                      const v1::RevokeTokenRequest* request,
                                                      v1::RevokeTokenResponse* /*response*/) {
-  return calls_.Run(context, CallerRole::kAdmin, [this, request](const Caller& caller) -> absl::Status {
+  return calls_.Run(context, CallerRole::kAdmin, *request, [this, request](const Caller& caller) -> absl::Status {
     FULCRUM_RETURN_IF_ERROR(OrderOf(caller, request->request_id()).status());
     FULCRUM_ASSIGN_OR_RETURN(TokenStore* const tokens, Used(tokens_));
     FULCRUM_RETURN_IF_ERROR(tokens->Revoke(request->owner()));

@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "pipeline/campaign/field_limits.h"
 #include "pipeline/server/campaign_streams.h"
 #include "pipeline/server/label_requests.h"
 #include "pipeline/text/status.h"
+#include "pipeline/text/structured_log.h"
 #include "stages/core/status_macros.h"
 #include "storage/state/label_rules.h"
 
@@ -49,7 +53,48 @@ absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& req
   return ChangeOrder{.by = caller.name.empty() ? kUnnamedAdmin : caller.name, .request_id = request_id};
 }
 
-grpc::ServerUnaryReactor* CallRunner::Run(grpc::CallbackServerContext* context, CallerRole role, Act act) const {
+namespace {
+
+/// The text of a field; empty if the message has no such field.
+std::string TextField(const google::protobuf::Message& message, const char* name) {
+  const auto* const field = message.GetDescriptor()->FindFieldByName(name);
+  if (field == nullptr || field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING) return "";
+  return message.GetReflection()->GetString(message, field);
+}
+
+/// What an administrator did. The audit log of a server is its log.
+void LogAdminCall(const grpc::ServerContextBase& context, const Caller& caller,
+                  const google::protobuf::Message& request, const absl::Status& status) {
+  const auto* const spec = request.GetDescriptor()->FindFieldByName("spec");
+  std::string campaign = TextField(request, "campaign");
+  if (campaign.empty() && spec != nullptr) {
+    campaign = TextField(request.GetReflection()->GetMessage(request, spec), "name");
+  }
+  Log(LogLevel::kInfo, "admin call",
+      {{"call", std::string(absl::StripSuffix(request.GetDescriptor()->name(), "Request"))},
+       {"campaign", campaign},
+       {"by", caller.name.empty() ? kUnnamedAdmin : caller.name},
+       {"from", std::string(context.peer())},
+       {"request_id", TextField(request, "request_id")},
+       {"result", status.ok() ? "OK" : status.ToString(absl::StatusToStringMode::kWithNoExtraData)}});
+}
+
+/// An exception in one call must not end the process, and the caller must get an answer.
+absl::Status RunAct(const CallRunner::Act& act, const Caller& caller) {
+  try {
+    return act(caller);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("the server does not have enough memory for this call; retry later");
+  } catch (const std::exception& error) {
+    Log(LogLevel::kError, "call failed with an exception", {{"reason", std::string(error.what())}});
+    return absl::InternalError(absl::StrCat("the call failed: ", error.what()));
+  }
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* CallRunner::Run(grpc::CallbackServerContext* context, CallerRole role,
+                                          const google::protobuf::Message& request, Act act) const {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
   absl::Status status = caller.status();
@@ -57,26 +102,32 @@ grpc::ServerUnaryReactor* CallRunner::Run(grpc::CallbackServerContext* context, 
     status = role == CallerRole::kAdmin ? AccessControl::RequireAdmin(*caller) : AccessControl::RequireReading(*caller);
   }
   if (!status.ok()) {
+    if (caller.ok()) gatekeeper_.LogRefusal(*context, caller->name, status);
     reactor->Finish(ToGrpcStatus(status));
     return reactor;
   }
-  const auto run = [reactor, caller = *caller, act = std::move(act)] { reactor->Finish(ToGrpcStatus(act(caller))); };
+  const auto run = [context, reactor, role, &request, caller = *caller, act = std::move(act)] {
+    const absl::Status result = RunAct(act, caller);
+    if (role == CallerRole::kAdmin) LogAdminCall(*context, caller, request, result);
+    reactor->Finish(ToGrpcStatus(result));
+  };
   if (!executor_.Submit(run)) reactor->Finish(ToGrpcStatus(Executor::Busy()));
   return reactor;
 }
 
 CampaignService::Reactor* CampaignService::CreateCampaign(Context* context, const v1::CreateCampaignRequest* request,
                                                           v1::CreateCampaignResponse* response) {
-  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller& caller) -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
-    FULCRUM_ASSIGN_OR_RETURN(*response->mutable_operation(), operations_.Create(*request, order.by));
-    return absl::OkStatus();
-  });
+  return calls_.Run(context, CallerRole::kAdmin, *request,
+                    [this, request, response](const Caller& caller) -> absl::Status {
+                      FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+                      FULCRUM_ASSIGN_OR_RETURN(*response->mutable_operation(), operations_.Create(*request, order.by));
+                      return absl::OkStatus();
+                    });
 }
 
 CampaignService::Reactor* CampaignService::GetCampaign(Context* context, const v1::GetCampaignRequest* request,
                                                        v1::GetCampaignResponse* response) {
-  return calls_.Run(context, CallerRole::kReader, [this, request, response](const Caller&) -> absl::Status {
+  return calls_.Run(context, CallerRole::kReader, *request, [this, request, response](const Caller&) -> absl::Status {
     FULCRUM_ASSIGN_OR_RETURN(*response->mutable_campaign(), campaigns_.Describe(request->campaign()));
     return absl::OkStatus();
   });
@@ -84,7 +135,7 @@ CampaignService::Reactor* CampaignService::GetCampaign(Context* context, const v
 
 CampaignService::Reactor* CampaignService::ListCampaigns(Context* context, const v1::ListCampaignsRequest* request,
                                                          v1::ListCampaignsResponse* response) {
-  return calls_.Run(context, CallerRole::kReader, [this, request, response](const Caller&) -> absl::Status {
+  return calls_.Run(context, CallerRole::kReader, *request, [this, request, response](const Caller&) -> absl::Status {
     FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
     const std::size_t size = PageSize(request->page_size());
     auto page = campaigns_.DescribeAll(request->page_token(), size + 1);
@@ -100,13 +151,14 @@ CampaignService::Reactor* CampaignService::ListCampaigns(Context* context, const
 template <typename Request, typename Response>
 CampaignService::Reactor* CampaignService::Steer(Context* context, const Request* request, Response* response,
                                                  Step step) {
-  return calls_.Run(context, CallerRole::kAdmin, [this, request, response, step](const Caller& caller) -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
-    FULCRUM_RETURN_IF_ERROR((*campaign.*step)(order));
-    *response->mutable_campaign() = campaign->DescribeFully();
-    return absl::OkStatus();
-  });
+  return calls_.Run(context, CallerRole::kAdmin, *request,
+                    [this, request, response, step](const Caller& caller) -> absl::Status {
+                      FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+                      FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
+                      FULCRUM_RETURN_IF_ERROR((*campaign.*step)(order));
+                      *response->mutable_campaign() = campaign->DescribeFully();
+                      return absl::OkStatus();
+                    });
 }
 
 CampaignService::Reactor* CampaignService::StartCampaign(Context* context, const v1::StartCampaignRequest* request,
@@ -136,27 +188,29 @@ CampaignService::Reactor* CampaignService::RetrainCampaign(Context* context, con
 
 CampaignService::Reactor* CampaignService::UpdateCampaign(Context* context, const v1::UpdateCampaignRequest* request,
                                                           v1::UpdateCampaignResponse* response) {
-  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller& caller) -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
-    FULCRUM_RETURN_IF_ERROR(campaign->Update(request->spec(), request->update_mask(), order));
-    *response->mutable_campaign() = campaign->DescribeFully();
-    return absl::OkStatus();
-  });
+  return calls_.Run(context, CallerRole::kAdmin, *request,
+                    [this, request, response](const Caller& caller) -> absl::Status {
+                      FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+                      FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
+                      FULCRUM_RETURN_IF_ERROR(campaign->Update(request->spec(), request->update_mask(), order));
+                      *response->mutable_campaign() = campaign->DescribeFully();
+                      return absl::OkStatus();
+                    });
 }
 
 CampaignService::Reactor* CampaignService::DeleteCampaign(Context* context, const v1::DeleteCampaignRequest* request,
                                                           v1::DeleteCampaignResponse* response) {
-  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller& caller) -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
-    FULCRUM_ASSIGN_OR_RETURN(*response->mutable_trash_folder(), campaigns_.Delete(request->campaign(), order));
-    return absl::OkStatus();
-  });
+  return calls_.Run(
+      context, CallerRole::kAdmin, *request, [this, request, response](const Caller& caller) -> absl::Status {
+        FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+        FULCRUM_ASSIGN_OR_RETURN(*response->mutable_trash_folder(), campaigns_.Delete(request->campaign(), order));
+        return absl::OkStatus();
+      });
 }
 
 CampaignService::Reactor* CampaignService::ImportLabels(Context* context, const v1::ImportLabelsRequest* request,
                                                         v1::ImportLabelsResponse* response) {
-  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller&) -> absl::Status {
+  return calls_.Run(context, CallerRole::kAdmin, *request, [this, request, response](const Caller&) -> absl::Status {
     FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
     FULCRUM_RETURN_IF_ERROR(CheckImport(*campaign, *request));
     storage::ImportRequest import;
@@ -213,12 +267,13 @@ grpc::ServerWriteReactor<v1::GetModelResponse>* CampaignService::GetModel(Contex
 
 CampaignService::Reactor* CampaignService::Predict(Context* context, const v1::PredictRequest* request,
                                                    v1::PredictResponse* response) {
-  return long_calls_.Run(context, CallerRole::kReader, [this, request, response](const Caller&) -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
-    FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
-    FULCRUM_ASSIGN_OR_RETURN(*response, campaign->Predict(*request));
-    return absl::OkStatus();
-  });
+  return long_calls_.Run(context, CallerRole::kReader, *request,
+                         [this, request, response](const Caller&) -> absl::Status {
+                           FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
+                           FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
+                           FULCRUM_ASSIGN_OR_RETURN(*response, campaign->Predict(*request));
+                           return absl::OkStatus();
+                         });
 }
 
 grpc::ServerWriteReactor<v1::WatchCampaignResponse>* CampaignService::WatchCampaign(

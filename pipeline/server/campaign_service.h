@@ -30,8 +30,10 @@ class CallRunner {
 
   CallRunner(const AccessControl& gatekeeper, Executor& executor) : gatekeeper_(gatekeeper), executor_(executor) {}
 
-  /// Checks who calls, runs `act` on the executor and finishes the call with what it returns.
-  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, CallerRole role, Act act) const;
+  /// Checks who calls, runs `act` on the executor and finishes the call with what it returns. Calls of administrators
+  /// are logged, with the caller and the campaign that the request names. `request` must live as long as the call.
+  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, CallerRole role,
+                                const google::protobuf::Message& request, Act act) const;
   const AccessControl& gatekeeper() const { return gatekeeper_; }
   Executor& executor() const { return executor_; }
 

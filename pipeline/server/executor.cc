@@ -1,9 +1,11 @@
 #include "pipeline/server/executor.h"
 
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "pipeline/text/status.h"
+#include "pipeline/text/structured_log.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -54,7 +56,11 @@ void Executor::Loop() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    task();
+    try {
+      task();
+    } catch (const std::exception& error) {
+      Log(LogLevel::kError, "task failed with an exception", {{"reason", std::string(error.what())}});
+    }
   }
 }
 

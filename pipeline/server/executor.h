@@ -1,6 +1,6 @@
 // A few threads for calls that take their time, so that gRPC's own are never held up.
 //
-// Thread-safe. The queue is bounded: what does not fit is refused at once, which a client hears as "try again".
+// Thread-safe. The queue is bounded: what does not fit is refused at once, and the client retries.
 #pragma once
 
 #include <condition_variable>
@@ -24,9 +24,10 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// False where the queue is full; `task` is not run then. Tasks must not throw.
+  /// False if the queue is full; `task` is not run then. An exception of a task is logged and ends only that task: who
+  /// waits for its result must catch it before.
   bool Submit(std::function<void()> task);
-  /// What to tell whoever did not get in.
+  /// The answer to a call that was not accepted.
   static absl::Status Busy();
   /// Tasks that wait for a thread.
   std::size_t queued() const;

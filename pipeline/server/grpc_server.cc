@@ -6,6 +6,7 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
+#include <grpcpp/support/server_interceptor.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -38,6 +39,44 @@ class ReflectionOption final : public grpc::ServerBuilderOption {
 
  private:
   const bool on_;
+};
+
+/// Reports the end of one call.
+class CallReporter final : public grpc::experimental::Interceptor {
+ public:
+  using Report = std::function<void(const CallReport&)>;
+
+  CallReporter(const Report& report, const grpc::experimental::ServerRpcInfo& info)
+      : report_(report),
+        method_(info.method()),
+        streaming_(info.type() != grpc::experimental::ServerRpcInfo::Type::UNARY) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
+      report_({.method = method_,
+               .code = methods->GetSendStatus().error_code(),
+               .streaming = streaming_,
+               .taken = std::chrono::steady_clock::now() - begun_});
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const Report& report_;
+  const char* const method_;
+  const bool streaming_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+class CallReporterFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit CallReporterFactory(CallReporter::Report report) : report_(std::move(report)) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
+    return new CallReporter(report_, *info);
+  }
+
+ private:
+  const CallReporter::Report report_;
 };
 
 /// Switches that libraries keep in globals which are not guarded.
@@ -146,6 +185,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOp
   ApplyLimits(options, builder);
   builder.SetOption(std::make_unique<ReflectionOption>(options.reflection));
   for (const RegisteredService& registered : running->services) builder.RegisterService(registered.service.get());
+  if (options.on_call) {
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> reporters;
+    reporters.push_back(std::make_unique<CallReporterFactory>(options.on_call));
+    builder.experimental().SetInterceptorCreators(std::move(reporters));
+  }
   running->server = builder.BuildAndStart();
   if (running->server == nullptr) {
     return absl::UnavailableError("gRPC cannot serve; its own messages, on standard error, say why.");

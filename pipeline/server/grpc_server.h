@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,14 @@ class Service;
 }  // namespace grpc
 
 namespace fulcrum::pipeline {
+
+/// A call that ended.
+struct CallReport {
+  const char* method = "";  ///< "/fulcrum.v1.CampaignService/GetCampaign"; lives as long as the server
+  int code = 0;             ///< a grpc::StatusCode
+  bool streaming = false;
+  std::chrono::nanoseconds taken{0};
+};
 
 struct GrpcServerOptions {
   /// host:port, [ipv6]:port or unix:path. Port 0 lets the system choose.
@@ -47,6 +56,8 @@ struct GrpcServerOptions {
   std::chrono::seconds tls_check_time{10};
   /// How long a call gets to end after Stop has cancelled it.
   std::chrono::milliseconds cancellation_time{2'000};
+  /// Called at the end of every call, on threads of gRPC. It must not block.
+  std::function<void(const CallReport&)> on_call = {};
 };
 
 /// A service and the full name under which clients ask for its health, such as "fulcrum.v1.ServerService".

@@ -9,7 +9,7 @@ namespace fulcrum::pipeline {
 grpc::ServerUnaryReactor* OperationService::GetOperation(grpc::CallbackServerContext* context,
                                                          const v1::GetOperationRequest* request,
                                                          v1::GetOperationResponse* response) {
-  return calls_.Run(context, CallerRole::kReader, [this, request, response](const Caller&) -> absl::Status {
+  return calls_.Run(context, CallerRole::kReader, *request, [this, request, response](const Caller&) -> absl::Status {
     FULCRUM_ASSIGN_OR_RETURN(*response->mutable_operation(), operations_.Get(request->operation()));
     return absl::OkStatus();
   });
@@ -18,7 +18,7 @@ grpc::ServerUnaryReactor* OperationService::GetOperation(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* OperationService::ListOperations(grpc::CallbackServerContext* context,
                                                            const v1::ListOperationsRequest* request,
                                                            v1::ListOperationsResponse* response) {
-  return calls_.Run(context, CallerRole::kReader, [this, request, response](const Caller&) -> absl::Status {
+  return calls_.Run(context, CallerRole::kReader, *request, [this, request, response](const Caller&) -> absl::Status {
     FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
     const std::size_t size = PageSize(request->page_size());
     auto page = operations_.List(request->page_token(), size + 1);
@@ -34,11 +34,12 @@ grpc::ServerUnaryReactor* OperationService::ListOperations(grpc::CallbackServerC
 grpc::ServerUnaryReactor* OperationService::CancelOperation(grpc::CallbackServerContext* context,
                                                             const v1::CancelOperationRequest* request,
                                                             v1::CancelOperationResponse* response) {
-  return calls_.Run(context, CallerRole::kAdmin, [this, request, response](const Caller& caller) -> absl::Status {
-    FULCRUM_RETURN_IF_ERROR(OrderOf(caller, request->request_id()).status());
-    FULCRUM_ASSIGN_OR_RETURN(*response->mutable_operation(), operations_.Cancel(request->operation()));
-    return absl::OkStatus();
-  });
+  return calls_.Run(
+      context, CallerRole::kAdmin, *request, [this, request, response](const Caller& caller) -> absl::Status {
+        FULCRUM_RETURN_IF_ERROR(OrderOf(caller, request->request_id()).status());
+        FULCRUM_ASSIGN_OR_RETURN(*response->mutable_operation(), operations_.Cancel(request->operation()));
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace fulcrum::pipeline

@@ -102,17 +102,21 @@ absl::StatusOr<std::vector<TokenEntry>> TokenStore::ReadAll() {
   }
 }
 
-void TokenStore::Refresh() {
+absl::Status TokenStore::Refresh() {
   version_.Reset();
   const auto row = version_.Step();
   const std::optional<std::int64_t> version = row.ok() && *row ? std::optional(version_.ColumnInt64(0)) : std::nullopt;
   version_.Reset();
-  if (version && version == known_version_) return;
+  if (version && version == known_version_) return absl::OkStatus();
   absl::StatusOr<std::vector<TokenEntry>> entries = ReadAll();
-  if (!entries.ok()) return;
+  if (!entries.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("tokens cannot be read; retry later (", entries.status().message(), ")"));
+  }
   known_.clear();
   for (TokenEntry& entry : *entries) known_.emplace(entry.hash, std::move(entry));
   known_version_ = version;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> TokenStore::Create(const std::string& name, Role role) {
@@ -146,15 +150,16 @@ absl::Status TokenStore::Revoke(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("'", name, "' has no token; `fulcrum token list` shows who has one"));
 }
 
-std::optional<TokenEntry> TokenStore::Find(const std::string& token) {
+absl::StatusOr<TokenEntry> TokenStore::Find(const std::string& token) {
   return FindByHash(HashOf(token));
 }
 
-std::optional<TokenEntry> TokenStore::FindByHash(const std::string& hash) {
+absl::StatusOr<TokenEntry> TokenStore::FindByHash(const std::string& hash) {
   const std::scoped_lock lock(mutex_);
-  Refresh();
+  FULCRUM_RETURN_IF_ERROR(Refresh());
   const auto found = known_.find(hash);
-  return found == known_.end() ? std::nullopt : std::optional(found->second);
+  if (found == known_.end()) return absl::NotFoundError("unknown or revoked token");
+  return found->second;
 }
 
 }  // namespace fulcrum::pipeline

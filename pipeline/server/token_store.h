@@ -42,17 +42,17 @@ class TokenStore {
   absl::StatusOr<std::vector<TokenEntry>> List();
   /// NotFound for a name that has none.
   absl::Status Revoke(const std::string& name);
-  /// Whose token this is; nothing if it is unknown or revoked.
-  std::optional<TokenEntry> Find(const std::string& token);
+  /// The owner of a token; NotFound if it is unknown or revoked, Unavailable if the tokens cannot be read now.
+  absl::StatusOr<TokenEntry> Find(const std::string& token);
   /// The same for a token's hash.
-  std::optional<TokenEntry> FindByHash(const std::string& hash);
+  absl::StatusOr<TokenEntry> FindByHash(const std::string& hash);
 
  private:
   TokenStore(storage::SqliteDatabase database, storage::SqliteStatement version)
       : database_(std::move(database)), version_(std::move(version)) {}
   absl::StatusOr<std::vector<TokenEntry>> ReadAll();
-  /// Reads the tokens again if another process has changed them. What cannot be read now stays as it was.
-  void Refresh();
+  /// Reads the tokens again if another process has changed them. Unavailable if they cannot be read now.
+  absl::Status Refresh();
 
   std::mutex mutex_;
   storage::SqliteDatabase database_;

@@ -197,15 +197,13 @@ class WatchdogTest : public ServiceManagerTest {
   void TearDown() override { unsetenv("NOTIFY_SOCKET"); }
 
   std::unique_ptr<pipeline::DaemonWatch> Watch(const std::string& grpc_address) {
-    auto watch = pipeline::DaemonWatch::Start(
-        {.address = "127.0.0.1:0", .heartbeat = std::chrono::milliseconds(200)},
-        {.data_folder = folder_.File("data"),
-         .grpc_address = grpc_address,
-         .campaigns = *campaigns_,
-         .server = *server_,
-         .metrics = metrics_,
-         .queues = {.calls = [] { return std::size_t{0}; }, .workers = [] { return std::size_t{0}; }}});
+    auto watch = pipeline::DaemonWatch::Start({.address = "127.0.0.1:0", .heartbeat = std::chrono::milliseconds(200)},
+                                              folder_.File("data"), metrics_);
     EXPECT_TRUE(watch.ok()) << watch.status();
+    (*watch)->Attach({.grpc_address = grpc_address,
+                      .campaigns = *campaigns_,
+                      .server = *server_,
+                      .queues = {.calls = [] { return std::size_t{0}; }, .workers = [] { return std::size_t{0}; }}});
     return *std::move(watch);
   }
 

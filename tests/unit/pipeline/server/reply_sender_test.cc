@@ -3,11 +3,22 @@
 
 #include <future>
 #include <numeric>
+#include <stdexcept>
 
 #include "pipeline/server/executor.h"
 
 namespace fulcrum::pipeline {
 namespace {
+
+TEST(Executor, ATaskThatThrowsEndsNeitherTheProcessNorTheThread) {
+  std::promise<void> ran;
+  {
+    Executor executor(1, 10);
+    ASSERT_TRUE(executor.Submit([] { throw std::runtime_error("a fault in a task"); }));
+    ASSERT_TRUE(executor.Submit([&ran] { ran.set_value(); }));
+  }
+  EXPECT_EQ(ran.get_future().wait_for(std::chrono::seconds(0)), std::future_status::ready);
+}
 
 TEST(ReplySender, SendsInOrderOnAnotherThreadWhileOneIsBeingSent) {
   std::promise<void> entered, gate;

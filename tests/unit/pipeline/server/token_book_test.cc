@@ -16,15 +16,26 @@ TEST(TokenStore, KnowsATokenFromTheMomentItIsMadeUntilItIsRevoked) {
   auto other = TokenStore::Open(folder.path());
   ASSERT_TRUE(other.ok()) << other.status();
   const auto entry = (*other)->Find(*token);
-  ASSERT_TRUE(entry);
+  ASSERT_TRUE(entry.ok()) << entry.status();
   EXPECT_EQ(entry->name, "ada");
   EXPECT_EQ(entry->role, Role::kAnnotator);
-  EXPECT_FALSE((*other)->Find(*token + "x"));
+  EXPECT_EQ((*other)->Find(*token + "x").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ((*book)->Create("ada", Role::kAdmin).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE((*book)->Revoke("ada").ok());
-  EXPECT_FALSE((*other)->Find(*token));
+  EXPECT_EQ((*other)->Find(*token).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ((*book)->Revoke("ada").code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE((*book)->List()->empty());
+}
+
+TEST(TokenStore, TokensThatCannotBeReadAreNotUnknown) {
+  const testing::TemporaryDirectory folder;
+  auto store = TokenStore::Open(folder.path());
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto token = (*store)->Create("ada", Role::kAnnotator);
+  ASSERT_TRUE(token.ok()) << token.status();
+  auto damage = storage::SqliteDatabase::Open(folder.File("tokens.db"));
+  ASSERT_TRUE(damage.ok() && damage->Execute("DROP TABLE token").ok());
+  EXPECT_EQ((*store)->Find(*token).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(TokenStore, TwoTokensAreNeverTheSame) {
