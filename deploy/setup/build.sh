@@ -137,6 +137,16 @@ compare_command() {
   python3 deploy/compare.py "$@"
 }
 
+# The Python package as a source package and a wheel. The Python of the distribution has the tools, see packages.sh.
+package_command() {
+  run_setup
+  mkdir -p build/packages
+  (cd clients/python && /usr/bin/python3 setup.py -q sdist -d "$root/build/packages" \
+    bdist_wheel -d "$root/build/packages" -b "$root/build/packages/work")
+  rm -rf build/packages/work clients/python/build clients/python/fulcrum.egg-info
+  ls build/packages
+}
+
 demo_command() {
   prepare_build release fulcrum
   deploy/demo.sh "$@"

@@ -14,9 +14,10 @@ readonly arrow_packages=(
   dpkg-dev libboost-dev libbrotli-dev liblz4-dev libsnappy-dev libthrift-dev libzstd-dev patch
   rapidjson-dev xz-utils zlib1g-dev
 )
-# For the Python worker, the client of the daemon benchmark, TLS tests, the checks of manifests, and the page.
+# For the Python client and worker, the client of the daemon benchmark, TLS tests, the checks of manifests, and the page.
 readonly test_packages=(
-  chromium chromium-driver faketime libnghttp2-dev openssl python3-grpcio python3-selenium python3-yaml
+  chromium chromium-driver faketime libnghttp2-dev openssl python3-grpcio python3-numpy python3-pandas
+  python3-selenium python3-setuptools python3-wheel python3-yaml
 )
 readonly lint_packages=(
   clang-format clang-tidy shellcheck

@@ -116,7 +116,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& fo
                                                            CampaignServices surroundings,
                                                            const ImportControl& control) {
   FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
-  FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pool_root, control));
+  FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pools, control));
   auto campaign = Open(folder, std::move(surroundings));
   // A pool that there is no memory for leaves no campaign behind.
   if (std::error_code ignored; !campaign.ok()) std::filesystem::remove_all(folder, ignored);
@@ -137,7 +137,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
 }
 
 absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
-  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, surroundings_.pool_root, folder));
+  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, surroundings_.pools, folder));
   FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(*plan_, folder, UsableMemoryBytes()));
   if (surroundings_.memory != nullptr) {
     FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit({.campaign = name_,
@@ -190,7 +190,7 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
       std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
   if (!plan_->watch.empty()) {
-    watch_ = std::make_unique<FolderWatch>(WatchedFolder{name_, plan_->watch, surroundings_.pool_root},
+    watch_ = std::make_unique<FolderWatch>(WatchedFolder{name_, plan_->watch, surroundings_.pools.root},
                                            [this](const AppendRequest& request) { return TakeFile(request); });
     watch_->Start();
   }

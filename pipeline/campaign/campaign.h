@@ -40,7 +40,7 @@ namespace fulcrum::pipeline {
 
 /// What a campaign needs of the daemon around it.
 struct CampaignServices {
-  std::string pool_root = {};  ///< folder that pools are imported from
+  PoolPlaces pools = {};  ///< where pools are imported from
   /// Must outlive the campaign; may be null.
   MemoryBudgetShare* memory = nullptr;
   /// Tasks may have become free; called on the store's writing thread.

@@ -176,6 +176,7 @@ absl::StatusOr<v1::Operation> CampaignOperations::Create(const v1::CreateCampaig
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated, FindRepeated(request, by));
   if (repeated != nullptr) return repeated->operation;
   FULCRUM_RETURN_IF_ERROR(CheckName(request.spec().name()));
+  FULCRUM_RETURN_IF_ERROR(campaigns_.CheckUploads(request.spec()));
   RemoveOld();
   const auto entry = std::make_shared<Entry>();
   entry->operation = NewOperation(request.spec().name(), by);

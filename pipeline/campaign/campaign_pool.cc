@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "pipeline/campaign/pool_growth.h"
 #include "pipeline/round/pool_import.h"
 #include "pipeline/round/pool_source.h"
@@ -364,10 +365,42 @@ absl::StatusOr<PreparedFeatures> CampaignPool::Prepare(const std::string& normal
 
 namespace {
 
-absl::Status ImportSources(const std::vector<std::string>& named, const CampaignPlan& plan, const std::string& root,
+/// Sources as paths. Uploads stay while it lives.
+struct ResolvedSources {
+  std::vector<std::string> paths = {};
+  std::vector<UploadedFile> uploads = {};
+
+  /// What is wrong with a path here is wrong with a file that its owner knows by another name.
+  absl::Status Explained(const absl::Status& status) const {
+    std::string message(status.message());
+    for (const UploadedFile& upload : uploads) {
+      message = absl::StrReplaceAll(message, {{upload.path, upload.file_name}});
+    }
+    return absl::Status(status.code(), message);
+  }
+};
+
+absl::StatusOr<ResolvedSources> Resolve(const std::vector<std::string>& named, const PoolPlaces& places) {
+  ResolvedSources resolved;
+  for (const std::string& source : named) {
+    const std::string id = UploadIdOf(source);
+    if (id.empty() || places.uploads == nullptr) {
+      FULCRUM_ASSIGN_OR_RETURN(const auto paths, ResolvePoolSources({source}, places.root));
+      resolved.paths.push_back(paths[0]);
+    } else {
+      FULCRUM_ASSIGN_OR_RETURN(UploadedFile upload, places.uploads->Use(id));
+      resolved.paths.push_back(upload.path);
+      resolved.uploads.push_back(std::move(upload));
+    }
+  }
+  return resolved;
+}
+
+absl::Status ImportSources(const std::vector<std::string>& named, const CampaignPlan& plan, const PoolPlaces& places,
                            const std::string& folder, bool is_validation, const ImportControl& control) {
   if (named.empty() || storage::IsPoolFolder(folder)) return absl::OkStatus();
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> sources, ResolvePoolSources(named, root));
+  FULCRUM_ASSIGN_OR_RETURN(const ResolvedSources resolved, Resolve(named, places));
+  const std::vector<std::string>& sources = resolved.paths;
   if (sources.size() == 1 && storage::IsPoolFolder(sources[0])) {
     FULCRUM_RETURN_IF_ERROR(CheckNoColumnsAreNamed(sources[0], ColumnsOf(plan)));
     return storage::CopyPool(sources[0], folder);
@@ -380,7 +413,8 @@ absl::Status ImportSources(const std::vector<std::string>& named, const Campaign
   options.max_rejected_share = 0;
   options.keep_reasons = false;
   options.control = control;
-  return ImportPool(options).status();
+  const absl::Status imported = ImportPool(options).status();
+  return imported.ok() ? imported : resolved.Explained(imported);
 }
 
 }  // namespace
@@ -401,17 +435,17 @@ absl::Status CheckIdLengths(const ingest::RowIds& ids, std::size_t first) {
   return absl::OkStatus();
 }
 
-absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder,
+absl::Status ImportOwnPool(const CampaignPlan& plan, const PoolPlaces& places, const storage::CampaignFolder& folder,
                            const ImportControl& control) {
   const bool imported = storage::IsPoolFolder(folder.imported_pool());
   FULCRUM_RETURN_IF_ERROR(
-      ImportSources(plan.sources, plan, root, folder.imported_pool(), /*is_validation=*/false, control));
+      ImportSources(plan.sources, plan, places, folder.imported_pool(), /*is_validation=*/false, control));
   if (!imported) {
     FULCRUM_ASSIGN_OR_RETURN(const storage::MappedPool pool, storage::MappedPool::Open(folder.imported_pool()));
     FULCRUM_ASSIGN_OR_RETURN(const ingest::RowIds ids, pool.Ids());
     FULCRUM_RETURN_IF_ERROR(CheckIdLengths(ids, 0));
   }
-  FULCRUM_RETURN_IF_ERROR(ImportSources(plan.validation_sources, plan, root, folder.validation_pool(),
+  FULCRUM_RETURN_IF_ERROR(ImportSources(plan.validation_sources, plan, places, folder.validation_pool(),
                                         /*is_validation=*/true, {.stop = control.stop}));
   return control.stop.stop_requested() ? absl::CancelledError("the import was cancelled") : absl::OkStatus();
 }

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/campaign/upload_store.h"
 #include "pipeline/round/pool_import.h"
 #include "pipeline/round/tuning.h"
 #include "stages/classify/svm_model.h"
@@ -131,11 +132,12 @@ ingest::ColumnOptions ColumnsOf(const CampaignPlan& plan);
 /// counts from `first`.
 absl::Status CheckIdLengths(const ingest::RowIds& ids, std::size_t first);
 
-/// Imports the plan's sources, which must lie inside `root`, into the campaign's folder, on the disk when it is OK.
-/// An existing pool stays as it is; a campaign that was restored without its pool gets it back. InvalidArgument
-/// for a source outside of `root`, DataLoss for one with a row that cannot be taken, whatever its share: rows without
-/// ids are known by their numbers, which must not shift. Cancelled if `control` ends it.
-absl::Status ImportOwnPool(const CampaignPlan& plan, const std::string& root, const storage::CampaignFolder& folder,
+/// Imports the plan's sources, which are uploads or lie inside the folder of pools, into the campaign's folder, on the
+/// disk when it is OK. An existing pool stays as it is; a campaign that was restored without its pool gets it back.
+/// InvalidArgument for a source outside of that folder, NotFound for an upload that does not exist, DataLoss for one
+/// with a row that cannot be taken, whatever its share: rows without ids are known by their numbers, which must not
+/// shift. Cancelled if `control` ends it.
+absl::Status ImportOwnPool(const CampaignPlan& plan, const PoolPlaces& places, const storage::CampaignFolder& folder,
                            const ImportControl& control = {});
 
 // A campaign's pool as its log says that it is: the sources, and the rows that were appended.

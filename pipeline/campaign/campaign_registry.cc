@@ -105,7 +105,7 @@ CampaignRegistry::Entry CampaignRegistry::OpenCampaign(const std::string& name) 
 
 CampaignServices CampaignRegistry::SurroundingsOf(const std::string& name) const {
   CampaignServices surroundings;
-  surroundings.pool_root = options_.pool_root;
+  surroundings.pools = options_.pools;
   surroundings.memory = &memory_;
   surroundings.on_change = [this, name] {
     if (options_.on_change) options_.on_change(name);
@@ -181,6 +181,17 @@ absl::StatusOr<CampaignRegistry::NameClaim> CampaignRegistry::Claim(const std::s
   const std::scoped_lock lock(mutex_);
   if (changing_.insert(name).second) return NameClaim(*this, name);
   return absl::AbortedError(absl::StrCat("campaign '", name, "' is being created, opened or deleted; try again"));
+}
+
+absl::Status CampaignRegistry::CheckUploads(const v1::CampaignSpec& spec) const {
+  if (options_.pools.uploads == nullptr) return absl::OkStatus();
+  for (const auto& sources : {spec.pool().sources(), spec.stop().accuracy().sources()}) {
+    for (const std::string& source : sources) {
+      const std::string id = UploadIdOf(source);
+      if (!id.empty()) FULCRUM_RETURN_IF_ERROR(options_.pools.uploads->Use(id).status());
+    }
+  }
+  return absl::OkStatus();
 }
 
 bool CampaignRegistry::Contains(const std::string& name) const {
@@ -403,18 +414,18 @@ constexpr char kUnfinished[] = ".unfinished";
 
 }  // namespace
 
-absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const std::string& root,
+absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const PoolPlaces& places,
                                 const ImportControl& control) {
   std::error_code error;
   if (fs::exists(folder, error)) {
     return absl::AlreadyExistsError(absl::StrCat("'", folder, "' exists already; choose another name"));
   }
-  if (!plan.watch.empty()) FULCRUM_RETURN_IF_ERROR(ResolveWatchedFolder({plan.name, plan.watch, root}).status());
+  if (!plan.watch.empty()) FULCRUM_RETURN_IF_ERROR(ResolveWatchedFolder({plan.name, plan.watch, places.root}).status());
   const storage::CampaignFolder unfinished(absl::StrCat(folder, kUnfinished));
   fs::remove_all(unfinished.path(), error);
   const absl::Cleanup remove_unfinished = [&] { fs::remove_all(unfinished.path(), error); };
   FULCRUM_RETURN_IF_ERROR(unfinished.Create());
-  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(plan, root, unfinished, control));
+  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(plan, places, unfinished, control));
   FULCRUM_RETURN_IF_ERROR(storage::CampaignStore::Create(unfinished.path(), plan.settings).status());
   fs::rename(unfinished.path(), folder, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot put '", folder, "' in its place: ", error.message()));

@@ -29,7 +29,7 @@ namespace fulcrum::pipeline {
 
 struct CampaignBookOptions {
   std::string data_folder = {};
-  std::string pool_root = {};
+  PoolPlaces pools = {};
   std::size_t memory_budget = 0;        ///< bytes for pools and rounds; 0: no limit but the machine's
   std::size_t most_campaigns = 10'000;  ///< more are refused; each takes two threads and four files
   /// Something changed in this campaign; called on its store's writing thread.
@@ -54,6 +54,8 @@ class CampaignRegistry {
   /// Imports the pool, which takes its time. AlreadyExists for a name that is in use, Aborted for one that is being
   /// created, opened or deleted, Cancelled if `control` ends it.
   absl::StatusOr<std::shared_ptr<Campaign>> Create(const v1::CampaignSpec& spec, const ImportControl& control = {});
+  /// NotFound or FailedPrecondition if a source is an upload that cannot be used; otherwise it is kept for a while.
+  absl::Status CheckUploads(const v1::CampaignSpec& spec) const;
   /// Whether there is a campaign of this name, also a broken one.
   bool Contains(const std::string& name) const;
   /// NotFound without one of this name; for a broken campaign, why it could not be opened.
@@ -131,9 +133,9 @@ class CampaignRegistry {
 // A process that is killed halfway leaves a folder with a name that no campaign can have, which
 // RemoveUnfinishedCampaigns removes. One thread at a time for each folder.
 
-/// Imports the plan's sources, which must lie inside `root`, and begins the log; on the disk when it is OK.
-/// AlreadyExists if the folder exists. An error leaves nothing behind.
-absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const std::string& root,
+/// Imports the plan's sources and begins the log; on the disk when it is OK. AlreadyExists if the folder exists. An
+/// error leaves nothing behind.
+absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const PoolPlaces& places,
                                 const ImportControl& control);
 
 /// Removes what a process that was killed while making a campaign left in the folder of campaigns.

@@ -198,12 +198,13 @@ constexpr char kCreateFooter[] =
   labeling: {lease_time: 10m}
   stop: {labels: 200, accuracy: {sources: [held_out.parquet], target: 0.97}}
   seed: 1
-Everything that is wrong with it is reported at once. Paths are paths on the server.)";
+Everything that is wrong with it is reported at once. Paths are paths on the server, or with --upload on this machine.)";
 
 struct CreateOptions {
   CampaignOptions campaign = {};
   std::string file = {};
   bool no_wait = false;
+  bool upload = false;
 };
 
 constexpr std::chrono::milliseconds kFirstPoll{20};
@@ -241,14 +242,19 @@ absl::StatusOr<v1::Operation> WaitForOperation(CampaignCalls& calls, v1::Operati
 }
 
 absl::Status Create(const CreateOptions& options) {
-  FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, LoadCampaignYaml(options.file));
+  FULCRUM_ASSIGN_OR_RETURN(v1::CampaignSpec spec, LoadCampaignYaml(options.file));
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   CampaignCalls calls(connection);
+  std::vector<std::string> uploads;
+  if (options.upload) {
+    FULCRUM_ASSIGN_OR_RETURN(uploads, UploadSources(connection, spec));
+  }
   FULCRUM_ASSIGN_OR_RETURN(v1::Operation operation, calls.Create(spec, RequestIds().Next()));
   if (options.no_wait) {
     return PrintAnswer(options.campaign, absl::StrCat("operation ", operation.name(), "\n"), operation);
   }
   FULCRUM_ASSIGN_OR_RETURN(operation, WaitForOperation(calls, std::move(operation)));
+  DeleteUploads(connection, uploads);
   if (operation.state() != v1::OPERATION_STATE_SUCCEEDED) return ErrorOf(operation);
   return PrintCampaign(options.campaign, operation.result());
 }
@@ -257,6 +263,7 @@ CommandRun AddCreate(CLI::App& app) {
   auto options = std::make_shared<CreateOptions>();
   app.add_option("file", options->file, "YAML file that describes the campaign")->type_name("")->required();
   app.add_flag("--no-wait", options->no_wait, "Print the operation that imports the pool, and do not wait for its end");
+  app.add_flag("--upload", options->upload, "The sources are files on this machine: send them to the server");
   AddCampaignOptions(app, options->campaign);
   app.footer(kCreateFooter);
   return [options] { return Create(*options); };

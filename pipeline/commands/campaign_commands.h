@@ -2,10 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "pipeline/client/server_connection.h"
 #include "pipeline/commands/command_line.h"
 
@@ -15,6 +18,8 @@ class Message;
 
 namespace fulcrum::v1 {
 class Campaign;
+class CampaignSpec;
+class Upload;
 }  // namespace fulcrum::v1
 
 namespace fulcrum::storage {
@@ -44,6 +49,15 @@ absl::Status PrintCampaign(const CampaignOptions& options, const v1::Campaign& c
 using UseLabel = std::function<absl::Status(const storage::ExportedLabel&)>;
 /// Writes the labels that `visit` gives to a file, as CSV or, by its name, Parquet; "-" is CSV on standard output.
 absl::Status WriteLabels(const std::string& out, const std::function<absl::Status(const UseLabel&)>& visit);
+
+/// Sends a file to the server, with progress on the terminal.
+absl::StatusOr<v1::Upload> UploadOneFile(const std::shared_ptr<const ServerConnection>& connection,
+                                         const std::string& file);
+/// Sends the local files that a specification names, and names the uploads instead. Returns their ids.
+absl::StatusOr<std::vector<std::string>> UploadSources(const std::shared_ptr<const ServerConnection>& connection,
+                                                       v1::CampaignSpec& spec);
+/// As far as the server can be reached.
+void DeleteUploads(const std::shared_ptr<const ServerConnection>& connection, const std::vector<std::string>& ids);
 
 Command CampaignCreateCommand();
 Command CampaignListCommand();

@@ -149,9 +149,9 @@ int RunCommandLine(int argc, char** argv) {
 
 const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
-      CampaignCommand(), ItemsCommand(),   WorkCommand(),    SelectCommand(),     GenerateCommand(),
-      ImportCommand(),   InspectCommand(), ConvertCommand(), ExperimentCommand(), ServeCommand(),
-      TokenCommand(),    ExportCommand(),  BackupCommand(),  RestoreCommand(),    FsckCommand(),
+      CampaignCommand(), ItemsCommand(),   UploadCommand(),  WorkCommand(),       SelectCommand(), GenerateCommand(),
+      ImportCommand(),   InspectCommand(), ConvertCommand(), ExperimentCommand(), ServeCommand(),  TokenCommand(),
+      ExportCommand(),   BackupCommand(),  RestoreCommand(), FsckCommand(),
   };
   return *commands;
 }

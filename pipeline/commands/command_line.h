@@ -33,6 +33,7 @@ const std::vector<Command>& Commands();
 
 Command CampaignCommand();
 Command ItemsCommand();
+Command UploadCommand();
 Command WorkCommand();
 Command SelectCommand();
 Command GenerateCommand();

@@ -34,6 +34,7 @@ constexpr char kFooter[] = R"(The configuration is a YAML file with the long opt
   stop_seconds: 20
   threads: 0                 # of all rounds together; 0 for one per core
   limits: {connections: 10000, streams: 100, calls_a_second: 1000, burst: 2000, campaigns: 10000}
+  uploads: {limit: 20GB, keep_hours: 24}   # of the files that clients send to be pools
 Options on the command line override the file. 'streams' limits the concurrent calls of one connection;
 'calls_a_second' limits the calls of one token, 0 for no limit.
 

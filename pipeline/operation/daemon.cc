@@ -90,7 +90,7 @@ absl::Status CheckMemoryBudget(std::size_t budget) {
 absl::Status MakePrivate(const std::string& data_folder) {
   umask(0077);
   std::error_code error;
-  for (const char* const name : {"/campaigns", "/operations", "/trash"}) {
+  for (const char* const name : {"/campaigns", "/operations", "/trash", "/uploads"}) {
     const std::filesystem::path folder = data_folder + name;
     std::filesystem::create_directories(folder, error);
     if (!error) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
@@ -154,6 +154,7 @@ struct Daemon::Parts {
   std::unique_ptr<Executor> lane;  // for calls that read or write much
   std::unique_ptr<TaskWaiters> waiters;
   DaemonMetrics metrics;
+  std::unique_ptr<UploadStore> uploads;
   std::unique_ptr<CampaignRegistry> campaigns;
   std::unique_ptr<CampaignOperations> operations;
   std::unique_ptr<GrpcServer> server;
@@ -180,6 +181,7 @@ struct Daemon::Parts {
     server.reset();
     gatekeeper.reset();
     campaigns.reset();
+    uploads.reset();
     waiters.reset();
     if (fatal_event >= 0) close(fatal_event);
   }
@@ -257,11 +259,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
     it.thread_limit.emplace(tbb::global_control::max_allowed_parallelism, it.options.threads);
   }
   it.waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenTasks(name); });
+  FULCRUM_ASSIGN_OR_RETURN(it.uploads, UploadStore::Open(it.options.data_folder, it.options.uploads));
   FULCRUM_ASSIGN_OR_RETURN(
       it.campaigns,
       CampaignRegistry::Open(
           {.data_folder = it.options.data_folder,
-           .pool_root = it.options.pool_root,
+           .pools = {.root = it.options.pool_root, .uploads = it.uploads.get()},
            .memory_budget = it.options.memory_budget,
            .most_campaigns = it.options.most_campaigns,
            .on_change = [&it](const std::string& name) { it.waiters->Notify(name); },
@@ -297,6 +300,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
                       std::make_shared<OperationService>(*it.operations, *it.gatekeeper, *it.executor)});
   services.push_back(
       {"fulcrum.v1.AccessService", std::make_shared<AccessService>(it.tokens.get(), *it.gatekeeper, *it.executor)});
+  services.push_back(
+      {"fulcrum.v1.UploadService", std::make_shared<UploadService>(*it.uploads, *it.gatekeeper, *it.lane)});
   FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));
   FULCRUM_RETURN_IF_ERROR(it.StartWeb());
   it.watch->Attach(it.Watched());

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "pipeline/campaign/upload_store.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/grpc_server.h"
@@ -24,6 +25,7 @@ struct WebOptions {
 struct DaemonOptions {
   std::string data_folder = {};  ///< campaigns and tokens; created if absent
   std::string pool_root = ".";   ///< pools are read only from this folder
+  UploadLimits uploads = {};     ///< of what clients send to be pools
   GrpcServerOptions server = {};
   std::size_t memory_budget = 0;        ///< bytes for pools and rounds; 0: the machine's limit only
   std::size_t most_campaigns = 10'000;  ///< more are refused

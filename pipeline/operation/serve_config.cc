@@ -15,6 +15,7 @@ constexpr char kDefaultMetrics[] = "127.0.0.1:7411";
 constexpr char kDefaultWeb[] = "127.0.0.1:7412";
 constexpr char kOff[] = "off";
 constexpr double kLongestStop = 3600;
+constexpr double kLongestKeptHours = 24 * 366;
 
 absl::StatusOr<YAML::Node> LoadYaml(const std::string& path) {
   if (!std::filesystem::exists(path))
@@ -80,6 +81,17 @@ absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
     options.rate.burst = values.Number("burst", 2 * options.rate.calls_a_second, {.low = 1, .high = 1e9});
     options.most_campaigns = static_cast<std::size_t>(
         values.Number("campaigns", static_cast<double>(options.most_campaigns), {.low = 1, .high = 1e6}));
+    values.RejectOthers();
+  }
+  if (const YAML::Node uploads = fields.Take("uploads"); uploads.IsDefined()) {
+    SpecFields values(problems, uploads, "uploads");
+    if (const std::string text = values.Text("limit", ""); !text.empty()) {
+      const auto bytes = ParseBytes(text);
+      if (!bytes) values.Problem("limit", absl::StrCat("is '", text, "'; write it like 20GB"));
+      options.uploads.most_bytes = static_cast<std::int64_t>(bytes.value_or(0));
+    }
+    const double hours = values.Number("keep_hours", 24, {.low = 0.01, .high = kLongestKeptHours});
+    options.uploads.keep_time = std::chrono::seconds(static_cast<std::int64_t>(hours * 3600));
     values.RejectOthers();
   }
   if (const YAML::Node tls = fields.Take("tls"); tls.IsDefined()) {

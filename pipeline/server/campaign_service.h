@@ -1,4 +1,5 @@
-// fulcrum.v1.CampaignService, OperationService, ItemService and AccessService: the calls of those who run campaigns.
+// fulcrum.v1.CampaignService, OperationService, ItemService, AccessService and UploadService: the calls of those who
+// run campaigns.
 //
 // Thin: they find out who calls, and call the campaigns on threads of an executor, because reading a pool or a log
 // takes its time. Thread-safe.
@@ -13,8 +14,10 @@
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/item_service.grpc.pb.h"
 #include "fulcrum/v1/operation_service.grpc.pb.h"
+#include "fulcrum/v1/upload_service.grpc.pb.h"
 #include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/campaign/campaign_registry.h"
+#include "pipeline/campaign/upload_store.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
 #include "pipeline/server/token_store.h"
@@ -157,6 +160,28 @@ class AccessService final : public v1::AccessService::CallbackService {
 
  private:
   TokenStore* const tokens_;
+  const CallRunner calls_;
+};
+
+class UploadService final : public v1::UploadService::CallbackService {
+ public:
+  /// All of them must outlive it.
+  UploadService(UploadStore& uploads, const AccessControl& gatekeeper, Executor& executor)
+      : uploads_(uploads), calls_(gatekeeper, executor) {}
+
+  grpc::ServerUnaryReactor* CreateUpload(grpc::CallbackServerContext* context, const v1::CreateUploadRequest* request,
+                                         v1::CreateUploadResponse* response) override;
+  grpc::ServerUnaryReactor* WriteUpload(grpc::CallbackServerContext* context, const v1::WriteUploadRequest* request,
+                                        v1::WriteUploadResponse* response) override;
+  grpc::ServerUnaryReactor* GetUpload(grpc::CallbackServerContext* context, const v1::GetUploadRequest* request,
+                                      v1::GetUploadResponse* response) override;
+  grpc::ServerUnaryReactor* ListUploads(grpc::CallbackServerContext* context, const v1::ListUploadsRequest* request,
+                                        v1::ListUploadsResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteUpload(grpc::CallbackServerContext* context, const v1::DeleteUploadRequest* request,
+                                         v1::DeleteUploadResponse* response) override;
+
+ private:
+  UploadStore& uploads_;
   const CallRunner calls_;
 };
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -116,6 +117,29 @@ absl::Status AtomicFile::Error(std::string_view doing) const {
 
 std::string Checksum::ToText() const {
   return absl::StrCat("fnv1a:", absl::Hex(value_, absl::kZeroPad16));
+}
+
+namespace {
+
+constexpr std::array<std::uint32_t, 256> MakeCrcTable() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
+    std::uint32_t value = byte;
+    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0xEDB88320 : 0);
+    table[byte] = value;
+  }
+  return table;
+}
+
+}  // namespace
+
+void Crc32::Add(std::string_view bytes) {
+  static constexpr std::array<std::uint32_t, 256> kTable = MakeCrcTable();
+  for (const char byte : bytes) state_ = kTable[(state_ ^ static_cast<unsigned char>(byte)) & 0xFF] ^ (state_ >> 8);
+}
+
+std::string Crc32::ToText() const {
+  return absl::StrCat("crc32:", absl::Hex(state_ ^ 0xFFFFFFFF, absl::kZeroPad8));
 }
 
 absl::Status ReplaceFile(const std::string& path, std::string_view content) {

@@ -63,6 +63,17 @@ class Checksum {
   std::uint64_t value_ = 14695981039346656037ULL;
 };
 
+/// CRC-32 (ISO 3309, as in gzip), which clients in any language have at hand: finds accidental damage.
+class Crc32 {
+ public:
+  void Add(std::string_view bytes);
+  /// "crc32:00c0ffee"
+  std::string ToText() const;
+
+ private:
+  std::uint32_t state_ = 0xFFFFFFFF;
+};
+
 // Keeps other processes from writing to a file or folder that this one writes to.
 //
 // The lock is released with the object, and by the kernel when the process ends. It is advisory. Not thread-safe.

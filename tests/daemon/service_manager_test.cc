@@ -186,7 +186,7 @@ class WatchdogTest : public ServiceManagerTest {
   void SetUp() override {
     ServiceManagerTest::SetUp();
     auto book =
-        pipeline::CampaignRegistry::Open({.data_folder = folder_.File("data"), .pool_root = folder_.File("pools")});
+        pipeline::CampaignRegistry::Open({.data_folder = folder_.File("data"), .pools = {.root = folder_.File("pools")}});
     ASSERT_TRUE(book.ok()) << book.status();
     campaigns_ = *std::move(book);
     auto server = pipeline::GrpcServer::Start({}, {{"fulcrum.v1.ServerService", service_}});

@@ -39,7 +39,7 @@ class CampaignPoolTest : public ::testing::Test {
     plan_.payload_column = "text";
     plan_.normalize = ingest::ParseNormalization("zscore,unit").value();
     ASSERT_TRUE(folder_.Create().ok());
-    ASSERT_TRUE(ImportOwnPool(plan_, directory_.File("sources"), folder_).ok());
+    ASSERT_TRUE(ImportOwnPool(plan_, {.root = directory_.File("sources")}, folder_).ok());
   }
 
   std::string Imported(const std::string& name, const std::string& text) {
@@ -86,7 +86,7 @@ TEST_F(CampaignPoolTest, IsTheSameOnTheDiskAndInMemoryAlsoWhenItGrows) {
 
 TEST_F(CampaignPoolTest, WhatIsImportedIsNotReadAgain) {
   std::filesystem::remove_all(directory_.File("sources"));
-  ASSERT_TRUE(ImportOwnPool(plan_, directory_.File("sources"), folder_).ok());
+  ASSERT_TRUE(ImportOwnPool(plan_, {.root = directory_.File("sources")}, folder_).ok());
   EXPECT_EQ((*CampaignPool::Load(plan_, folder_, kMuchMemory))->rows(), 40u);
 }
 
@@ -95,7 +95,7 @@ TEST_F(CampaignPoolTest, ASourceWithARowThatCannotBeTakenIsRefused) {
   plan_.sources = {"bad.csv"};
   const storage::CampaignFolder other(directory_.File("other"));
   ASSERT_TRUE(other.Create().ok());
-  const absl::Status status = ImportOwnPool(plan_, directory_.File("sources"), other);
+  const absl::Status status = ImportOwnPool(plan_, {.root = directory_.File("sources")}, other);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("bad.csv, row 500"));
   EXPECT_TRUE(std::filesystem::is_empty(other.pool()));

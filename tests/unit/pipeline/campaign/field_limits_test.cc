@@ -15,6 +15,7 @@
 #include "fulcrum/v1/labeling_service.pb.h"
 #include "fulcrum/v1/operation_service.pb.h"
 #include "fulcrum/v1/server_service.pb.h"
+#include "fulcrum/v1/upload_service.pb.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -26,11 +27,10 @@ using ::testing::IsEmpty;
 
 std::vector<const google::protobuf::Descriptor*> RequestTypes() {
   std::vector<const google::protobuf::Descriptor*> types;
-  for (const auto* file :
-       {v1::CampaignSpec::descriptor()->file(), v1::CreateCampaignRequest::descriptor()->file(),
-        v1::AcquireTasksRequest::descriptor()->file(), v1::ListItemsRequest::descriptor()->file(),
-        v1::ListOperationsRequest::descriptor()->file(), v1::GetVersionRequest::descriptor()->file(),
-        v1::GetCallerRequest::descriptor()->file()}) {
+  for (const auto* file : {v1::CampaignSpec::descriptor()->file(), v1::CreateCampaignRequest::descriptor()->file(),
+                           v1::AcquireTasksRequest::descriptor()->file(), v1::ListItemsRequest::descriptor()->file(),
+                           v1::ListOperationsRequest::descriptor()->file(), v1::GetVersionRequest::descriptor()->file(),
+                           v1::GetCallerRequest::descriptor()->file(), v1::CreateUploadRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         types.push_back(file->service(s)->method(m)->input_type());

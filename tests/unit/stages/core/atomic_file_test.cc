@@ -99,5 +99,15 @@ TEST_F(AtomicFileTest, AFullDiskIsToldAsSuch) {
   EXPECT_EQ(file->Write("too much").code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(Crc32, GivesThePublishedCheckValueInOneOrSeveralPieces) {
+  Crc32 whole, pieces;
+  whole.Add("123456789");
+  pieces.Add("1234");
+  pieces.Add("56789");
+  EXPECT_EQ(whole.ToText(), "crc32:cbf43926");
+  EXPECT_EQ(pieces.ToText(), whole.ToText());
+  EXPECT_EQ(Crc32().ToText(), "crc32:00000000");
+}
+
 }  // namespace
 }  // namespace fulcrum

@@ -1,0 +1,86 @@
+"""The way to a server: calls by name, with a token, and retries with the same request id."""
+
+import random
+import time
+import uuid
+from typing import Any, Callable, Iterator, Optional
+
+import grpc
+
+from . import api
+from .errors import FulcrumError, from_rpc
+
+TRANSIENT = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")
+SERVICES = ("CampaignService", "ItemService", "LabelingService", "OperationService", "ServerService", "UploadService")
+
+
+def new_request_id() -> str:
+    """Returns an id that no other request has."""
+    return uuid.uuid4().hex
+
+
+class Connection:
+    """Calls of fulcrum.v1 on one channel. Thread-safe."""
+
+    def __init__(self, address: str, token: Optional[str], ca: Optional[str], retry_seconds: float):
+        local = address.startswith(("127.", "localhost:", "[::1]:", "unix:"))
+        if token and not ca and not local:
+            raise ValueError("refusing to send a token unencrypted: give `ca`, the PEM file of the server's authority")
+        # A restarted server is reached again within a second.
+        options = [("grpc.max_reconnect_backoff_ms", 1000), ("grpc.initial_reconnect_backoff_ms", 100)]
+        if ca:
+            with open(ca, "rb") as file:
+                credentials = grpc.ssl_channel_credentials(file.read())
+            self.channel = grpc.secure_channel(address, credentials, options)
+        else:
+            self.channel = grpc.insecure_channel(address, options)
+        self.metadata = [("authorization", f"Bearer {token}")] if token else []
+        self.retry_seconds = retry_seconds
+        self._calls = {}
+        for service in SERVICES:
+            for name, method in api.methods(service).items():
+                self._calls[name] = self._bind(service, method)
+
+    def _bind(self, service: str, method: Any) -> Callable[..., Any]:
+        streams = {"WatchCampaign", "ExportLabels", "GetModel", "GetPayload"}
+        make = self.channel.unary_stream if method.name in streams else self.channel.unary_unary
+        make = self.channel.stream_unary if method.name == "AppendItems" else make
+        return make(f"/fulcrum.v1.{service}/{method.name}",
+                    request_serializer=lambda message: message.SerializeToString(),
+                    response_deserializer=api.message(method.output_type.full_name).FromString)
+
+    def call(self, method: str, request: Any, timeout: float = 60,
+             keep_trying: Optional[Callable[[], bool]] = None) -> Any:
+        """Makes a unary call. Repeats it unchanged while the error may pass, so it needs a request id if it changes
+        something. Gives up after `retry_seconds`, or when `keep_trying` returns False."""
+        until = time.monotonic() + self.retry_seconds
+        pause = 0.05
+        while True:
+            try:
+                return self._calls[method](request, timeout=timeout, metadata=self.metadata)
+            except grpc.RpcError as caught:
+                error = from_rpc(caught)
+            if error.code not in TRANSIENT or time.monotonic() > until or (keep_trying and not keep_trying()):
+                raise error
+            time.sleep(max(error.retry_seconds or 0, pause * random.uniform(0.5, 1)))
+            pause = min(2 * pause, 2)
+
+    def stream(self, method: str, request: Any) -> Iterator[Any]:
+        """Makes a call whose response is a stream."""
+        call = self._calls[method](request, metadata=self.metadata)
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            raise from_rpc(error) from None
+        finally:
+            call.cancel()
+
+    def send(self, method: str, requests: Iterator[Any]) -> Any:
+        """Makes a call whose request is a stream."""
+        try:
+            return self._calls[method](requests, metadata=self.metadata)
+        except grpc.RpcError as error:
+            raise from_rpc(error) from None
+
+
+__all__ = ["Connection", "FulcrumError", "new_request_id"]

@@ -1,0 +1,195 @@
+"""The package against a real daemon. FULCRUM is the program."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import fulcrum
+
+PROGRAM = os.environ["FULCRUM"]
+
+
+def clouds(rows):
+    """Two clouds: even rows are "neg", odd ones "pos"."""
+    numbers = random.Random(7)
+    return [[(-0.7 if row % 2 == 0 else 0.7) + numbers.gauss(0, 1) for _ in range(4)] for row in range(rows)]
+
+
+def answer(task):
+    return "neg" if int(task.id) % 2 == 0 else "pos"
+
+
+class Daemon:
+    """`fulcrum serve` as a process that can be killed and started again on the same port."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        os.makedirs(os.path.join(folder, "pools"), exist_ok=True)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = "127.0.0.1:%d" % probe.getsockname()[1]
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", "--data", self.folder + "/data", "--pools", self.folder + "/pools", "--no-tokens",
+             "--listen", self.address, "--metrics", "off"], stderr=subprocess.PIPE)
+        for line in self.process.stderr:
+            if b"listening" in line:
+                break
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.daemon = Daemon(self.folder.name)
+        self.client = fulcrum.Client(self.daemon.address)
+
+    def tearDown(self):
+        self.client.close()
+        self.daemon.kill()
+        self.folder.cleanup()
+
+    def pool(self, rows=200):
+        path = os.path.join(self.folder.name, "clouds.csv")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("f0,f1,f2,f3\n")
+            file.writelines(",".join(map(repr, row)) + "\n" for row in clouds(rows))
+        return path
+
+    def create(self, name, rounds=4, **spec):
+        return self.client.create_campaign(name, self.pool(), ["neg", "pos"], seed=3, stop={"rounds": rounds},
+                                           selection={"strategy": "dbalevs", "batch": 6}, **spec)
+
+    @staticmethod
+    def rows(table):
+        return table if isinstance(table, list) else table.to_dict("records")
+
+    def batches(self, campaign):
+        batches = {}
+        for label in self.rows(campaign.labels()):
+            batches.setdefault(label["round"], set()).add(label["id"])
+        return batches
+
+    def test_a_campaign_from_pool_to_model(self):
+        campaign = self.create("clouds")
+        self.assertEqual(fulcrum.Worker(self.client, campaign, answer).run(), 24)
+        self.assertEqual(campaign.state, "done")
+        self.assertEqual(len(self.rows(campaign.labels())), 24)
+        self.assertEqual(len(self.rows(campaign.items("labeled"))), 24)
+        self.assertGreaterEqual(len(self.rows(campaign.curve())), 2)
+        predicted = self.rows(campaign.predict([str(row) for row in range(200)]))
+        right = sum(row["label"] == ("neg" if number % 2 == 0 else "pos") for number, row in enumerate(predicted))
+        self.assertGreater(right, 150)
+        path = os.path.join(self.folder.name, "model")
+        self.assertEqual(campaign.export_model(path).bytes, os.path.getsize(path))
+        with open(path, "rb") as file:
+            self.assertTrue(file.read().startswith(b"FULCRUMSVM"))
+        self.assertIn("24 labels", campaign._repr_html_())
+        self.assertEqual([each.name for each in self.client.campaigns()], ["clouds"])
+
+    def test_arrays_and_data_frames_are_pools(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("numpy is not installed")
+        rows = numpy.array(clouds(200))
+        by_array = self.client.create_campaign("array", rows, ["neg", "pos"], ids=range(200), start=False)
+        self.assertEqual(by_array.describe().pool_rows, 200)
+        with self.assertRaisesRegex(ValueError, "two dimensions"):
+            self.client.create_campaign("flat", rows[0], ["neg", "pos"])
+        try:
+            import pandas
+        except ImportError:
+            self.skipTest("pandas is not installed: data frames were not tried")
+        frame = pandas.DataFrame(rows, columns=list("abcd"))
+        self.assertEqual(self.client.create_campaign("frame", frame, ["neg", "pos"]).describe().pool_rows, 200)
+
+    def test_errors_have_the_servers_details(self):
+        with self.assertRaises(fulcrum.FulcrumError) as missing:
+            self.client.campaign("nowhere")
+        self.assertEqual(missing.exception.code, "NOT_FOUND")
+        with self.assertRaises(fulcrum.FulcrumError) as refused:
+            self.client.create_campaign("bad", self.pool(), ["neg", "pos"], selection={"tau": 7.0})
+        self.assertEqual(refused.exception.code, "INVALID_ARGUMENT")
+        self.assertIn("selection.tau", [field for field, _ in refused.exception.fields])
+        bad = os.path.join(self.folder.name, "bad.csv")
+        with open(bad, "w", encoding="utf-8") as file:
+            file.write("f0,f1\n1,2\n3,nan\n")
+        with self.assertRaises(fulcrum.FulcrumError) as lost:
+            self.client.create_campaign("bad", bad, ["neg", "pos"])
+        self.assertEqual(lost.exception.code, "DATA_LOSS")
+        self.assertIn("bad.csv", lost.exception.message)
+        self.assertEqual(os.listdir(self.folder.name + "/data/uploads"), [], "uploads of failed campaigns are deleted")
+
+    def test_a_worker_skips_keeps_errors_and_takes_coroutines(self):
+        campaign = self.create("clouds", rounds=2)
+        failed = set()
+
+        async def label(task):
+            if task.id not in failed and len(failed) < 2:
+                failed.add(task.id)
+                raise RuntimeError("try again")
+            return answer(task)
+
+        worker = fulcrum.Worker(self.client, campaign, label, concurrency=3)
+        self.assertEqual(worker.run(), 12)
+        self.assertEqual(set(worker.errors), failed)
+        other = self.create("skipped", rounds=1)
+
+        def skip(task):
+            if int(task.id) % 2 == 0:
+                raise fulcrum.Skip("bad_item")
+            return answer(task)
+
+        worker = fulcrum.Worker(self.client, other, skip)
+        worker.run()
+        self.assertEqual(worker.labels + worker.skips, 6)
+        self.assertEqual(len(self.rows(other.items("set_aside"))), worker.skips)
+
+    def test_leases_are_renewed_and_stop_finishes_what_runs(self):
+        campaign = self.create("clouds", rounds=1, labeling={"lease_time": {"seconds": 1}})
+        worker = fulcrum.Worker(self.client, campaign, lambda task: time.sleep(2.5) or answer(task),
+                                concurrency=6, renew_seconds=0.3)
+        threading.Timer(1, worker.stop).start()
+        self.assertEqual(worker.run(), 6)
+        self.assertEqual(worker.errors, {})
+        labels = self.rows(campaign.labels())
+        self.assertEqual(len({label["id"] for label in labels}), 6)
+
+    def test_killed_daemons_lose_and_double_nothing(self):
+        reference = self.create("reference")
+        fulcrum.Worker(self.client, reference, answer).run()
+        campaign = self.create("killed")
+        worker = fulcrum.Worker(self.client, campaign, lambda task: time.sleep(0.05) or answer(task), concurrency=2)
+        running = threading.Thread(target=worker.run)
+        running.start()
+        for _ in range(3):
+            running.join(0.7)
+            self.daemon.kill()
+            self.daemon.start()
+            # Two deaths in one round quarantine a campaign.
+            if campaign.state == "quarantined":
+                campaign.start()
+        running.join(120)
+        self.assertFalse(running.is_alive())
+        labels = [label["id"] for label in self.rows(campaign.labels())]
+        self.assertEqual(len(labels), 24)
+        self.assertEqual(len(set(labels)), 24)
+        self.assertEqual(worker.labels, 24)
+        self.assertEqual(self.batches(campaign), self.batches(reference))
+
+
+if __name__ == "__main__":
+    unittest.main()
