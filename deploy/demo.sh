@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs a daemon with a pool of 20,000 examples, one campaign that selects by leverage, one that selects at random, and
+# Runs a daemon with a pool of 20,000 examples, one campaign with the default strategy, one that selects at random, and
 # simulated annotators for both: one accurate, one with errors, one that crashes.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 fulcrum=${FULCRUM:-$root/build/release/bin/fulcrum}
-rounds=${FULCRUM_DEMO_ROUNDS:-20}
+rounds=${FULCRUM_DEMO_ROUNDS:-4}
 if [[ ! -x $fulcrum ]]; then
   echo "Program $fulcrum not found. Run './dev demo', which builds it first." >&2
   exit 1
@@ -31,7 +31,7 @@ name: $1
 question: Which of the two rings is this point from?
 pool: {sources: [pool.csv]}
 classes: ["-1", "1"]
-selection: {strategy: $2, batch: 10, tau: 0.1}
+selection: {strategy: $2, batch: 10}
 labeling: {lease_time: 3s}
 stop:
   rounds: $rounds
@@ -80,20 +80,20 @@ printf '   listening on %s\n' "$FULCRUM_SERVER"
 
 printf '\n3. Two campaigns of %d rounds with 10 labels per round, each with three simulated annotators:\n' "$rounds"
 printf '   anna makes no errors, ben mislabels 10%%, carl crashes on 5%% of tasks and loses those he holds\n\n'
-campaign_file leverage dbalevs
+campaign_file chosen adaptive-herding
 campaign_file chance random
-for campaign in chance leverage; do
+for campaign in chance chosen; do
   "$fulcrum" campaign create "$campaign.yaml" >/dev/null
   "$fulcrum" campaign start "$campaign" >/dev/null
   start_workers "$campaign"
 done
-"$fulcrum" campaign watch leverage
+"$fulcrum" campaign watch chosen
 "$fulcrum" campaign watch chance >/dev/null
 
 printf '\n4. Accuracy on 4,000 separate test examples, after %d labels each\n' $((rounds * 10))
-printf '   by leverage (dbalevs)   %s\n   at random               %s\n' "$(accuracy_of leverage)" "$(accuracy_of chance)"
+printf '   chosen (adaptive-herding)   %s\n   at random                   %s\n' "$(accuracy_of chosen)" "$(accuracy_of chance)"
 
-"$fulcrum" campaign export leverage --out labels.csv >/dev/null
+"$fulcrum" campaign export chosen --out labels.csv >/dev/null
 printf '\n5. Labels per annotator\n'
 awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "annotator") column = i } NR > 1 { count[$column]++ }
   END { for (name in count) printf "   %-8s %d\n", name, count[name] }' labels.csv | sort

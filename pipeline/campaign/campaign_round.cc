@@ -45,6 +45,7 @@ namespace {
 v1::ClassifierTuning::Choice ToProto(const ClassifierChoice& choice) {
   v1::ClassifierTuning::Choice proto;
   proto.set_normalize(choice.normalize);
+  proto.set_classifier(choice.classifier);
   const bool linear = choice.kernel.type == kernel::KernelType::kLinear;
   proto.mutable_kernel()->set_type(linear ? v1::KernelSpec::TYPE_LINEAR : v1::KernelSpec::TYPE_RBF);
   if (!linear) proto.mutable_kernel()->set_sigma(choice.kernel.sigma);
@@ -57,6 +58,8 @@ v1::ClassifierTuning::Choice ToProto(const ClassifierChoice& choice) {
 ClassifierChoice FromProto(const v1::ClassifierTuning::Choice& proto) {
   ClassifierChoice choice;
   choice.normalize = proto.normalize();
+  // Records of older programs have no name: there was only the SVM.
+  if (!proto.classifier().empty()) choice.classifier = proto.classifier();
   choice.kernel.type =
       proto.kernel().type() == v1::KernelSpec::TYPE_LINEAR ? kernel::KernelType::kLinear : kernel::KernelType::kRbf;
   if (proto.kernel().has_sigma()) choice.kernel.sigma = proto.kernel().sigma();

@@ -139,6 +139,7 @@ Json ClassesAsJson(const SelectInputs& inputs, const RoundResult& result) {
 
 Json ChoiceAsJson(const ClassifierChoice& choice) {
   return {{"normalize", choice.normalize},
+          {"classifier", choice.classifier},
           {"kernel", kernel::DescribeKernel(choice.kernel)},
           {"c", choice.c},
           {"log_loss", choice.log_loss},
@@ -274,8 +275,7 @@ absl::StatusOr<RoundResult> RunRound(const SelectOptions& options, const SelectI
   FULCRUM_ASSIGN_OR_RETURN(spec.svm.class_weights,
                            ParseClassWeights(options.class_weights, inputs.classes, inputs.labels));
   if (inputs.tuned != nullptr) {
-    spec.svm.kernel = inputs.tuned->chosen.kernel;
-    spec.svm.c = inputs.tuned->chosen.c;
+    UseChoice(inputs.tuned->chosen, spec.svm);
     if (!options.leverage_given) spec.leverage_kernel = inputs.tuned->leverage_kernel;
     spec.tuning = inputs.tuned;
   }

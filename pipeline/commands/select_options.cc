@@ -210,7 +210,7 @@ completely or not at all):
     classes    for each class: m (rows), labeled, k (rank), tau_reached, engine, reason, residual, products,
                warm, degenerate_cut, given, seconds by stage
     svm        support_vectors, dual_objective, iterations; null if predictions were given
-    tuning     what was chosen for the classifier: normalize, kernel, c, log_loss and accuracy on held-out labels,
+    tuning     what was chosen: normalize, classifier, kernel, c, its log_loss and accuracy on held-out labels,
                runners_up, reason, leverage_kernel; null if it was not tuned
     seconds    by stage, and total; stages of different classes overlap
     notes      what you should know: constant columns, classes without labels, a batch smaller than asked
@@ -232,7 +232,7 @@ void AddInputs(CLI::App& app, SelectOptions& options) {
       ->type_name("FILE")
       ->group(group);
   app.add_option("--normalize", options.normalize,
-                 "zscore, unit, tfidf, several joined by commas in their order, or none; switches tuning off")
+                 "zscore, robust, unit, tfidf, several joined by commas in their order, or none; switches tuning off")
       ->capture_default_str()
       ->type_name("STEPS")
       ->group(group);

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "pipeline/round/tuned_runner.h"
+#include "stages/classify/classifier.h"
 #include "stages/classify/svm_predictor.h"
-#include "stages/classify/svm_trainer.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/strategy_registry.h"
 
@@ -170,14 +170,13 @@ absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data) {
   PreparedFeatures features;
   if (spec.tune) {
     FULCRUM_ASSIGN_OR_RETURN(const TunedSettings settings, Tune(data, data.answers(), spec.seed));
-    svm.kernel = settings.chosen.kernel;
-    svm.c = settings.chosen.c;
+    UseChoice(settings.chosen, svm);
     FULCRUM_ASSIGN_OR_RETURN(features, data.Prepare(settings.chosen.normalize));
   }
   const kernel::Features& pool = spec.tune ? *features.pool : data.pool();
   const kernel::Features& everything = spec.tune ? *features.predicted : data.everything();
-  classify::SvmTrainer trainer(svm, pool);
-  FULCRUM_ASSIGN_OR_RETURN(const classify::SvmModel model, trainer.Train(data.answers(), data.class_count()));
+  const std::unique_ptr<classify::Classifier> classifier = classify::MakeClassifier(svm, pool);
+  FULCRUM_ASSIGN_OR_RETURN(const classify::SvmModel model, classifier->Train(data.answers(), data.class_count()));
   const double train_seconds = SecondsSince(start);
   RowList test(data.test_labels().size());
   for (std::size_t i = 0; i < test.size(); ++i) test[i] = static_cast<RowIndex>(pool.rows() + i);

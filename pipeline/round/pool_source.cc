@@ -1,7 +1,9 @@
 #include "pipeline/round/pool_source.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "stages/kernel/features.h"
 #include "storage/pool/feature_statistics.h"
 #include "storage/pool/mapped_pool.h"
+#include "storage/pool/pool_block.h"
 #include "storage/pool/pool_manifest.h"
 
 namespace fulcrum::pipeline {
@@ -65,8 +68,29 @@ namespace {
 
 constexpr std::size_t kShareWorthMapping = 8;
 
-absl::StatusOr<ingest::Normalizer> NormalizerFrom(const storage::FeatureStatistics& statistics,
+/// The named rows, ascending, as they are in the files of a dense pool.
+absl::StatusOr<Matrix<double>> RowsOf(const storage::MappedPool& pool, std::span<const RowIndex> rows) {
+  Matrix<double> copy(rows.size(), static_cast<std::size_t>(pool.shape().features));
+  std::size_t next = 0;
+  for (std::size_t block = 0; block < pool.blocks() && next < rows.size(); ++block) {
+    const auto first = static_cast<std::size_t>(pool.FirstRowOf(block));
+    FULCRUM_ASSIGN_OR_RETURN(const auto batch, pool.Block(block));
+    const MatrixView<const float> values = storage::DenseRows(*batch, pool.shape());
+    for (; next < rows.size() && rows[next] < first + values.rows(); ++next) {
+      std::ranges::copy(values.row(rows[next] - first), copy.row(next).begin());
+    }
+  }
+  return copy;
+}
+
+absl::StatusOr<ingest::Normalizer> NormalizerFrom(const storage::MappedPool& pool,
+                                                  const storage::FeatureStatistics& statistics,
                                                   const std::vector<ingest::NormalizeStep>& steps) {
+  if (!pool.shape().sparse && !steps.empty() && steps[0] == ingest::NormalizeStep::kRobust) {
+    const RowList sample = ingest::RowsForQuantiles(static_cast<std::size_t>(pool.rows()));
+    FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> rows, RowsOf(pool, sample));
+    return ingest::Normalizer::Fit(steps, rows.view());
+  }
   std::vector<double> deviations;
   for (std::size_t i = 0; i < statistics.features(); ++i) deviations.push_back(statistics.DeviationOf(i));
   return ingest::Normalizer::FromStatistics(steps, statistics.means(), std::move(deviations));
@@ -77,7 +101,7 @@ absl::StatusOr<ingest::Normalizer> NormalizerFrom(const storage::FeatureStatisti
 absl::StatusOr<ingest::Normalizer> NormalizerOfPool(const storage::MappedPool& pool,
                                                     const std::vector<ingest::NormalizeStep>& steps) {
   FULCRUM_ASSIGN_OR_RETURN(const storage::FeatureStatistics statistics, pool.Statistics());
-  return NormalizerFrom(statistics, steps);
+  return NormalizerFrom(pool, statistics, steps);
 }
 
 absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,
@@ -89,7 +113,7 @@ absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path
       sizeof(double) * static_cast<std::size_t>(pool.rows()) * static_cast<std::size_t>(pool.shape().features);
   if (pool.shape().sparse || bytes <= memory_bytes / kShareWorthMapping) return std::nullopt;
   FULCRUM_ASSIGN_OR_RETURN(const storage::FeatureStatistics statistics, pool.Statistics());
-  absl::StatusOr<ingest::Normalizer> normalizer = NormalizerFrom(statistics, steps);
+  absl::StatusOr<ingest::Normalizer> normalizer = NormalizerFrom(pool, statistics, steps);
   // Steps in an order that needs all rows at once: then they are loaded after all.
   if (absl::IsFailedPrecondition(normalizer.status())) return std::nullopt;
   FULCRUM_RETURN_IF_ERROR(normalizer.status());

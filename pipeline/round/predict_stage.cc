@@ -48,13 +48,13 @@ absl::Status ClassifyRows(const RoundRequest& request, ConstMatrixView decisions
 
 }  // namespace
 
-absl::StatusOr<TrainedClassifier> TrainClassifier(const RoundRequest& request, classify::SvmTrainer& trainer) {
+absl::StatusOr<TrainedClassifier> TrainClassifier(const RoundRequest& request, classify::Classifier& classifier) {
   TrainedClassifier trained;
   if (!request.NeedsClassifier()) return trained;
-  FULCRUM_ASSIGN_OR_RETURN(classify::SvmModel model, trainer.Train(request.input.labels, request.input.class_count));
+  FULCRUM_ASSIGN_OR_RETURN(classify::SvmModel model, classifier.Train(request.input.labels, request.input.class_count));
   if (request.NeedsProbabilities() || request.input.probabilities)
-    FULCRUM_RETURN_IF_ERROR(trainer.FitProbabilities(model));
-  const classify::TrainingReport& report = trainer.report();
+    FULCRUM_RETURN_IF_ERROR(classifier.FitProbabilities(model));
+  const classify::TrainingReport& report = classifier.report();
   trained.report = SvmReport{.support_vectors = report.support_vectors,
                              .dual_objective = report.objective,
                              .iterations = report.iterations,

@@ -10,13 +10,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/round/round_messages.h"
+#include "stages/classify/classifier.h"
 #include "stages/classify/pool_decisions.h"
-#include "stages/classify/svm_trainer.h"
 
 namespace fulcrum::pipeline {
 
 /// Fits the classifier, warm if it can, unless predictions were given or the strategy needs none.
-absl::StatusOr<TrainedClassifier> TrainClassifier(const RoundRequest& request, classify::SvmTrainer& trainer);
+absl::StatusOr<TrainedClassifier> TrainClassifier(const RoundRequest& request, classify::Classifier& classifier);
 
 /// Decides what must be computed for predictions, and cuts all rows into blocks.
 absl::StatusOr<std::vector<BlockRange>> PlanBlocks(const RoundRequest& request,

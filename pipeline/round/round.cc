@@ -88,6 +88,7 @@ absl::Status ValidateRoundSpec(const RoundSpec& spec) {
   }
   FULCRUM_RETURN_IF_ERROR(kernel::ValidateKernel(spec.leverage_kernel));
   FULCRUM_RETURN_IF_ERROR(classify::ValidateSvmParameters(spec.svm));
+  FULCRUM_RETURN_IF_ERROR(classify::FindClassifier(spec.svm.classifier).status());
   FULCRUM_RETURN_IF_ERROR(leverage::FindEngine(spec.engine).status());
   return select::MakeStrategy(spec.strategy).status();
 }

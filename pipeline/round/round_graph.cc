@@ -201,7 +201,7 @@ std::shared_ptr<T> RoundGraph::RunStage(const char* name, const Call& call) {
 }
 
 Message<TrainedClassifier> RoundGraph::Train() {
-  return RunStage<TrainedClassifier>(kTrain, [this] { return TrainClassifier(request_, memory_.trainer); });
+  return RunStage<TrainedClassifier>(kTrain, [this] { return TrainClassifier(request_, *memory_.classifier); });
 }
 
 void RoundGraph::Plan(const Message<TrainedClassifier>& trained, PlanNode::output_ports_type& ports) {

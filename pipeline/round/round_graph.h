@@ -14,13 +14,14 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <stop_token>
 
 #include "absl/status/statusor.h"
 #include "pipeline/round/round_messages.h"
 #include "pipeline/round/score_class.h"
+#include "stages/classify/classifier.h"
 #include "stages/classify/pool_decisions.h"
-#include "stages/classify/svm_trainer.h"
 
 namespace fulcrum::pipeline {
 
@@ -28,17 +29,17 @@ namespace fulcrum::pipeline {
 struct RoundMemory {
   /// `predicted` begins with the pool's rows; decision values of what follows (a test set) are computed along.
   RoundMemory(const RoundSpec& spec, const kernel::Features& pool, const kernel::Features& predicted)
-      : trainer(spec.svm, pool), decisions(predicted) {}
+      : classifier(MakeClassifier(spec.svm, pool)), decisions(predicted) {}
   /// The pool with more rows behind its own. Decision values of all rows are computed again.
   void MoveTo(const kernel::Features& grown) {
-    trainer.MoveTo(grown);
+    classifier->MoveTo(grown);
     decisions = classify::PoolDecisions(grown);
     for (auto& [index, memory] : classes) memory.MoveTo(grown);
   }
 
-  classify::SvmTrainer trainer;               // train
-  classify::PoolDecisions decisions;          // plan, read, predict, partition: each block its own rows
-  std::map<ClassIndex, ClassMemory> classes;  // score class: each its own
+  std::unique_ptr<classify::Classifier> classifier;  // train
+  classify::PoolDecisions decisions;                 // plan, read, predict, partition: each block its own rows
+  std::map<ClassIndex, ClassMemory> classes;         // score class: each its own
 };
 
 /// Runs the round on the calling thread and the arena's others. The first error, with its stage's name.

@@ -15,7 +15,7 @@ namespace {
 constexpr char kTune[] = "tune";
 
 bool SameModel(const ClassifierChoice& a, const ClassifierChoice& b) {
-  return a.normalize == b.normalize && a.kernel == b.kernel && a.c == b.c;
+  return a.normalize == b.normalize && a.classifier == b.classifier && a.kernel == b.kernel && a.c == b.c;
 }
 
 /// What the numerical stages throw becomes a status, as in the graph of a round.
@@ -59,8 +59,7 @@ absl::Status TunedRunner::PrepareRunner(const FeatureSource& source) {
     if (grown) runner_->MoveTo(*features_.pool);
   } else {
     RoundSpec spec = spec_;
-    spec.svm.kernel = choice.kernel;
-    spec.svm.c = choice.c;
+    UseChoice(choice, spec.svm);
     if (spec.leverage_follows) spec.leverage_kernel = settings_->leverage_kernel;
     spec.tuning = settings_;
     runner_ = std::make_unique<RoundRunner>(std::move(spec), *features_.pool, *features_.predicted);

@@ -29,9 +29,12 @@ constexpr std::size_t kRunnersUp = 3;
 // rbf widths: sigma^2 as multiples of the median squared distance.
 constexpr double kWidths[] = {0.35, 1, 3};
 // Penalties; those of linear kernels are for rows of a mean squared length of 1.
-constexpr double kPenalties[] = {1, 10, 100};
+constexpr double kLogisticPenalties[] = {3, 30, 300}, kSvmPenalties[] = {1, 10, 100};
+// With more labels than this the classifier is the SVM. Every label is part of a logistic model, and all its
+// coefficients change with every label, so that no round after it could keep the kernel columns of the round before.
+constexpr std::size_t kMostLogisticLabels = 1000;
 // What is used before settings can be compared.
-constexpr double kDefaultWidth = 3, kDefaultPenalty = 10;
+constexpr double kDefaultWidth = 1, kDefaultPenalty = 30;
 
 // Sparse features with more values than this share are dense in all but their storage.
 constexpr double kDenseShare = 0.25;
@@ -124,7 +127,7 @@ std::vector<std::string> NormalizationsFor(const ingest::PoolFeatures& features)
   if (features.is_sparse()) {
     all = {"unit", "none"};
   } else {
-    all = {"zscore", "zscore,unit", "none"};
+    all = {"robust", "zscore", "zscore,unit", "none"};
   }
   if (!features.is_sparse() && HasCategories(features.dense().view())) all.push_back("onehot");
   if (LooksLikeCounts(features)) all.insert(features.is_sparse() ? all.begin() : all.end(), "tfidf,unit");
@@ -159,6 +162,10 @@ kernel::KernelFunction RbfOf(double squared_width) {
 /// All settings with one normalisation, with the kernel matrices of the labeled rows.
 class Candidates {
  public:
+  explicit Candidates(std::size_t labels)
+      : classifier_(*classify::FindClassifier(labels > kMostLogisticLabels ? "svm" : "logistic")),
+        penalties_(labels > kMostLogisticLabels ? kSvmPenalties : kLogisticPenalties) {}
+
   /// FailedPrecondition if the pool cannot be normalised in this way; values that overflow are left out in silence.
   absl::Status Add(const FeatureSource& source, const std::string& normalize, const TuningRows& rows) {
     FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, source.NormalizerFor(normalize));
@@ -209,13 +216,18 @@ class Candidates {
  private:
   void AddPenalties(const std::string& normalize, const kernel::KernelFunction& kernel, Matrix<double> gram,
                     double scale) {
-    for (const double penalty : kPenalties) {
-      trials_.push_back({grams_.size(), penalty / scale});
-      choices_.push_back({.normalize = normalize, .kernel = kernel, .c = penalty / scale});
+    for (const double penalty : penalties_) {
+      trials_.push_back({classifier_, grams_.size(), penalty / scale});
+      choices_.push_back({.normalize = normalize,
+                          .classifier = std::string(classifier_->name),
+                          .kernel = kernel,
+                          .c = penalty / scale});
     }
     grams_.push_back(std::move(gram));
   }
 
+  const classify::ClassifierEntry* classifier_;
+  std::span<const double> penalties_;
   std::vector<std::pair<std::string, double>> medians_;
   std::vector<Matrix<double>> grams_;
   std::vector<classify::Trial> trials_;
@@ -246,6 +258,7 @@ void UseDefault(const TuningRows& rows, const std::vector<std::string>& normaliz
   settings.chosen.normalize = normalizations.front();
   settings.chosen.kernel = RbfOf(kDefaultWidth * median);
   if (rows.features.is_sparse()) settings.chosen.kernel = {.type = kernel::KernelType::kLinear};
+  settings.chosen.classifier = "logistic";
   settings.chosen.c = kDefaultPenalty;
   settings.reason = "too few labels to compare settings; these are the best on average";
 }
@@ -327,7 +340,7 @@ absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const 
   const std::size_t count = CountLabels(labels), classes = ClassesIn(labels);
   const bool compare = EnoughToCompare(count, classes);
   const std::vector<std::string> normalizations = NormalizationsFor(rows.features);
-  Candidates candidates;
+  Candidates candidates(count);
   for (const std::string& normalize : normalizations) {
     const absl::Status added = candidates.Add(source, normalize, rows);
     if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
@@ -359,8 +372,15 @@ bool ShouldTuneAgain(const TunedSettings& settings, std::span<const ClassIndex> 
   return static_cast<double>(count) >= kGrowthToTuneAgain * static_cast<double>(settings.labels);
 }
 
+void UseChoice(const ClassifierChoice& choice, classify::SvmParameters& parameters) {
+  parameters.classifier = choice.classifier;
+  parameters.kernel = choice.kernel;
+  parameters.c = choice.c;
+}
+
 std::string DescribeChoice(const ClassifierChoice& choice) {
-  return absl::StrFormat("%s, %s, C %g", choice.normalize, kernel::DescribeKernel(choice.kernel), choice.c);
+  return absl::StrFormat("%s, %s, %s, C %g", choice.normalize, choice.classifier, kernel::DescribeKernel(choice.kernel),
+                         choice.c);
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,7 +1,8 @@
-// Chooses how features are normalised, the kernel and the penalty of the classifier from the labels so far.
+// Chooses how features are normalised, the classifier, its kernel and its penalty from the labels so far.
 //
 // Candidates are a few normalisations, each with a linear kernel and rbf kernels whose widths are multiples of the
-// pool's median distance, and three penalties. Cross-validation on the labels decides
+// pool's median distance, and three penalties. The classifier is logistic regression, or the SVM if there are so many
+// labels that its sparse models matter. Cross-validation on the labels decides
 // (stages/classify/model_selection.h); with too few labels for that, the setting that was best on average over many
 // data sets is used (docs/accuracy.md). The result is a function of the source, the labels and the seed. Pure
 // functions; thread-safe.
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/normalize.h"
@@ -29,6 +31,7 @@ namespace fulcrum::pipeline {
 /// One setting of the classifier, and how well it did on held-out labels.
 struct ClassifierChoice {
   std::string normalize = "zscore";  ///< as ingest::ParseNormalization reads it
+  std::string classifier = "svm";    ///< a name of the registry (stages/classify/classifier.h)
   kernel::KernelFunction kernel = {};
   double c = 1;
   double log_loss = 0;  ///< 0 if it was not measured
@@ -109,7 +112,10 @@ absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const 
 /// Whether settings that were chosen with fewer labels, or with other classes, should be chosen again.
 bool ShouldTuneAgain(const TunedSettings& settings, std::span<const ClassIndex> labels);
 
-/// "zscore, rbf(sigma=4.2), C 10", for reports.
+/// Makes these the settings of a classifier.
+void UseChoice(const ClassifierChoice& choice, classify::SvmParameters& parameters);
+
+/// "zscore, logistic, rbf(sigma=4.2), C 30", for reports.
 std::string DescribeChoice(const ClassifierChoice& choice);
 
 }  // namespace fulcrum::pipeline

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -41,29 +43,65 @@ std::string FormatKernel(const kernel::KernelFunction& kernel) {
   return "kernel_type linear\n";
 }
 
-/// Groups support vectors by their labeled class: a positive coefficient belongs to the first class of the pair.
-std::vector<std::vector<std::size_t>> SupportByClass(const SvmModel& model) {
-  std::vector<std::vector<std::size_t>> by_class(model.class_count);
-  for (std::size_t s = 0; s < model.support_rows.size(); ++s) {
-    for (std::size_t p = 0; p < model.pairs.size(); ++p) {
-      const double coefficient = model.coefficients(s, p);
-      if (coefficient == 0) continue;
-      const ClassIndex owner = coefficient > 0 ? model.pairs[p].first : model.pairs[p].second;
-      by_class[static_cast<std::size_t>(owner)].push_back(s);
-      break;
+/// Groups support vectors by class. In LIBSVM's format a vector has coefficients only for the pairs of its own class.
+/// That of an SVM has no others: a positive coefficient belongs to the first class of the pair. One of logistic
+/// regression has them for all pairs, and is listed under the first class of every pair.
+class SupportByClass {
+ public:
+  explicit SupportByClass(const SvmModel& model) : model_(model), by_class_(model.class_count) {
+    for (std::size_t s = 0; s < model.support_rows.size(); ++s) {
+      const ClassIndex owner = OwnerOf(s);
+      shared_ = shared_ || !HasOnlyPairsOf(owner, s);
+      by_class_[static_cast<std::size_t>(owner)].push_back(s);
+    }
+    if (!shared_) return;
+    for (auto& members : by_class_) members.clear();
+    for (std::size_t s = 0; s < model.support_rows.size(); ++s) {
+      ClassIndex listed = kUnlabeled;  // pairs are ordered by their first class
+      for (const SvmPair& pair : model.pairs) {
+        if (std::exchange(listed, pair.first) != pair.first)
+          by_class_[static_cast<std::size_t>(pair.first)].push_back(s);
+      }
     }
   }
-  return by_class;
-}
 
-/// A line in LIBSVM's format: the coefficients for each of the other classes, in order, then the features.
-void AppendCoefficients(const SvmModel& model, std::size_t support, ClassIndex owner, std::string& text) {
-  for (std::size_t p = 0; p < model.pairs.size(); ++p) {
-    if (model.pairs[p].first == owner || model.pairs[p].second == owner) {
-      absl::StrAppendFormat(&text, "%.17g ", model.coefficients(support, p));
+  const std::vector<std::size_t>& Of(ClassIndex index) const { return by_class_[static_cast<std::size_t>(index)]; }
+  std::size_t total() const {
+    return std::accumulate(by_class_.begin(), by_class_.end(), std::size_t{0},
+                           [](std::size_t sum, const auto& members) { return sum + members.size(); });
+  }
+
+  /// A line in LIBSVM's format: the coefficients for each of the other classes, in order, then the features.
+  void AppendCoefficients(std::size_t support, ClassIndex owner, std::string& text) const {
+    for (std::size_t p = 0; p < model_.pairs.size(); ++p) {
+      const SvmPair& pair = model_.pairs[p];
+      if (pair.first != owner && pair.second != owner) continue;
+      const bool elsewhere = shared_ && pair.first != owner;
+      absl::StrAppendFormat(&text, "%.17g ", elsewhere ? 0.0 : model_.coefficients(support, p));
     }
   }
-}
+
+ private:
+  ClassIndex OwnerOf(std::size_t support) const {
+    for (std::size_t p = 0; p < model_.pairs.size(); ++p) {
+      const double coefficient = model_.coefficients(support, p);
+      if (coefficient != 0) return coefficient > 0 ? model_.pairs[p].first : model_.pairs[p].second;
+    }
+    return model_.pairs.front().first;  // a vector without weight may be anywhere
+  }
+
+  bool HasOnlyPairsOf(ClassIndex owner, std::size_t support) const {
+    for (std::size_t p = 0; p < model_.pairs.size(); ++p) {
+      const SvmPair& pair = model_.pairs[p];
+      if (model_.coefficients(support, p) != 0 && pair.first != owner && pair.second != owner) return false;
+    }
+    return true;
+  }
+
+  const SvmModel& model_;
+  std::vector<std::vector<std::size_t>> by_class_;
+  bool shared_ = false;
+};
 
 void AppendFeatures(std::span<const double> features, double divisor, std::string& text) {
   for (std::size_t i = 0; i < features.size(); ++i) {
@@ -72,11 +110,10 @@ void AppendFeatures(std::span<const double> features, double divisor, std::strin
   text += '\n';
 }
 
-std::string FormatHeader(const SvmModel& model, std::span<const int> class_labels,
-                         const std::vector<std::vector<std::size_t>>& by_class) {
+std::string FormatHeader(const SvmModel& model, std::span<const int> class_labels, const SupportByClass& by_class) {
   const std::vector<ClassIndex> classes = model.classes_present();
   std::string text = absl::StrCat("svm_type c_svc\n", FormatKernel(model.kernel), "nr_class ", classes.size(),
-                                  "\ntotal_sv ", model.support_rows.size(), "\nrho");
+                                  "\ntotal_sv ", by_class.total(), "\nrho");
   for (const SvmPair& pair : model.pairs) absl::StrAppendFormat(&text, " %.17g", pair.rho);
   text += "\nlabel";
   for (ClassIndex c : classes) {
@@ -89,7 +126,7 @@ std::string FormatHeader(const SvmModel& model, std::span<const int> class_label
     for (const SvmPair& pair : model.pairs) absl::StrAppendFormat(&text, " %.17g", pair.platt.b);
   }
   text += "\nnr_sv";
-  for (ClassIndex c : classes) absl::StrAppend(&text, " ", by_class[static_cast<std::size_t>(c)].size());
+  for (ClassIndex c : classes) absl::StrAppend(&text, " ", by_class.Of(c).size());
   return text + "\nSV\n";
 }
 
@@ -99,14 +136,14 @@ absl::StatusOr<std::string> FormatLibsvmModel(const SvmModel& model, const kerne
                                               std::span<const int> class_labels) {
   FULCRUM_RETURN_IF_ERROR(CheckExportable(model, class_labels));
   FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> values, SupportVectors(model, support_features));
-  const auto by_class = SupportByClass(model);
+  const SupportByClass by_class(model);
   std::string text = FormatHeader(model, class_labels, by_class);
-  for (std::size_t c = 0; c < by_class.size(); ++c) {
-    for (std::size_t support : by_class[c]) {
+  for (const ClassIndex c : model.classes_present()) {
+    for (const std::size_t support : by_class.Of(c)) {
       const RowIndex row = model.support_rows[support];
       const double norm = support_features.squared_norms()[row];
       const bool unit_rows = model.kernel.type == kernel::KernelType::kCosine && norm > 0;
-      AppendCoefficients(model, support, static_cast<ClassIndex>(c), text);
+      by_class.AppendCoefficients(support, c, text);
       AppendFeatures(values.row(support), unit_rows ? std::sqrt(norm) : 1, text);
     }
   }

@@ -6,7 +6,6 @@
 #include <map>
 #include <numeric>
 
-#include "stages/classify/smo_solver.h"
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
 
@@ -14,13 +13,11 @@ namespace fulcrum::classify {
 namespace {
 
 constexpr std::size_t kFolds = 5;
-constexpr double kTemperatures[] = {0.25, 0.5, 1, 2, 4};
+constexpr double kTemperatures[] = {0.125, 0.25, 0.5, 1, 2, 4};  // times the usual one
 // No example counts for more than this, so that one mislabeled example does not decide.
 constexpr double kLeastProbability = 1e-4;
-// Far from the usual temperature of 2 a fit is more likely to be chance.
+// Far from the usual temperature a fit is more likely to be chance.
 constexpr double kTemperaturePenalty = 0.02;
-// The score of a class without training examples.
-constexpr double kAbsent = -50;
 
 /// The classes that occur, and each example's place among them.
 struct Classes {
@@ -34,81 +31,26 @@ struct Classes {
   std::vector<std::size_t> of_example;
 };
 
-/// Held-out scores of one setting: examples x classes.
-class HeldOutScores {
- public:
-  HeldOutScores(ConstMatrixView gram, double c, const Classes& classes, std::span<const std::size_t> folds)
-      : gram_(gram), c_(c), classes_(classes), folds_(folds), scores_(folds.size(), classes.count) {}
-
-  Matrix<double> Compute() {
-    for (std::size_t fold = 0; fold < kFolds; ++fold) {
-      ThrowIfStopRequested();
-      ScoreFold(fold);
+/// Scores of every example from a classifier that did not see its fold: in the order of `examples`, by class.
+Matrix<double> HeldOutScores(const ClassifierEntry& classifier, const GramExamples& examples,
+                             std::span<const std::size_t> folds) {
+  Matrix<double> scores(examples.positions.size(), examples.class_count);
+  for (std::size_t fold = 0; fold < kFolds; ++fold) {
+    ThrowIfStopRequested();
+    std::vector<std::uint32_t> seen, held_out;
+    std::vector<std::size_t> rows;
+    for (std::size_t i = 0; i < folds.size(); ++i) {
+      (folds[i] == fold ? held_out : seen).push_back(examples.positions[i]);
+      if (folds[i] == fold) rows.push_back(i);
     }
-    return std::move(scores_);
+    if (held_out.empty()) continue;
+    GramExamples part = examples;
+    part.positions = seen;
+    const Matrix<double> found = classifier.score(part, held_out);
+    for (std::size_t t = 0; t < rows.size(); ++t) std::ranges::copy(found.row(t), scores.row(rows[t]).begin());
   }
-
- private:
-  void ScoreFold(std::size_t fold) {
-    std::vector<std::vector<std::uint32_t>> members(classes_.count);
-    std::vector<std::uint32_t> held_out;
-    for (std::uint32_t i = 0; i < folds_.size(); ++i) {
-      if (folds_[i] == fold) {
-        held_out.push_back(i);
-      } else {
-        members[classes_.of_example[i]].push_back(i);
-      }
-    }
-    votes_ = Matrix<double>::Zero(held_out.size(), classes_.count);
-    sums_ = Matrix<double>::Zero(held_out.size(), classes_.count);
-    for (std::size_t a = 0; a < classes_.count; ++a) {
-      for (std::size_t b = a + 1; b < classes_.count; ++b) {
-        if (!members[a].empty() && !members[b].empty()) AddPair(a, b, members, held_out);
-      }
-    }
-    WriteScores(members, held_out);
-  }
-
-  /// Trains one pair of classes and adds its vote and decision value for every held-out example.
-  void AddPair(std::size_t a, std::size_t b, const std::vector<std::vector<std::uint32_t>>& members,
-               std::span<const std::uint32_t> held_out) {
-    std::vector<std::uint32_t> positions = members[a];
-    positions.insert(positions.end(), members[b].begin(), members[b].end());
-    std::vector<double> y(positions.size(), -1.0);
-    std::fill_n(y.begin(), members[a].size(), 1.0);
-    const std::vector<double> bounds(positions.size(), c_);
-    const SmoSolution solution = SolveSmo({gram_, positions, y, bounds}, {});
-    for (std::size_t t = 0; t < held_out.size(); ++t) {
-      const std::span<const double> row = gram_.row(held_out[t]);
-      double decision = -solution.rho;
-      for (std::size_t s = 0; s < positions.size(); ++s) decision += y[s] * solution.alpha[s] * row[positions[s]];
-      votes_(t, decision > 0 ? a : b) += 1;
-      sums_(t, a) += decision;
-      sums_(t, b) -= decision;
-    }
-  }
-
-  /// With two classes the decision value; with more the votes, and decision values between equal numbers of votes.
-  void WriteScores(const std::vector<std::vector<std::uint32_t>>& members, std::span<const std::uint32_t> held_out) {
-    const auto present = std::ranges::count_if(members, [](const auto& rows) { return !rows.empty(); });
-    for (std::size_t t = 0; t < held_out.size(); ++t) {
-      const std::span<double> row = scores_.row(held_out[t]);
-      for (std::size_t k = 0; k < classes_.count; ++k) {
-        const double sum = sums_(t, k);
-        row[k] = members[k].empty() ? kAbsent
-                 : present == 2     ? std::clamp(sum, kAbsent, -kAbsent)
-                                    : votes_(t, k) + sum / (3 * (std::abs(sum) + 1));
-      }
-    }
-  }
-
-  ConstMatrixView gram_;
-  double c_;
-  const Classes& classes_;
-  std::span<const std::size_t> folds_;
-  Matrix<double> scores_;
-  Matrix<double> votes_, sums_;  // of the fold's held-out examples
-};
+  return scores;
+}
 
 /// Mean log loss of the softmax of temperature * scores.
 double LogLoss(ConstMatrixView scores, double temperature, std::span<const std::size_t> truth) {
@@ -124,12 +66,23 @@ double LogLoss(ConstMatrixView scores, double temperature, std::span<const std::
   return total / static_cast<double>(truth.size());
 }
 
-TrialScore Judge(ConstMatrixView scores, std::span<const std::size_t> truth) {
-  TrialScore result{.log_loss = std::numeric_limits<double>::infinity()};
-  for (const double temperature : kTemperatures) {
-    const double penalty = kTemperaturePenalty * std::abs(std::log2(temperature) - 1);
-    result.log_loss = std::min(result.log_loss, LogLoss(scores, temperature, truth) + penalty);
+struct Temperature {
+  double value = 1;
+  double log_loss = std::numeric_limits<double>::infinity();  // with the penalty
+};
+
+Temperature BestTemperature(ConstMatrixView scores, double usual, std::span<const std::size_t> truth) {
+  Temperature best;
+  for (const double factor : kTemperatures) {
+    const double penalty = kTemperaturePenalty * std::abs(std::log2(factor));
+    const double loss = LogLoss(scores, factor * usual, truth) + penalty;
+    if (loss < best.log_loss) best = {factor * usual, loss};
   }
+  return best;
+}
+
+TrialScore Judge(ConstMatrixView scores, double usual_temperature, std::span<const std::size_t> truth) {
+  TrialScore result{.log_loss = BestTemperature(scores, usual_temperature, truth).log_loss};
   std::size_t right = 0;
   for (std::size_t i = 0; i < truth.size(); ++i) {
     const std::span<const double> row = scores.row(i);
@@ -158,13 +111,28 @@ std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, st
                                       std::span<const ClassIndex> labels, std::uint64_t seed) {
   const Classes classes(labels);
   const std::vector<std::size_t> folds = StratifiedFolds(labels, kFolds, seed);
+  std::vector<std::uint32_t> all(labels.size());
+  std::iota(all.begin(), all.end(), 0u);
   std::vector<TrialScore> scores(trials.size());
   ParallelForBlocks(trials.size(), 1, [&](std::size_t i, std::size_t) {
     const Trial& trial = trials[i];
-    const Matrix<double> held_out = HeldOutScores(grams[trial.gram], trial.c, classes, folds).Compute();
-    scores[i] = Judge(held_out.view(), classes.of_example);
+    const std::vector<double> costs(classes.count, trial.c);
+    const Matrix<double> held_out =
+        HeldOutScores(*trial.classifier, {grams[trial.gram], all, classes.of_example, classes.count, costs}, folds);
+    scores[i] = Judge(held_out.view(), trial.classifier->usual_temperature, classes.of_example);
   });
   return scores;
+}
+
+double FitTemperature(const ClassifierEntry& classifier, const GramExamples& examples, std::uint64_t seed) {
+  std::vector<ClassIndex> labels;
+  std::vector<std::size_t> truth;
+  for (const std::uint32_t position : examples.positions) {
+    truth.push_back(examples.classes[position]);
+    labels.push_back(static_cast<ClassIndex>(truth.back()));
+  }
+  const Matrix<double> scores = HeldOutScores(classifier, examples, StratifiedFolds(labels, kFolds, seed));
+  return BestTemperature(scores.view(), classifier.usual_temperature, truth).value;
 }
 
 }  // namespace fulcrum::classify

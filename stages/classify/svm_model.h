@@ -1,4 +1,4 @@
-// A trained kernel SVM: one against one over the labeled classes.
+// A trained classifier: a kernel expansion for every pair of the labeled classes, as a one-against-one SVM has it.
 //
 // A plain value, movable; immutable use is thread-safe. Support vectors are rows of the pool that the model was trained
 // on (or of the features of a loaded model, see model_file.h); the features are not part of it.
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -59,14 +60,14 @@ std::vector<ClassIndex> ClassesOf(std::span<const SvmPair> pairs);
 /// inner products of the features are known.
 absl::StatusOr<Matrix<double>> SupportVectors(const SvmModel& model, const kernel::Features& features);
 
-// Training parameters of a kernel SVM. A plain value.
+// Training parameters of a classifier. A plain value.
 
-/// The parameters of a C-SVC, one against one if there are more than two classes.
 struct SvmParameters {
+  std::string classifier = "svm";          ///< a name of the registry (classifier.h)
   kernel::KernelFunction kernel = {};      ///< by default rbf with sigma 1
-  double c = 1;                            ///< upper bound of the multipliers
+  double c = 1;                            ///< penalty of an example
   std::vector<double> class_weights = {};  ///< factor of c by class index; empty means 1 for all
-  double tolerance = 1e-3;                 ///< largest KKT violation (LIBSVM's eps)
+  double tolerance = 1e-3;                 ///< svm: largest KKT violation (LIBSVM's eps); logistic: error of a value
   std::uint64_t seed = 1;                  ///< of the cross-validation folds for the probabilities
   bool shrinking = true;                   ///< exclude multipliers that will stay at a bound from the search
 };

@@ -1,11 +1,11 @@
 #include "stages/classify/svm_trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "stages/classify/probability.h"
 #include "stages/core/matrix.h"
 #include "stages/core/parallel.h"
@@ -90,35 +90,6 @@ SmoOptions SvmTrainer::Options() const {
   return {parameters_.tolerance, parameters_.shrinking, 0};
 }
 
-absl::StatusOr<std::vector<ClassIndex>> SvmTrainer::CheckLabels(std::span<const ClassIndex> labels,
-                                                                std::size_t class_count) const {
-  FULCRUM_RETURN_IF_ERROR(ValidateSvmParameters(parameters_, class_count));
-  if (labels.size() != features_->rows()) {
-    return absl::InvalidArgumentError(absl::StrCat("the SVM was given ", labels.size(), " labels for a pool of ",
-                                                   features_->rows(),
-                                                   " rows; give one entry a row, -1 where there is no label"));
-  }
-  std::vector<std::size_t> counts(class_count, 0);
-  for (std::size_t row = 0; row < labels.size(); ++row) {
-    if (labels[row] == kUnlabeled) continue;
-    if (labels[row] < 0 || static_cast<std::size_t>(labels[row]) >= class_count) {
-      return absl::InvalidArgumentError(absl::StrCat("row ", row, " has class ", labels[row], ", but there are ",
-                                                     class_count, " classes, counted from 0"));
-    }
-    ++counts[static_cast<std::size_t>(labels[row])];
-  }
-  std::vector<ClassIndex> classes;
-  for (std::size_t i = 0; i < class_count; ++i) {
-    if (counts[i] > 0) classes.push_back(static_cast<ClassIndex>(i));
-  }
-  if (classes.size() < 2) {
-    return absl::FailedPreconditionError(absl::StrCat("an SVM needs labels of at least two classes, but ",
-                                                      classes.size(), " of ", class_count,
-                                                      " classes have any; label examples of another class first"));
-  }
-  return classes;
-}
-
 const PairProblem* SvmTrainer::LastOf(ClassIndex first, ClassIndex second) const {
   for (const PairProblem& pair : last_) {
     if (pair.first == first && pair.second == second) return &pair;
@@ -139,10 +110,9 @@ bool SvmTrainer::SolvePair(PairProblem& pair) const {
 }
 
 absl::StatusOr<SvmModel> SvmTrainer::Train(std::span<const ClassIndex> labels, std::size_t class_count) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<ClassIndex> classes, CheckLabels(labels, class_count));
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<ClassIndex> classes,
+                           CheckTraining(parameters_, *features_, labels, class_count));
   const RowList rows = LabeledRows(labels);
-  // The solver would walk through multipliers that are not finite.
-  FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(parameters_.kernel, features_->squared_norms(), rows));
   report_ = {};
   report_.labels = rows.size();
   report_.kernel_update = gram_.Update(rows);
@@ -305,6 +275,76 @@ CarriedMultipliers CarryMultipliers(const PairProblem& previous, const PairProbl
   SubtractLeavers(leavers, next, gram, start.products);
   for (std::size_t t : newcomers) start.products[t] = ProductOf(t, next, start.alpha, gram.matrix());
   return start;
+}
+
+// Scores for cross-validation.
+
+namespace {
+
+/// Votes and summed decision values of held-out examples, pair by pair.
+class PairVotes {
+ public:
+  PairVotes(const GramExamples& examples, std::span<const std::uint32_t> held_out)
+      : examples_(examples),
+        held_out_(held_out),
+        members_(examples.class_count),
+        votes_(Matrix<double>::Zero(held_out.size(), examples.class_count)),
+        sums_(Matrix<double>::Zero(held_out.size(), examples.class_count)) {
+    for (const std::uint32_t position : examples.positions) members_[examples.classes[position]].push_back(position);
+  }
+
+  Matrix<double> Scores() {
+    for (std::size_t a = 0; a < members_.size(); ++a) {
+      for (std::size_t b = a + 1; b < members_.size(); ++b) {
+        if (!members_[a].empty() && !members_[b].empty()) AddPair(a, b);
+      }
+    }
+    const auto present = std::ranges::count_if(members_, [](const auto& rows) { return !rows.empty(); });
+    Matrix<double> scores(held_out_.size(), members_.size());
+    for (std::size_t t = 0; t < held_out_.size(); ++t) {
+      for (std::size_t k = 0; k < members_.size(); ++k) {
+        const double sum = sums_(t, k);
+        // With two classes the decision value; with more the votes, and decision values between equal numbers of them.
+        scores(t, k) = members_[k].empty() ? kAbsentScore
+                       : present == 2      ? std::clamp(sum, kAbsentScore, -kAbsentScore)
+                                           : votes_(t, k) + sum / (3 * (std::abs(sum) + 1));
+      }
+    }
+    return scores;
+  }
+
+ private:
+  void AddPair(std::size_t a, std::size_t b) {
+    std::vector<std::uint32_t> positions = members_[a];
+    positions.insert(positions.end(), members_[b].begin(), members_[b].end());
+    std::vector<double> y(positions.size(), -1.0), bounds(positions.size(), examples_.costs[b]);
+    std::fill_n(y.begin(), members_[a].size(), 1.0);
+    std::fill_n(bounds.begin(), members_[a].size(), examples_.costs[a]);
+    const SmoSolution solution = SolveSmo({examples_.gram, positions, y, bounds}, {});
+    for (std::size_t t = 0; t < held_out_.size(); ++t) {
+      const std::span<const double> row = examples_.gram.row(held_out_[t]);
+      double decision = -solution.rho;
+      for (std::size_t s = 0; s < positions.size(); ++s) decision += y[s] * solution.alpha[s] * row[positions[s]];
+      votes_(t, decision > 0 ? a : b) += 1;
+      sums_(t, a) += decision;
+      sums_(t, b) -= decision;
+    }
+  }
+
+  const GramExamples& examples_;
+  std::span<const std::uint32_t> held_out_;
+  std::vector<std::vector<std::uint32_t>> members_;  // by class
+  Matrix<double> votes_, sums_;                      // held out x classes
+};
+
+}  // namespace
+
+Matrix<double> ScoreWithSvm(const GramExamples& examples, std::span<const std::uint32_t> held_out) {
+  return PairVotes(examples, held_out).Scores();
+}
+
+std::unique_ptr<Classifier> MakeSvm(const SvmParameters& parameters, const kernel::Features& features) {
+  return std::make_unique<SvmTrainer>(parameters, features);
 }
 
 }  // namespace fulcrum::classify

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stages/classify/classifier.h"
 #include "stages/classify/smo_solver.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/rows.h"
@@ -43,42 +44,20 @@ PairProblem MakePairProblem(ClassIndex first, ClassIndex second, const kernel::R
 /// Returns the examples of the pair by ascending pool row, which is independent of the order of the matrix.
 std::vector<std::uint32_t> ExamplesByRow(const PairProblem& pair);
 
-/// Statistics of the last training.
-struct TrainingReport {
-  bool warm = false;  ///< at least one pair started from earlier multipliers
-  std::size_t labels = 0;
-  std::size_t iterations = 0;  ///< summed over the pairs
-  double objective = 0;        ///< summed over the pairs
-  std::size_t support_vectors = 0;
-  bool converged = true;
-  kernel::RowSetKernel::UpdateStats kernel_update;
-};
-
-class SvmTrainer {
+class SvmTrainer final : public Classifier {
  public:
   /// Keeps a reference to `features`, which must outlive the trainer. Train checks the parameters.
   SvmTrainer(SvmParameters parameters, const kernel::Features& features);
 
-  /// `labels` has one entry per pool row, kUnlabeled for unlabeled rows. Returns FailedPrecondition if fewer than two
-  /// classes have labels. The model has no probabilities until FitProbabilities is called.
-  absl::StatusOr<SvmModel> Train(std::span<const ClassIndex> labels, std::size_t class_count);
-
-  /// Fits the sigmoids of a model returned by the last Train, by cross-validation.
-  absl::Status FitProbabilities(SvmModel& model) const;
-
-  /// Replaces the features by the same features with rows appended; the next training is warm. They must outlive the
-  /// trainer.
-  void MoveTo(const kernel::Features& grown);
-
-  /// Resets the trainer; the next training is cold.
-  void Reset();
+  absl::StatusOr<SvmModel> Train(std::span<const ClassIndex> labels, std::size_t class_count) override;
+  absl::Status FitProbabilities(SvmModel& model) const override;
+  void MoveTo(const kernel::Features& grown) override;
+  void Reset() override;
+  const TrainingReport& report() const override { return report_; }
 
   const SvmParameters& parameters() const { return parameters_; }
-  const TrainingReport& report() const { return report_; }
 
  private:
-  absl::StatusOr<std::vector<ClassIndex>> CheckLabels(std::span<const ClassIndex> labels,
-                                                      std::size_t class_count) const;
   /// Returns whether the pair started warm.
   bool SolvePair(PairProblem& pair) const;
   const PairProblem* LastOf(ClassIndex first, ClassIndex second) const;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -18,6 +19,9 @@ namespace {
 
 constexpr std::size_t kRowsPerBlock = 512;
 constexpr double kSmallestDeviation = 1e-5;
+constexpr std::size_t kMostQuantileRows = 10'000;
+constexpr double kQuartilesOfNormal = 1.349;  // interquartile range of a normal distribution with deviation 1
+constexpr double kLargestRobust = 3;
 
 // Sums term(column, value) down every column, block by block, the blocks in order.
 template <typename Term>
@@ -68,7 +72,15 @@ void ScaleToUnit(std::span<double> row) {
 namespace {
 
 // In the order of the enumeration.
-constexpr std::string_view kStepNames[] = {"zscore", "unit", "tfidf", "onehot"};
+constexpr std::string_view kStepNames[] = {"zscore", "unit", "tfidf", "onehot", "robust"};
+
+bool ScalesColumns(NormalizeStep step) {
+  return step == NormalizeStep::kZscore || step == NormalizeStep::kRobust || step == NormalizeStep::kOneHot;
+}
+
+bool AnyScalesColumns(const std::vector<NormalizeStep>& steps) {
+  return std::ranges::any_of(steps, ScalesColumns);
+}
 
 }  // namespace
 
@@ -80,8 +92,8 @@ absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view 
     const auto* const found = std::ranges::find(kStepNames, std::string(name));
     if (found == std::end(kStepNames)) {
       return absl::InvalidArgumentError(absl::StrCat("unknown normalisation '", name,
-                                                     "'; it must be none, zscore, unit, tfidf, onehot, or several of "
-                                                     "them joined by commas"));
+                                                     "'; it must be none, zscore, robust, unit, tfidf, onehot, or "
+                                                     "several of them joined by commas"));
     }
     const auto step = static_cast<NormalizeStep>(found - std::begin(kStepNames));
     if (std::find(steps.begin(), steps.end(), step) != steps.end()) {
@@ -89,7 +101,20 @@ absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view 
     }
     steps.push_back(step);
   }
+  // zscore next to onehot is refused when it is fitted, with the reason for any step that learns and is not the first.
+  const bool robust = std::ranges::find(steps, NormalizeStep::kRobust) != steps.end();
+  if (robust && std::ranges::count_if(steps, ScalesColumns) > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the normalisation '", text, "' scales columns twice; choose one of zscore, robust and onehot"));
+  }
   return steps;
+}
+
+RowList RowsForQuantiles(std::size_t rows) {
+  const std::size_t count = std::min(rows, kMostQuantileRows);
+  RowList sample(count);
+  for (std::size_t i = 0; i < count; ++i) sample[i] = static_cast<RowIndex>(i * rows / count);
+  return sample;
 }
 
 void ScaleRowsToUnit(SparseMatrix& features) {
@@ -107,7 +132,7 @@ absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeSte
     return normalizer;
   }
   if (!features.is_sparse()) return FitInPlace(steps, features.dense().view());
-  if (std::find(steps.begin(), steps.end(), NormalizeStep::kZscore) == steps.end()) {
+  if (!AnyScalesColumns(steps)) {
     Normalizer normalizer;
     normalizer.steps_ = steps;
     for (const NormalizeStep step : steps) {
@@ -118,7 +143,7 @@ absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeSte
   }
   if (features.cols() > max_dense_bytes / sizeof(double) / std::max<std::size_t>(features.rows(), 1)) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("a z-score makes sparse features dense, and ", features.rows(), " x ", features.cols(),
+        absl::StrCat("scaling columns makes sparse features dense, and ", features.rows(), " x ", features.cols(),
                      " numbers need more than ", max_dense_bytes >> 30,
                      " GiB; scale rows to unit length instead, which keeps them sparse"));
   }
@@ -131,6 +156,7 @@ absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeSte
   normalizer.steps_ = steps;
   for (NormalizeStep step : steps) {
     if (step == NormalizeStep::kZscore) FULCRUM_RETURN_IF_ERROR(normalizer.FitZscore(features));
+    if (step == NormalizeStep::kRobust) FULCRUM_RETURN_IF_ERROR(normalizer.FitQuantiles(features));
     if (step == NormalizeStep::kTfidf) normalizer.FitInverseFrequencies(features);
     normalizer.ApplyStep(step, features);
   }
@@ -158,6 +184,8 @@ absl::StatusOr<Normalizer> Normalizer::Fit(const std::vector<NormalizeStep>& ste
   if (steps.empty() || steps[0] == NormalizeStep::kUnit) return normalizer;
   if (steps[0] == NormalizeStep::kTfidf) {
     normalizer.FitInverseFrequencies(features);
+  } else if (steps[0] == NormalizeStep::kRobust) {
+    FULCRUM_RETURN_IF_ERROR(normalizer.FitQuantiles(features));
   } else {
     FULCRUM_RETURN_IF_ERROR(normalizer.FitZscore(features));
   }
@@ -171,7 +199,7 @@ absl::StatusOr<Normalizer> Normalizer::Fit(const std::vector<NormalizeStep>& ste
   normalizer.steps_ = steps;
   if (steps.empty() || steps[0] == NormalizeStep::kUnit) return normalizer;
   if (steps[0] != NormalizeStep::kTfidf) {
-    return absl::FailedPreconditionError("a z-score or one-hot columns would make sparse features dense");
+    return absl::FailedPreconditionError("scaled or one-hot columns would make sparse features dense");
   }
   normalizer.FitInverseFrequencies(features);
   return normalizer;
@@ -278,11 +306,42 @@ absl::Status Normalizer::FitZscore(ConstMatrixView features) {
   return SettleDeviations();
 }
 
+namespace {
+
+/// Median and scale of one column; the values are reordered. If most values are equal, the deviation is the scale.
+std::pair<double, double> MedianAndScale(std::span<double> values) {
+  const auto quantile = [&](double share) {
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+    std::nth_element(values.begin(), at, values.end());
+    return *at;
+  };
+  const double low = quantile(0.25), median = quantile(0.5), high = quantile(0.75);
+  if (high > low) return {median, (high - low) / kQuartilesOfNormal};
+  double squares = 0;
+  for (const double value : values) squares += (value - median) * (value - median);
+  return {median, std::sqrt(squares / static_cast<double>(values.size()))};
+}
+
+}  // namespace
+
+absl::Status Normalizer::FitQuantiles(ConstMatrixView features) {
+  const RowList rows = RowsForQuantiles(features.rows());
+  means_.assign(features.cols(), 0);
+  deviations_.assign(features.cols(), 0);
+  if (rows.empty()) return SettleDeviations();
+  ParallelForBlocks(features.cols(), 1, [&](std::size_t col, std::size_t) {
+    std::vector<double> values;
+    for (const RowIndex row : rows) values.push_back(features(row, col));
+    std::tie(means_[col], deviations_[col]) = MedianAndScale(values);
+  });
+  return SettleDeviations();
+}
+
 absl::Status Normalizer::SettleDeviations() {
   for (std::size_t col = 0; col < deviations_.size(); ++col) {
     if (!std::isfinite(means_[col]) || !std::isfinite(deviations_[col])) {
-      return absl::DataLossError(absl::StrCat(
-          "the values of feature ", col + 1, " are too large for a z-score (their squares overflow); scale them down"));
+      return absl::DataLossError(absl::StrCat("the values of feature ", col + 1,
+                                              " are too large to be scaled (their squares overflow); scale them down"));
     }
     if (deviations_[col] >= kSmallestDeviation) continue;
     deviations_[col] = 1;
@@ -296,8 +355,8 @@ absl::StatusOr<Normalizer> Normalizer::FromStatistics(const std::vector<Normaliz
   Normalizer normalizer;
   normalizer.steps_ = steps;
   for (const NormalizeStep step : steps) {
-    if (step == NormalizeStep::kTfidf || step == NormalizeStep::kOneHot) {
-      return absl::FailedPreconditionError("tf-idf and one-hot columns need the rows themselves");
+    if (step != NormalizeStep::kZscore && step != NormalizeStep::kUnit) {
+      return absl::FailedPreconditionError("quantiles, tf-idf and one-hot columns need the rows themselves");
     }
   }
   const auto zscore = std::find(steps.begin(), steps.end(), NormalizeStep::kZscore);
@@ -323,6 +382,7 @@ void Normalizer::ApplyStep(NormalizeStep step, MutableMatrixView features) const
       for (std::size_t col = 0; col < values.size(); ++col) {
         values[col] = step == NormalizeStep::kTfidf ? values[col] * inverse_frequencies_[col]
                                                     : (values[col] - means_[col]) / deviations_[col];
+        if (step == NormalizeStep::kRobust) values[col] = std::clamp(values[col], -kLargestRobust, kLargestRobust);
       }
     }
   });

@@ -2,7 +2,9 @@
 //
 // METHOD section 3. `zscore`: minus the column's mean, over its sample deviation (n - 1; one below 1e-5
 // counts as 1). `unit`: every row to unit length; a row of zeros stays. `tfidf`: times log((1 + rows) / (1 + rows in
-// which the column is not zero)) + 1, for counts of words. `onehot`: a column of 3 to 10 different whole numbers
+// which the column is not zero)) + 1, for counts of words. `robust`: minus the column's median, over its interquartile
+// range / 1.349 (the deviation of a normal distribution), clipped to [-3, 3], for columns with outliers. Quantiles are
+// those of at most 10,000 rows. `onehot`: a column of 3 to 10 different whole numbers
 // becomes a column per number, 1 where the row has it and 0 elsewhere, scaled to a total variance of 1; other columns
 // get a z-score. It must be the first step, and has more columns than the features. Sums run over fixed blocks in
 // order, so the result is the same bit for bit whatever the number of threads.
@@ -18,15 +20,19 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "stages/core/matrix.h"
+#include "stages/core/rows.h"
 #include "stages/ingest/pool.h"
 
 namespace fulcrum::ingest {
 
-enum class NormalizeStep { kZscore, kUnit, kTfidf, kOneHot };
+enum class NormalizeStep { kZscore, kUnit, kTfidf, kOneHot, kRobust };
 
-/// Some of "zscore", "unit", "tfidf" and "onehot" in any order, joined by commas, or "none". InvalidArgument for
-/// anything else.
+/// Some of "zscore", "unit", "tfidf", "onehot" and "robust" in any order, joined by commas, or "none". InvalidArgument
+/// for anything else, and if two of them scale columns.
 absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view text);
+
+/// The rows whose quantiles stand for those of a set of rows: all of them, or 10,000 evenly spaced ones.
+RowList RowsForQuantiles(std::size_t rows);
 
 /// Every row to unit length, zeros left out of it.
 void ScaleRowsToUnit(SparseMatrix& features);
@@ -71,6 +77,7 @@ class Normalizer {
 
  private:
   absl::Status FitZscore(ConstMatrixView features);
+  absl::Status FitQuantiles(ConstMatrixView features);
   absl::Status FitCategories(ConstMatrixView features);
   /// The features with their columns of categories replaced.
   Matrix<double> WithCategories(ConstMatrixView features) const;
@@ -84,8 +91,8 @@ class Normalizer {
   void ApplyStep(NormalizeStep step, SparseMatrix& features) const;
 
   std::vector<NormalizeStep> steps_;
-  std::vector<double> means_;
-  std::vector<double> deviations_;
+  std::vector<double> means_;                // medians if the step is robust
+  std::vector<double> deviations_;           // what values are divided by
   std::vector<double> inverse_frequencies_;  // of tf-idf, by column
   /// Of one-hot columns: the numbers that the column has, ascending, and the factor of their columns; none for others.
   struct Categories {

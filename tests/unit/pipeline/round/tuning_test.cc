@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "pipeline/round/tuned_runner.h"
@@ -62,6 +64,12 @@ std::vector<ClassIndex> FirstLabels(std::size_t count) {
   return labels;
 }
 
+RowList AllRowsOf(std::size_t count) {
+  RowList rows(count);
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  return rows;
+}
+
 TunedSettings TuneOn(const ingest::PoolFeatures& features, std::size_t labels) {
   auto settings = Tune(MemoryFeatureSource(features), FirstLabels(labels), 1);
   EXPECT_TRUE(settings.ok()) << settings.status();
@@ -70,13 +78,14 @@ TunedSettings TuneOn(const ingest::PoolFeatures& features, std::size_t labels) {
 
 TEST(Tune, KeepsTheLengthOfRowsIfItTellsTheClasses) {
   const TunedSettings settings = TuneOn(Shells(), 40);
-  EXPECT_THAT(settings.chosen.normalize, ::testing::AnyOf("zscore", "none"));
+  EXPECT_THAT(settings.chosen.normalize, ::testing::AnyOf("zscore", "none", "robust"));
+  EXPECT_EQ(settings.chosen.classifier, "logistic");
   EXPECT_EQ(settings.chosen.kernel.type, kernel::KernelType::kRbf);
   EXPECT_GT(settings.chosen.accuracy, 0.8);
   EXPECT_EQ(settings.labels, 40u);
   ASSERT_EQ(settings.runners_up.size(), 3u);
   EXPECT_GE(settings.runners_up[0].log_loss, settings.chosen.log_loss);
-  EXPECT_THAT(settings.reason, HasSubstr("36 settings"));
+  EXPECT_THAT(settings.reason, HasSubstr("48 settings"));
 }
 
 TEST(Tune, ScalesColumnsThatAreOfUnequalScale) {
@@ -112,16 +121,30 @@ TEST(Tune, TreatsWholeNumbersAsCategoriesIfThatIsBetter) {
 TEST(Tune, UsesTheDefaultUntilThereAreEnoughLabels) {
   const TunedSettings none = TuneOn(Shells(), 0), few = TuneOn(Shells(), 7);
   EXPECT_EQ(none.labels, 0u);
-  EXPECT_EQ(none.chosen.normalize, "zscore");
+  EXPECT_EQ(none.chosen.normalize, "robust");
   EXPECT_EQ(none.chosen.kernel, few.chosen.kernel);
   EXPECT_THAT(few.reason, HasSubstr("too few labels"));
   EXPECT_EQ(TuneOn(Shells(), 8).labels, 8u);
 }
 
 TEST(Tune, TakesTheLeverageWidthFromTheData) {
-  const TunedSettings settings = TuneOn(Shells(), 0);
-  // Of z-scored rows of 6 columns the median squared distance is near 2 x 6 x (0.8 or so).
-  EXPECT_NEAR(settings.leverage_kernel.sigma * settings.leverage_kernel.sigma, 10, 4);
+  const ingest::PoolFeatures shells = Shells();
+  const TunedSettings settings = TuneOn(shells, 0);
+  const auto prepared = MemoryFeatureSource(shells).Prepare(settings.chosen.normalize);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  const Matrix<double> rows = prepared->pool->Pack(AllRowsOf(kRows)).ToDense();
+  std::vector<double> distances;
+  for (std::size_t i = 0; i < kRows; ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      double sum = 0;
+      for (std::size_t col = 0; col < rows.cols(); ++col) sum += std::pow(rows(i, col) - rows(j, col), 2);
+      distances.push_back(sum);
+    }
+  }
+  std::ranges::nth_element(distances, distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2));
+  const double median = distances[distances.size() / 2];
+  // The width is that of a sample of the rows.
+  EXPECT_NEAR(settings.leverage_kernel.sigma * settings.leverage_kernel.sigma, median, 0.15 * median);
 }
 
 TEST(Tune, GivesTheSameOnAnyNumberOfThreads) {

@@ -17,6 +17,9 @@
 namespace fulcrum::classify {
 namespace {
 
+const ClassifierEntry* const kSvm = *FindClassifier("svm");
+const ClassifierEntry* const kLogistic = *FindClassifier("logistic");
+
 TEST(StratifiedFolds, SpreadEveryClassEvenlyAndAreDeterminedByTheSeed) {
   std::vector<ClassIndex> labels(37, 0);
   std::fill_n(labels.begin() + 20, 12, 3);
@@ -56,7 +59,7 @@ TEST(CrossValidate, HasTheHeldOutAccuracyOfTheTrainer) {
   const kernel::KernelFunction kernel{.sigma = 2};
   const Matrix<double> gram = testing::NaiveKernel(kernel, clusters.values(), clusters.values());
   const ConstMatrixView grams[] = {gram.view()};
-  const Trial trials[] = {{0, 0.1}, {0, 1}, {0, 30}};
+  const Trial trials[] = {{kSvm, 0, 0.1}, {kSvm, 0, 1}, {kSvm, 0, 30}};
   const std::vector<TrialScore> scores = CrossValidate(grams, trials, clusters.truth, 3);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(scores[i].accuracy, AccuracyByTraining(clusters, kernel, trials[i].c, 2, 3), 0.012) << trials[i].c;
@@ -82,11 +85,13 @@ TEST(CrossValidate, PrefersTheKernelThatSeparatesTheClasses) {
   const Matrix<double> grams[] = {testing::NaiveKernel(linear, points.view(), points.view()),
                                   testing::NaiveKernel(rbf, points.view(), points.view())};
   const ConstMatrixView views[] = {grams[0].view(), grams[1].view()};
-  const Trial trials[] = {{0, 10}, {1, 10}};
-  const std::vector<TrialScore> scores = CrossValidate(views, trials, labels, 1);
-  EXPECT_LT(scores[1].log_loss, 0.5 * scores[0].log_loss);
-  EXPECT_EQ(scores[1].accuracy, 1);
-  EXPECT_LT(scores[0].accuracy, 0.8);
+  for (const ClassifierEntry& entry : Classifiers()) {
+    const Trial trials[] = {{&entry, 0, 10}, {&entry, 1, 10}};
+    const std::vector<TrialScore> scores = CrossValidate(views, trials, labels, 1);
+    EXPECT_LT(scores[1].log_loss, 0.5 * scores[0].log_loss) << entry.name;
+    EXPECT_EQ(scores[1].accuracy, 1) << entry.name;
+    EXPECT_LT(scores[0].accuracy, 0.8) << entry.name;
+  }
 }
 
 TEST(CrossValidate, GivesTheSameOnAnyNumberOfThreadsAndTakesClassesOfOneExample) {
@@ -95,7 +100,7 @@ TEST(CrossValidate, GivesTheSameOnAnyNumberOfThreadsAndTakesClassesOfOneExample)
   labels[0] = 9;  // the only one of its class
   const Matrix<double> gram = testing::NaiveKernel({.sigma = 2}, clusters.values(), clusters.values());
   const ConstMatrixView grams[] = {gram.view()};
-  const Trial trials[] = {{0, 1}, {0, 10}, {0, 100}};
+  const Trial trials[] = {{kSvm, 0, 1}, {kSvm, 0, 10}, {kLogistic, 0, 100}};
   const auto run = [&](std::size_t threads) {
     const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
     return CrossValidate(grams, trials, labels, 1);
@@ -111,7 +116,7 @@ TEST(CrossValidate, EndsIfItIsAskedToStop) {
   const LabeledClusters clusters = MakeClusters(60, 3, 2, 8);
   const Matrix<double> gram = testing::NaiveKernel({}, clusters.values(), clusters.values());
   const ConstMatrixView grams[] = {gram.view()};
-  const Trial trials[] = {{0, 1}, {0, 10}};
+  const Trial trials[] = {{kSvm, 0, 1}, {kLogistic, 0, 10}};
   std::stop_source stop;
   stop.request_stop();
   const StopScope scope(stop.get_token());

@@ -83,10 +83,39 @@ TEST(Normalize, OneHotGivesEachCategoryAColumnOfItsOwn) {
   EXPECT_THAT(others.dense().row(0), ElementsAre(0, 0, 0, scaled(0, 1)));
 }
 
+TEST(Normalize, RobustScalingIgnoresOutliers) {
+  Matrix<double> rows(101, 3);
+  for (std::size_t row = 0; row < 101; ++row) {
+    rows(row, 0) = static_cast<double>(row);  // median 50, quartiles 25 and 75
+    rows(row, 1) = row < 81 ? 2 : 1e6;        // quartiles equal: the deviation is the scale
+    rows(row, 2) = 7;
+  }
+  rows(100, 0) = 1e9;
+  const auto fitted = Normalizer::Fit({NormalizeStep::kRobust}, rows.view());
+  ASSERT_TRUE(fitted.ok()) << fitted.status();
+  EXPECT_THAT(fitted->constant_columns(), ElementsAre(2));
+  PoolFeatures features(rows.Clone());
+  fitted->Apply(features);
+  EXPECT_NEAR(features.dense()(60, 0), 10 / (50 / 1.349), 1e-12);
+  EXPECT_EQ(features.dense()(100, 0), 3) << "clipped";
+  EXPECT_NEAR(features.dense()(100, 1), std::sqrt(101.0 / 20), 1e-6);
+  EXPECT_EQ(features.dense()(5, 1), 0);
+  EXPECT_EQ(features.dense()(5, 2), 0);
+  // A larger set of rows has the quantiles of evenly spaced ones.
+  EXPECT_EQ(RowsForQuantiles(3), (RowList{0, 1, 2}));
+  const RowList sample = RowsForQuantiles(1'000'000);
+  EXPECT_EQ(sample.size(), 10'000u);
+  EXPECT_EQ(sample[1], 100u);
+  for (const char* text : {"zscore,robust", "robust,onehot"}) {
+    EXPECT_EQ(ParseNormalization(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
 TEST(Normalize, FitLearnsWhatFitInPlaceDoes) {
   const Matrix<double> original = testing::RandomMatrix(300, 5, 6);
   for (const std::vector<NormalizeStep>& steps :
-       {kBoth, std::vector<NormalizeStep>{NormalizeStep::kTfidf, NormalizeStep::kUnit}}) {
+       {kBoth, std::vector<NormalizeStep>{NormalizeStep::kTfidf, NormalizeStep::kUnit},
+        std::vector<NormalizeStep>{NormalizeStep::kRobust, NormalizeStep::kUnit}}) {
     Matrix<double> in_place = original.Clone(), applied = original.Clone();
     ASSERT_TRUE(Normalizer::FitInPlace(steps, in_place.view()).ok());
     const auto fitted = Normalizer::Fit(steps, original.view());

@@ -1,0 +1,103 @@
+// The classifiers of a pool behind one interface, and their registry (classifier_registry.cc).
+//
+// A Classifier is trained again and again as labels are added, and keeps what makes the next training cheap. Whatever
+// it is, its model is a kernel expansion per pair of classes (svm_model.h), so prediction, files and exports are the
+// same for all of them. A classifier is not thread-safe; separate ones are independent. Adding one is a file and a line
+// of the registry.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stages/classify/svm_model.h"
+#include "stages/core/matrix.h"
+#include "stages/core/rows.h"
+#include "stages/kernel/features.h"
+#include "stages/kernel/row_set_kernel.h"
+
+namespace fulcrum::classify {
+
+/// Statistics of the last training.
+struct TrainingReport {
+  bool warm = false;  ///< it began from an earlier solution
+  std::size_t labels = 0;
+  std::size_t iterations = 0;
+  double objective = 0;
+  std::size_t support_vectors = 0;
+  bool converged = true;
+  kernel::RowSetKernel::UpdateStats kernel_update = {};
+};
+
+class Classifier {
+ public:
+  virtual ~Classifier() = default;
+
+  /// `labels` has one entry per pool row, kUnlabeled for unlabeled rows. Returns FailedPrecondition if fewer than two
+  /// classes have labels. The model may have no probabilities until FitProbabilities is called.
+  virtual absl::StatusOr<SvmModel> Train(std::span<const ClassIndex> labels, std::size_t class_count) = 0;
+
+  /// Fits the probabilities of a model returned by the last Train, by cross-validation.
+  virtual absl::Status FitProbabilities(SvmModel& model) const = 0;
+
+  /// Replaces the features by the same features with rows appended; the next training is warm. They must outlive the
+  /// classifier.
+  virtual void MoveTo(const kernel::Features& grown) = 0;
+
+  /// The next training is cold.
+  virtual void Reset() = 0;
+
+  virtual const TrainingReport& report() const = 0;
+};
+
+/// Labeled examples within a kernel matrix, for cross-validation.
+struct GramExamples {
+  ConstMatrixView gram;
+  std::span<const std::uint32_t> positions;  ///< of the examples, in the matrix
+  std::span<const std::size_t> classes;      ///< by position in the matrix, from 0 to class_count - 1
+  std::size_t class_count = 0;
+  std::span<const double> costs;  ///< by class: the penalty times the weight of the class
+};
+
+/// The score of a class without examples.
+inline constexpr double kAbsentScore = -50;
+
+/// One kind of classifier.
+struct ClassifierEntry {
+  std::string_view name;
+  std::string_view description;
+  /// Keeps a reference to the features, which must outlive it. Train checks the parameters.
+  std::unique_ptr<Classifier> (*make)(const SvmParameters& parameters, const kernel::Features& features);
+  /// Scores of other examples of the matrix, held_out x class_count: the largest is the predicted class.
+  Matrix<double> (*score)(const GramExamples& examples, std::span<const std::uint32_t> held_out);
+  /// The softmax of so many times the scores is closest to the truth as a rule.
+  double usual_temperature = 1;
+};
+
+/// All classifiers; the first is the default of explicit settings.
+std::span<const ClassifierEntry> Classifiers();
+
+/// InvalidArgument, with the names there are, if there is no such classifier.
+absl::StatusOr<const ClassifierEntry*> FindClassifier(std::string_view name);
+
+/// The classifier that the parameters name. It keeps a reference to `features`, which must outlive it. A name that is
+/// not in the registry is an error of its first training.
+std::unique_ptr<Classifier> MakeClassifier(const SvmParameters& parameters, const kernel::Features& features);
+
+/// What every classifier checks before it trains: the parameters, the range of the labels, and that the kernel of the
+/// labeled rows is finite. Returns the classes with labels, ascending.
+absl::StatusOr<std::vector<ClassIndex>> CheckTraining(const SvmParameters& parameters, const kernel::Features& features,
+                                                      std::span<const ClassIndex> labels, std::size_t class_count);
+
+// One function per classifier.
+std::unique_ptr<Classifier> MakeSvm(const SvmParameters& parameters, const kernel::Features& features);
+Matrix<double> ScoreWithSvm(const GramExamples& examples, std::span<const std::uint32_t> held_out);
+std::unique_ptr<Classifier> MakeLogistic(const SvmParameters& parameters, const kernel::Features& features);
+Matrix<double> ScoreWithLogistic(const GramExamples& examples, std::span<const std::uint32_t> held_out);
+
+}  // namespace fulcrum::classify
