@@ -1,8 +1,5 @@
 #include "storage/state/campaign_records.h"
 
-#include <algorithm>
-
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 
 namespace fulcrum::storage {
@@ -55,48 +52,6 @@ absl::StatusOr<SkipReason> ParseSkipReason(absl::string_view name) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("'", name, "' is no reason to skip; it must be 'unsure', 'bad item' or 'not now'"));
-}
-
-namespace {
-
-struct Tally {
-  const std::string* value;
-  std::int64_t count;
-};
-// An item has a handful of votes: a linear search costs less than any map.
-using Tallies = absl::InlinedVector<Tally, 4>;
-
-Tallies CountVotes(std::span<const Vote> votes) {
-  Tallies tallies;
-  for (const Vote& vote : votes) {
-    if (vote.withdrawn) continue;
-    const auto same = [&](const Tally& tally) { return *tally.value == vote.value; };
-    const auto found = std::find_if(tallies.begin(), tallies.end(), same);
-    if (found == tallies.end()) {
-      tallies.push_back({&vote.value, 1});
-    } else {
-      ++found->count;
-    }
-  }
-  return tallies;
-}
-
-}  // namespace
-
-VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings) {
-  Tally leader = {nullptr, 0};
-  std::int64_t second = 0;
-  std::int64_t total = 0;
-  for (const Tally& tally : CountVotes(votes)) {
-    total += tally.count;
-    second = std::max(second, std::min(leader.count, tally.count));
-    if (tally.count > leader.count) leader = tally;
-  }
-  if (total < settings.overlap) return {.votes_wanted = settings.overlap - total};
-  const bool decided = leader.value != nullptr && leader.count - second >= settings.margin;
-  if (decided) return {.outcome = VoteOutcome::kDecided, .value = *leader.value};
-  if (total >= settings.most_votes) return {.outcome = VoteOutcome::kDisputed};
-  return {.votes_wanted = 1};
 }
 
 }  // namespace fulcrum::storage

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
 
@@ -32,10 +33,48 @@ absl::StatusOr<Vote*> ExistingVote(Item& item, const std::string& annotator) {
   return absl::DataLossError(absl::StrCat("'", annotator, "' has no label on item '", item.id, "'"));
 }
 
+struct Tally {
+  const std::string* value;
+  std::int64_t count;
+};
+// An item has a handful of votes: a linear search costs less than any map.
+using Tallies = absl::InlinedVector<Tally, 4>;
+
+Tallies CountVotes(std::span<const Vote> votes) {
+  Tallies tallies;
+  for (const Vote& vote : votes) {
+    if (vote.withdrawn) continue;
+    const auto same = [&](const Tally& tally) { return *tally.value == vote.value; };
+    const auto found = std::find_if(tallies.begin(), tallies.end(), same);
+    if (found == tallies.end()) {
+      tallies.push_back({&vote.value, 1});
+    } else {
+      ++found->count;
+    }
+  }
+  return tallies;
+}
+
 }  // namespace
 
+VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings) {
+  Tally leader = {nullptr, 0};
+  std::int64_t second = 0;
+  std::int64_t total = 0;
+  for (const Tally& tally : CountVotes(votes)) {
+    total += tally.count;
+    second = std::max(second, std::min(leader.count, tally.count));
+    if (tally.count > leader.count) leader = tally;
+  }
+  if (total < settings.overlap) return {.votes_wanted = settings.overlap - total};
+  const bool decided = leader.value != nullptr && leader.count - second >= settings.margin;
+  if (decided) return {.outcome = VoteOutcome::kDecided, .value = *leader.value};
+  if (total >= settings.most_votes) return {.outcome = VoteOutcome::kDisputed};
+  return {.votes_wanted = 1};
+}
+
 absl::StatusOr<StatusChange> ItemTable::Batch(const ItemBatched& batched, const Moment& moment) {
-  Item& item = Touch(batched.item);
+  Item& item = FindOrCreate(batched.item, moment.sequence);
   if (item.status != ItemStatus::kInPool) return absl::DataLossError("the item is not in the pool");
   item.round = batched.round;
   item.rank = batched.rank;
@@ -45,7 +84,10 @@ absl::StatusOr<StatusChange> ItemTable::Batch(const ItemBatched& batched, const 
 
 void ItemTable::CloseRound(const std::vector<std::string>& items) {
   for (const std::string& id : items) {
-    Item& item = Touch(id);
+    Item* const found = Lookup(id);
+    if (found == nullptr) continue;
+    Item& item = *found;
+    Touch(item);
     for (Slot& slot : item.slots) {
       if (slot.status == SlotStatus::kOpen) CloseSlot(item, slot, SlotStatus::kClosed);
     }
@@ -70,7 +112,8 @@ absl::StatusOr<const Item*> ItemTable::LeaseSlot(const LeaseGranted& granted, st
 }
 
 absl::StatusOr<StatusChange> ItemTable::ReturnSlot(const Lease& lease, Unanswered how, const Moment& moment) {
-  Item& item = Touch(lease.item);
+  FULCRUM_ASSIGN_OR_RETURN(Item* const found, Existing(lease.item));
+  Item& item = *found;
   const ItemStatus before = item.status;
   Slot& slot = FreeSlot(item, lease.slot);
   if (how == Unanswered::kNotNow) ++slot.passes;
@@ -129,7 +172,7 @@ absl::StatusOr<StatusChange> ItemTable::WithdrawVote(const LabelWithdrawn& withd
 
 absl::StatusOr<StatusChange> ItemTable::Import(const LabelImported& imported, const Moment& moment) {
   if (imported.value.empty()) return absl::DataLossError("it has no value");
-  Item& item = Touch(imported.item);
+  Item& item = FindOrCreate(imported.item, moment.sequence);
   item.imported = imported.value;
   return Reconsider(item, item.status, moment);
 }
@@ -154,12 +197,11 @@ absl::StatusOr<StatusChange> ItemTable::Return(const ItemReturned& returned, con
 }
 
 void ItemTable::MarkChanged(const std::string& id) {
-  Touch(id);
+  if (Item* const item = Lookup(id)) Touch(*item);
 }
 
 const Item* ItemTable::Find(absl::string_view id) const {
-  const auto found = items_.find(id);
-  return found == items_.end() ? nullptr : &found->second;
+  return Lookup(id);
 }
 
 const Slot* ItemTable::FindSlot(const Item& item, std::int64_t number) {
@@ -178,6 +220,10 @@ const Vote* ItemTable::FindVote(const Item& item, absl::string_view annotator) {
 
 void ItemTable::Visit(const std::function<void(const Item&)>& visit) const {
   for (const auto& [id, item] : items_) visit(item);
+  if (base_ == nullptr) return;
+  base_->VisitItems([&](const StoredItem& stored) {
+    if (!items_.contains(stored.item.id)) visit(stored.item);
+  });
 }
 
 std::vector<DecidedLabel> ItemTable::DecidedLabels() const {
@@ -197,18 +243,87 @@ void ItemTable::VisitOpenSlots(const std::function<bool(const Item&, const Slot&
   }
 }
 
-Item& ItemTable::Touch(const std::string& id) {
-  Item& item = items_[id];
-  if (item.id.empty()) item.id = id;
+Item& ItemTable::Insert(Item item) const {
+  std::string id = item.id;
+  return items_.emplace(std::move(id), std::move(item)).first->second;
+}
+
+Item* ItemTable::Lookup(absl::string_view id) const {
+  const auto found = items_.find(id);
+  if (found != items_.end()) return &found->second;
+  if (base_ == nullptr) return nullptr;
+  auto stored = base_->FindItem(id);
+  return stored ? &Insert(std::move(stored->item)) : nullptr;
+}
+
+void ItemTable::Touch(Item& item) {
+  if (keeps_) before_.try_emplace(&item, item);
   changed_.Add(item);
-  return item;
+}
+
+Item& ItemTable::FindOrCreate(const std::string& id, std::int64_t sequence) {
+  Item* item = Lookup(id);
+  if (item == nullptr) {
+    item = &Insert({.id = id, .first_sequence = sequence});
+    ++size_;
+    if (keeps_) before_.try_emplace(item, std::nullopt);
+  }
+  Touch(*item);
+  return *item;
 }
 
 absl::StatusOr<Item*> ItemTable::Existing(const std::string& id) {
-  const auto found = items_.find(id);
-  if (found == items_.end()) return absl::DataLossError(absl::StrCat("no item '", id, "'"));
-  changed_.Add(found->second);
-  return &found->second;
+  Item* const item = Lookup(id);
+  if (item == nullptr) return absl::DataLossError(absl::StrCat("no item '", id, "'"));
+  Touch(*item);
+  return item;
+}
+
+void ItemTable::Begin() {
+  keeps_ = true;
+}
+
+void ItemTable::Accept() {
+  keeps_ = false;
+  before_.clear();
+}
+
+void ItemTable::RollBack() {
+  for (auto& [item, before] : before_) {
+    for (const Slot& slot : item->slots) {
+      if (slot.status == SlotStatus::kOpen) open_slots_.erase(KeyOf(*item, slot));
+    }
+    if (!before) {
+      changed_.Forget(*item);
+      --size_;
+      items_.erase(std::string(item->id));
+      continue;
+    }
+    *item = *std::move(before);
+    for (const Slot& slot : item->slots) {
+      if (slot.status == SlotStatus::kOpen) open_slots_.insert(KeyOf(*item, slot));
+    }
+  }
+  Accept();
+}
+
+void ItemTable::ReadFrom(Checkpoint& base, std::size_t items, LeaseTable& leases) {
+  const auto load = [&](StoredItem stored) {
+    const Item& item = Insert(std::move(stored.item));
+    for (const Slot& slot : item.slots) {
+      if (slot.status == SlotStatus::kOpen) open_slots_.insert(KeyOf(item, slot));
+    }
+    for (Lease& lease : stored.leases) leases.Grant(std::move(lease));
+  };
+  base.VisitItems(load, Checkpoint::Which::kLive);
+  base_ = &base;
+  size_ = items;
+}
+
+void ItemTable::LoadAll() {
+  if (base_ == nullptr) return;
+  base_->VisitItems([this](StoredItem stored) { Insert(std::move(stored.item)); });
+  base_ = nullptr;
 }
 
 StatusChange ItemTable::Reconsider(Item& item, ItemStatus before, const Moment& moment) {

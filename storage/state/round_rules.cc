@@ -126,6 +126,12 @@ absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& re
                                           rounds.model_count(), " rounds, the last is of round ", last->round));
 }
 
+absl::StatusOr<std::vector<StoredModel>> ListModels(Ledger& ledger, const ListModelsRequest& /*request*/) {
+  std::vector<StoredModel> models;
+  ledger.state().rounds().VisitModels([&](const StoredModel& model) { models.push_back(model); });
+  return models;
+}
+
 absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const CampaignSettings& settings) {
   FULCRUM_RETURN_IF_ERROR(CheckSettings(settings));
   return ledger.Append({.body = SettingsChanged{SettingsToText(settings)}});

@@ -1,10 +1,9 @@
-#include "storage/state/campaign_records.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "storage/state/item_table.h"
 
 namespace fulcrum::storage {
 namespace {
