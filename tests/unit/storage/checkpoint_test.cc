@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_reader.h"
 #include "storage/maintenance/fsck.h"
+#include "storage/state/item_queries.h"
 #include "storage/state/json_rows.h"
 #include "tests/unit/storage/store_fixture.h"
 
@@ -84,6 +85,14 @@ class CheckpointTest : public StoreTest {
     return problems;
   }
 
+  std::vector<std::string> IdsOf(ItemStatus status, const std::string& after = "", std::size_t most = 100) {
+    const auto found = store_->Run(ListItems, {.statuses = {status}, .after = after, .most = most});
+    EXPECT_TRUE(found.ok()) << found.status();
+    std::vector<std::string> ids;
+    for (const FoundItem& item : *found) ids.push_back(item.item.id);
+    return ids;
+  }
+
   GrantedLease lease_;
   std::int64_t events_ = 0;
 };
@@ -134,6 +143,36 @@ TEST_F(CheckpointTest, OfACampaignWithoutOneTheLogIsRead) {
   Execute("DELETE FROM derived; DELETE FROM item; DELETE FROM request; DELETE FROM round; DELETE FROM model");
   ExpectComplete();
   EXPECT_THAT(Problems(), IsEmpty());
+}
+
+TEST_F(CheckpointTest, ItemsAreListedFromTheCheckpointAndFromMemory) {
+  Open();
+  for (const char* item : {"item-6", "item-8"}) {
+    ASSERT_TRUE(store_->Run(SetItemAside, {.item = item, .by = "ada", .reason = "blurred"}).ok());
+  }
+  Reopen();
+  EXPECT_THAT(IdsOf(ItemStatus::kSetAside), ElementsAre("item-6", "item-8"));
+  // Changed after the checkpoint: one more between those two, and the first one is not set aside any more.
+  ASSERT_TRUE(store_->Run(SetItemAside, {.item = "item-7", .by = "ada", .reason = "blurred"}).ok());
+  ASSERT_TRUE(store_->Run(ReturnItem, {.item = "item-6", .by = "ada"}).ok());
+  EXPECT_THAT(IdsOf(ItemStatus::kSetAside), ElementsAre("item-7", "item-8"));
+  EXPECT_THAT(IdsOf(ItemStatus::kSetAside, "item-7"), ElementsAre("item-8"));
+  EXPECT_THAT(IdsOf(ItemStatus::kLabeled, "item-1", 2), ElementsAre("item-2", "item-3"));
+}
+
+TEST_F(CheckpointTest, FiguresOfItemsAndOfTheLifeAreStored) {
+  Open();
+  ASSERT_TRUE(store_->Run(ChangeLife, {.life = Life::kRunning, .reason = "started", .by = "ada"}).ok());
+  const auto before = store_->status();
+  Reopen();
+  const auto after = store_->status();
+  EXPECT_EQ(after->life, Life::kRunning);
+  EXPECT_EQ(after->life_by, "ada");
+  EXPECT_EQ(after->items_by_status, before->items_by_status);
+  EXPECT_EQ(after->leased_items, 1u);
+  EXPECT_GT(after->last_label_sequence, 0);
+  EXPECT_EQ(after->last_label_sequence, before->last_label_sequence);
+  EXPECT_EQ(Query("SELECT value FROM derived WHERE name='annotators'"), "[[\"ada\"]]");
 }
 
 TEST_F(CheckpointTest, SlotsAndLeasesAreViewsForSql) {
