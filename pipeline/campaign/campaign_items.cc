@@ -22,6 +22,7 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr std::size_t kNearest = 3;
+constexpr std::size_t kDistanceBlock = 1024;
 // Multiplications for the nearest labeled examples of a batch: a fraction of a second.
 constexpr double kMostDistanceWork = 3e8;
 
@@ -72,36 +73,46 @@ double UncertaintyOf(const RoundResult& result, ClassIndex predicted, std::span<
   return 1 - std::tanh(closest);
 }
 
-/// The nearest labeled rows of each pick, as lines "id<tab>label<tab>distance".
-std::vector<std::string> NearestLabeled(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result,
+using Near = std::pair<double, RowIndex>;  ///< squared distance and row
+
+/// The nearest of `others` to each row of `picked`, the nearest first.
+std::vector<std::vector<Near>> FindNearest(const kernel::Features& features, std::span<const RowIndex> picked,
+                                           std::span<const RowIndex> others) {
+  std::vector<std::vector<Near>> nearest(picked.size());
+  const kernel::PackedRows packed = features.Pack(picked);
+  for (std::size_t first = 0; first < others.size(); first += kDistanceBlock) {
+    const auto block = others.subspan(first, std::min(kDistanceBlock, others.size() - first));
+    Matrix<double> products(picked.size(), block.size());
+    kernel::MultiplyRows(packed, 0, features.Pack(block), 0, products.view());
+    for (std::size_t i = 0; i < picked.size(); ++i) {
+      for (std::size_t j = 0; j < block.size(); ++j) {
+        const double square = features.squared_norms()[static_cast<std::size_t>(picked[i])] +
+                              features.squared_norms()[static_cast<std::size_t>(block[j])] - 2 * products.row(i)[j];
+        const Near near(std::max(0.0, square), block[j]);
+        std::vector<Near>& list = nearest[i];
+        list.insert(std::upper_bound(list.begin(), list.end(), near), near);
+        if (list.size() > kNearest) list.pop_back();
+      }
+    }
+  }
+  return nearest;
+}
+
+/// The nearest labeled rows of each pick, in the features of the model, as lines "id<tab>label<tab>distance".
+std::vector<std::string> NearestLabeled(const CampaignPlan& plan, const CampaignPool& pool,
+                                        const kernel::Features& features, const RoundResult& result,
                                         std::span<const ClassIndex> labels) {
-  const auto& picks = result.selection.picks;
-  std::vector<std::string> texts(picks.size());
-  RowList labeled;
+  RowList picked, labeled;
+  for (const select::Pick& pick : result.selection.picks) picked.push_back(pick.row);
   for (std::size_t row = 0; row < labels.size(); ++row) {
     if (labels[row] != kUnlabeled) labeled.push_back(static_cast<RowIndex>(row));
   }
-  const std::size_t dims = pool.features().dims();
-  const double work =
-      static_cast<double>(picks.size() + 1) * static_cast<double>(labeled.size()) * static_cast<double>(dims);
+  std::vector<std::string> texts(picked.size());
+  const double work = static_cast<double>(picked.size() + 1) * static_cast<double>(labeled.size()) *
+                      static_cast<double>(features.dims());
   if (labeled.empty() || work > kMostDistanceWork) return texts;
-  using Near = std::pair<double, RowIndex>;
-  std::vector<std::vector<Near>> nearest(picks.size());
-  Matrix<double> picked(picks.size(), dims);
-  for (std::size_t i = 0; i < picks.size(); ++i) pool.CopyRow(picks[i].row, picked.row(i));
-  std::vector<double> other(dims);
-  for (const RowIndex row : labeled) {
-    pool.CopyRow(row, other);
-    for (std::size_t i = 0; i < picks.size(); ++i) {
-      const std::span<const double> values = picked.row(i);
-      double sum = 0;
-      for (std::size_t d = 0; d < dims; ++d) sum += (values[d] - other[d]) * (values[d] - other[d]);
-      std::vector<Near>& list = nearest[i];
-      list.insert(std::upper_bound(list.begin(), list.end(), Near(sum, row)), Near(sum, row));
-      if (list.size() > kNearest) list.pop_back();
-    }
-  }
-  for (std::size_t i = 0; i < picks.size(); ++i) {
+  const std::vector<std::vector<Near>> nearest = FindNearest(features, picked, labeled);
+  for (std::size_t i = 0; i < picked.size(); ++i) {
     for (const auto& [square, row] : nearest[i]) {
       absl::StrAppend(&texts[i], pool.ids().TextOf(row), "\t", NameOf(plan, labels[row]), "\t", std::sqrt(square),
                       "\n");
@@ -112,8 +123,9 @@ std::vector<std::string> NearestLabeled(const CampaignPlan& plan, const Campaign
 
 }  // namespace
 
-storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result,
-                                std::span<const ClassIndex> labels, ConstMatrixView decisions) {
+storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& pool, const kernel::Features& features,
+                                const RoundResult& result, std::span<const ClassIndex> labels,
+                                ConstMatrixView decisions) {
   storage::RoundBatch batch;
   batch.strategy = plan.round.strategy;
   for (const select::Pick& pick : result.selection.picks) {
@@ -126,7 +138,7 @@ storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& po
         UncertaintyOf(result, pick.class_index, known ? decisions.row(pick.row) : std::span<const double>()));
   }
   RankInClass(result, labels, batch);
-  batch.nearest = NearestLabeled(plan, pool, result, labels);
+  batch.nearest = NearestLabeled(plan, pool, features, result, labels);
   return batch;
 }
 

@@ -16,9 +16,10 @@
 namespace fulcrum::pipeline {
 
 /// The record of a batch: what is known about each of its examples when it is selected. `labels` are those of the rows,
-/// `decisions` the decision values by row if there is a model.
-storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result,
-                                std::span<const ClassIndex> labels, ConstMatrixView decisions);
+/// `features` those of the round's model, `decisions` the decision values by row if there is a model.
+storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& pool, const kernel::Features& features,
+                                const RoundResult& result, std::span<const ClassIndex> labels,
+                                ConstMatrixView decisions);
 
 /// A page of examples; `page_size` is at most so many.
 absl::StatusOr<v1::ListItemsResponse> ListItems(Campaign& campaign, const v1::ListItemsRequest& request,

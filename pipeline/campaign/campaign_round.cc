@@ -299,8 +299,9 @@ absl::Status CampaignRound::StoreModel(std::int64_t sequence, const RoundResult&
 absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels,
                                         const RoundResult& result, double seconds) {
   // Decision values are of the model of this round, if it has one.
-  const ConstMatrixView decisions = result.model ? runner_->decisions() : ConstMatrixView();
-  const storage::RoundBatch batch = RecordBatch(plan_, *pool_, result, labels.of_rows, decisions);
+  ConstMatrixView decisions;
+  if (result.model) decisions = tuned_ != nullptr ? tuned_->decisions() : runner_->decisions();
+  const storage::RoundBatch batch = RecordBatch(plan_, *pool_, Features(), result, labels.of_rows, decisions);
   storage::CommitBatchRequest request;
   request.round = number;
   request.based_on = sequence;

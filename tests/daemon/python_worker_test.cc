@@ -25,7 +25,8 @@ class PythonWorkerTest : public DaemonTest {
     const ProcessResult made = RunProcess(
         {FULCRUM_PROTOC, absl::StrCat("-I", FULCRUM_SOURCE, "/proto"),
          absl::StrCat("--python_out=", folder_.File("worker")), absl::StrCat("--grpc_out=", folder_.File("worker")),
-         absl::StrCat("--plugin=protoc-gen-grpc=", FULCRUM_GRPC_PYTHON_PLUGIN), "fulcrum/v1/labeling_service.proto"});
+         absl::StrCat("--plugin=protoc-gen-grpc=", FULCRUM_GRPC_PYTHON_PLUGIN), "fulcrum/v1/labeling_service.proto",
+         "fulcrum/v1/campaign.proto", "fulcrum/v1/campaign_spec.proto"});
     ASSERT_EQ(made.exit_code, 0) << made.standard_error;
   }
   ProcessResult Work(const std::string& campaign, const std::string& answers) const {

@@ -39,7 +39,7 @@ class Stream {
     v1::WorkResponse ignored;
     while (stream_->Read(&ignored)) {
     }
-    stream_->Finish();
+    if (!finished_) stream_->Finish();
   }
 
   v1::WorkResponse Next() {
@@ -72,9 +72,13 @@ class Stream {
     for (v1::WorkResponse response; stream_->Read(&response);) rest.push_back(response);
     return rest;
   }
-  grpc::Status Finish() { return stream_->Finish(); }
+  grpc::Status Finish() {
+    finished_ = true;
+    return stream_->Finish();
+  }
 
  private:
+  bool finished_ = false;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::WorkRequest, v1::WorkResponse>> stream_;
 };

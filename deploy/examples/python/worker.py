@@ -4,7 +4,7 @@
 Generate the stubs once, next to this file (requires protobuf-compiler, protobuf-compiler-grpc and python3-grpcio):
 
   protoc -I PATH/TO/proto --python_out=. --grpc_out=. --plugin=protoc-gen-grpc=$(command -v grpc_python_plugin) \\
-      fulcrum/v1/labeling_service.proto
+      fulcrum/v1/labeling_service.proto fulcrum/v1/campaign.proto fulcrum/v1/campaign_spec.proto
 
 Then implement answer() with your own model, rule or form, and run it:
 
