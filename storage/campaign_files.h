@@ -1,7 +1,7 @@
-// The files beside a campaign's database: models, and each round's scores and batch.
+// The files next to the database of a campaign: models, and the scores and the batch of each round.
 //
-// A file is written whole, made durable together with its name, and only then told of in the log; one that the log does
-// not name is a leftover of something interrupted and will be replaced. Stateless; one file is handled by one thread.
+// A file is written completely and synced, with its name, before the log mentions it; one that the log does not mention
+// is left over from an interrupted round and will be replaced. Stateless; one file is handled by one thread.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@
 
 namespace fulcrum::storage {
 
-/// Writes a model's bytes; what comes back is to be recorded with RecordModel.
+/// Writes the bytes of a model; the result is to be recorded with RecordModel.
 absl::StatusOr<RecordModelRequest> WriteModelFile(const CampaignFolder& folder, std::int64_t round,
                                                   std::int64_t trained_on, std::string_view bytes);
-/// NotFound or DataLoss where the file is not what was recorded.
+/// NotFound or DataLoss if the file is not what was recorded.
 absl::StatusOr<std::string> ReadModelFile(const CampaignFolder& folder, const StoredModel& model);
 
-/// Columns of equal length: what a round knew of every row it looked at.
+/// Columns of equal length: what a round computed for every row.
 struct RoundScores {
   std::vector<std::string> items = {};
   std::vector<std::string> predicted = {};  ///< class
@@ -47,31 +47,31 @@ struct RoundBatch {
   std::vector<std::string> nearest = {};         ///< labeled rows, a line "id<tab>label<tab>distance" each
 };
 
-/// Writes both as Parquet; what comes back are the names for CommitBatchRequest::files.
+/// Writes both as Parquet; returns the names for CommitBatchRequest::files.
 absl::StatusOr<std::vector<std::string>> WriteRoundFiles(const CampaignFolder& folder, std::int64_t round,
                                                          const RoundScores& scores, const RoundBatch& batch);
 
 /// The batch of a committed round. NotFound or DataLoss if its file is missing or damaged.
 absl::StatusOr<RoundBatch> ReadRoundBatch(const CampaignFolder& folder, std::int64_t round);
 
-/// The class that a committed round gave each row, in the pool's order. NotFound or DataLoss where the file is not
-/// there or damaged.
+/// The class that a committed round predicted for each row, in the order of the pool. NotFound or DataLoss if the file
+/// is missing or damaged.
 absl::StatusOr<std::vector<std::string>> ReadRoundPredictions(const CampaignFolder& folder, std::int64_t round);
 
-// The landmarks that a round saw each class from, kept beside its scores: a campaign that is opened again goes on with
-// them, and so comes to the batch that it would have come to.
+// The landmarks of each class in a round, stored next to its scores: a campaign that is opened again continues with
+// them, and so selects the batch that it would have selected.
 //
-// A small text file, "class,row" a line. Stateless; one file is handled by one thread.
+// A small text file with "class,row" per line. Stateless; one file is handled by one thread.
 
-/// By class, or by a number below 0 for a group that is no class.
+/// By class, or by a number below 0 for a group that is not a class.
 using LandmarksByClass = std::map<ClassIndex, RowList>;
 
-/// What comes back is the name for CommitBatchRequest::files.
+/// Returns the name for CommitBatchRequest::files.
 absl::StatusOr<std::string> WriteLandmarkFile(const CampaignFolder& folder, std::int64_t round,
                                               const LandmarksByClass& landmarks);
 
-/// Of a committed round; nothing where it had none. DataLoss where the file is damaged: rows of a class must ascend,
-/// and be of a pool of `pool_rows`.
+/// Of a committed round; empty if it had none. DataLoss if the file is damaged: the rows of a class must ascend and be
+/// below `pool_rows`.
 absl::StatusOr<LandmarksByClass> ReadLandmarkFile(const CampaignFolder& folder, std::int64_t round,
                                                   std::size_t pool_rows);
 

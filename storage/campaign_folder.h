@@ -1,13 +1,13 @@
-// Where a campaign keeps its things.
+// The files and folders of a campaign.
 //
-//   campaign.db     the log and what is derived from it (SQLite, with -wal and -shm beside it while open)
+//   campaign.db     the log and what is derived from it (SQLite, with -wal and -shm next to it while open)
 //   campaign.lock   held by the one process that writes
 //   campaign.high-water   the last event that was committed, by which a log that lost its end is recognized
 //   campaign.lost-events  written if the store was opened with such a log
-//   pool/           the pool in the campaign's own form: imported/, appended-00001/ and so on, and validation/, the set
-//                   that accuracy is measured on
-//   models/         a file a model
-//   rounds/         each round's scores and batch as Parquet
+//   pool/           imported pools: imported/, appended-00001/ and so on, and validation/, the set that accuracy is
+//                   measured on
+//   models/         one file per model
+//   rounds/         the scores and the batch of each round as Parquet
 //
 // A plain value.
 #pragma once
@@ -25,9 +25,9 @@ class CampaignFolder {
  public:
   explicit CampaignFolder(std::string path) : path_(std::move(path)) {}
 
-  /// Makes the folder and those inside, durably; what is there stays.
+  /// Creates the folder and those inside, durably; existing ones stay.
   absl::Status Create() const;
-  /// NotFound, with what is missing, where the folder holds no campaign.
+  /// NotFound, with what is missing, if the folder contains no campaign.
   absl::Status Check() const;
 
   const std::string& path() const { return path_; }
@@ -47,7 +47,7 @@ class CampaignFolder {
   std::string path_;
 };
 
-/// For the one process that writes to the campaign; Unavailable where another one (or another store of this one) does.
+/// For the one process that writes to the campaign; Unavailable if another process, or another store of this one, does.
 absl::StatusOr<FileLock> LockCampaign(const CampaignFolder& folder);
 
 }  // namespace fulcrum::storage

@@ -27,15 +27,55 @@ absl::StatusOr<std::unique_ptr<CampaignReader>> CampaignReader::Open(const std::
   std::unique_ptr<CampaignReader> reader(new CampaignReader(folder, std::move(database)));
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(reader->database_));
   reader->log_ = std::make_unique<EventLog>(std::move(log));
+  reader->has_checkpoint_ = HasCheckpoint(version);
   return reader;
 }
 
+absl::StatusOr<CampaignSettings> CampaignReader::Settings() {
+  std::string text;
+  std::int64_t last = 0;
+  // One snapshot: the checkpoint and the log after it.
+  FULCRUM_ASSIGN_OR_RETURN(const SqliteTransaction snapshot, SqliteTransaction::BeginRead(database_));
+  if (has_checkpoint_) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(database_));
+    if (checkpoint->Load().ok() && checkpoint->position().sequence > 0) {
+      text = checkpoint->figures().at("settings");
+      last = checkpoint->position().sequence;
+    }
+  }
+  FULCRUM_RETURN_IF_ERROR(log_->VisitRows(last + 1, kEndOfLog, [&](EventRow row) {
+    if (row.kind == EventKind::kSettingsChanged) text = std::move(row.detail);
+    return absl::OkStatus();
+  }));
+  if (text.empty()) return CampaignSettings();
+  return SettingsFromText(text);
+}
+
+absl::StatusOr<CampaignState> CampaignReader::ReadCheckpoint(std::int64_t through) {
+  if (!has_checkpoint_) return CampaignState();
+  // All rows are read in one snapshot, since the writer replaces them.
+  FULCRUM_ASSIGN_OR_RETURN(const SqliteTransaction snapshot, SqliteTransaction::BeginRead(database_));
+  FULCRUM_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(database_));
+  FULCRUM_ASSIGN_OR_RETURN(CampaignState state, LoadCheckpoint(*checkpoint, *log_));
+  if (state.last_sequence() > through || !state.LoadAll(*checkpoint).ok()) return CampaignState();
+  return state;
+}
+
 absl::Status CampaignReader::CatchUp(std::int64_t through) {
-  FULCRUM_RETURN_IF_ERROR(
-      log_->Visit(state_.last_sequence() + 1, through, [&](const Event& event) { return state_.Apply(event); }));
-  // What changed is of interest to the derived tables only.
+  bool from_checkpoint = false;
+  if (state_.last_sequence() == 0) {
+    FULCRUM_ASSIGN_OR_RETURN(state_, ReadCheckpoint(through));
+    from_checkpoint = state_.last_sequence() > 0;
+  }
+  absl::Status status = ReplayLog(*log_, state_, through);
+  // A checkpoint that the log does not fit is damaged; the log decides.
+  if (absl::IsDataLoss(status) && from_checkpoint) {
+    state_ = CampaignState();
+    status = ReplayLog(*log_, state_, through);
+  }
+  // What changed matters to checkpoints only.
   state_.ForgetChanges();
-  return absl::OkStatus();
+  return status;
 }
 
 absl::StatusOr<std::vector<DecidedLabel>> CampaignReader::LabelsAt(std::int64_t sequence) {
@@ -45,7 +85,8 @@ absl::StatusOr<std::vector<DecidedLabel>> CampaignReader::LabelsAt(std::int64_t 
     return absl::OutOfRangeError(
         absl::StrCat("the log ends with event ", state_.last_sequence(), "; ", sequence, " is yet to come"));
   }
-  FULCRUM_ASSIGN_OR_RETURN(const CampaignState earlier, ReplayLog(*log_, sequence));
+  CampaignState earlier;
+  FULCRUM_RETURN_IF_ERROR(ReplayLog(*log_, earlier, sequence));
   return earlier.items().DecidedLabels();
 }
 

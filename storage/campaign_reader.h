@@ -1,7 +1,7 @@
-// Reads a campaign while somebody else writes it, or nobody does.
+// Reads a campaign, also while another thread or process writes to it.
 //
-// A reader has a connection of its own and follows the log at its own pace: what it sees is what was committed, and it
-// holds nobody up. One thread at a time; open one for each thread that reads.
+// A reader has its own connection and sees what was committed; it never blocks the writer. Its state is complete in
+// memory, starting from the checkpoint. One thread at a time; open one per thread that reads.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,23 @@ namespace fulcrum::storage {
 
 class CampaignReader {
  public:
-  /// NotFound without a campaign, FailedPrecondition for a schema this program does not know.
+  /// NotFound without a campaign, FailedPrecondition for a schema that this program does not know.
   static absl::StatusOr<std::unique_ptr<CampaignReader>> Open(const std::string& folder);
   CampaignReader(const CampaignReader&) = delete;
   CampaignReader& operator=(const CampaignReader&) = delete;
 
-  /// Applies what was committed since, up to event `through`; a state that is past it stays.
+  /// The settings at the end of the log. Reads the checkpoint and the log after it, but derives no state.
+  absl::StatusOr<CampaignSettings> Settings();
+  /// Applies what was committed since, up to event `through`; a state that is past it stays. The first time starts from
+  /// the checkpoint, if that is not past `through`.
   absl::Status CatchUp(std::int64_t through = kEndOfLog);
   /// As of the last CatchUp.
   const CampaignState& state() const { return state_; }
 
-  /// The labels that a model trained on the log up to `sequence` is a function of, in the order they were decided.
+  /// The labels that a model trained on the log up to `sequence` is a function of, in the order in which they were
+  /// decided.
   absl::StatusOr<std::vector<DecidedLabel>> LabelsAt(std::int64_t sequence);
-  /// Events in order, until `visit` says something other than OK.
+  /// Events in order, until `visit` returns something other than OK.
   absl::Status VisitEvents(std::int64_t first, std::int64_t last,
                            const std::function<absl::Status(const Event&)>& visit);
 
@@ -45,10 +49,13 @@ class CampaignReader {
 
  private:
   CampaignReader(CampaignFolder folder, SqliteDatabase database);
+  /// The state that the checkpoint stores, complete; an empty one without a usable checkpoint.
+  absl::StatusOr<CampaignState> ReadCheckpoint(std::int64_t through);
 
   const CampaignFolder folder_;
   SqliteDatabase database_;
   std::unique_ptr<EventLog> log_;
+  bool has_checkpoint_ = false;  ///< the schema has the tables
   CampaignState state_;
 };
 

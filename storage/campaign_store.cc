@@ -9,9 +9,9 @@
 namespace fulcrum::storage {
 namespace {
 
-// Beyond so many changes the derived tables are written, a little with every commit, although there is more urgent
-// work.
-constexpr std::size_t kMostChangedItems = 1'000'000;
+// Beyond so many events the next checkpoint is written although there is other work, a little with every commit. So
+// many are replayed in less than a second.
+constexpr std::int64_t kMostEventsAfterCheckpoint = 200'000;
 
 struct Nothing {};
 
@@ -20,12 +20,15 @@ absl::StatusOr<Nothing> ExpireRule(Ledger&, const Nothing&) {
   return Nothing{};
 }
 
-/// Takes its turn in the queue, and does its work after the commit it came with.
-class FlushOperation final : public Operation {
+/// Waits for its turn in the queue, and does its work after the commit of its group.
+class CheckpointOperation final : public Operation {
  public:
-  FlushOperation(CampaignWriter& writer, std::promise<absl::Status> done) : writer_(writer), done_(std::move(done)) {}
+  CheckpointOperation(CampaignWriter& writer, std::promise<absl::Status> done)
+      : writer_(writer), done_(std::move(done)) {}
   absl::Status Run(Ledger&) override { return absl::OkStatus(); }
-  void Answer(const absl::Status& status) override { done_.set_value(status.ok() ? writer_.Flush() : status); }
+  void Answer(const absl::Status& status) override {
+    done_.set_value(status.ok() ? writer_.WriteCheckpoint() : status);
+  }
 
  private:
   CampaignWriter& writer_;
@@ -37,14 +40,15 @@ class FlushOperation final : public Operation {
 CampaignStore::CampaignStore(std::unique_ptr<CampaignWriter> writer, const CommitQueueOptions& options)
     : writer_(std::move(writer)) {
   const auto commit = [this](OperationGroup& group) {
-    {
-      const ChainedWakeups chains;
-      writer_->Commit(group);
+    writer_->Commit(group);
+    const Ledger& ledger = writer_->ledger();
+    // A failure is reported by health(), or is temporary and tried again.
+    if (ledger.state().last_sequence() - ledger.checkpoint_sequence() > kMostEventsAfterCheckpoint) {
+      writer_->WriteSomeOfCheckpoint().IgnoreError();
     }
-    // A failure is told by health(), or passes and is tried again.
-    if (writer_->ledger().state().items().changed().size() > kMostChangedItems) writer_->FlushSome().IgnoreError();
   };
-  queue_ = std::make_unique<CommitQueue>(options, commit, [this] { return writer_->FlushSome().value_or(false); });
+  queue_ = std::make_unique<CommitQueue>(options, commit,
+                                         [this] { return writer_->WriteSomeOfCheckpoint().value_or(false); });
 }
 
 CampaignStore::~CampaignStore() {
@@ -80,10 +84,10 @@ absl::Status CampaignStore::ExpireLeases() {
   return Run(ExpireRule, Nothing{}).status();
 }
 
-absl::Status CampaignStore::WriteDerivedTables() {
+absl::Status CampaignStore::WriteCheckpoint() {
   std::promise<absl::Status> promise;
   std::future<absl::Status> future = promise.get_future();
-  Enqueue(std::make_unique<FlushOperation>(*writer_, std::move(promise)));
+  Enqueue(std::make_unique<CheckpointOperation>(*writer_, std::move(promise)));
   return future.get();
 }
 

@@ -1,8 +1,8 @@
-// A campaign's durable memory: what the daemon asks, and what it may rely on.
+// The durable state of a campaign.
 //
 // Every change is a rule (lease_rules.h, label_rules.h, round_rules.h) run by one thread against the state at the end
 // of the log, together with others in one commit. An answer, OK or not, comes after that commit: OK means on disk with
-// full sync. Repeating a request that was answered or not is always safe.
+// full sync. Repeating a request, answered or not, is always safe.
 //
 //   auto store = CampaignStore::Open("campaigns/birds");
 //   auto answer = (*store)->Run(AcquireTasks, {.annotator = "ada", .request_id = "7f3a", .most = 3});
@@ -13,13 +13,11 @@
 // time that a lease has left.
 //
 // Thread-safe. The folder belongs to the store while it is open: one process writes, any number read through
-// CampaignReader. After a disk error that leaves it unclear what was written the store is over: every later call gets
-// that error, `on_fatal` is called, and the process should end; opening again finds everything that was answered.
+// CampaignReader. After a disk error that leaves it unclear what was written the store ends: every later call returns
+// that error, `on_fatal` is called, and the process should exit; opening again finds everything that was answered.
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -31,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
 #include "storage/campaign_folder.h"
 #include "storage/clock.h"
 #include "storage/commit/commit_queue.h"
@@ -43,16 +42,14 @@ namespace fulcrum::storage {
 // How a campaign's store is run. A plain value.
 
 struct StoreOptions {
-  /// Must outlive the store; an AnchoredClock where there is none.
+  /// Must outlive the store; null for an AnchoredClock.
   const Clock* clock = nullptr;
   CommitQueueOptions queue = {};
-  /// Reads the whole database once at open.
-  bool check_integrity = true;
   /// Called on the writing thread after a commit that changed something, before its answers.
   std::function<void(const CampaignStatus&)> on_commit = {};
   /// Called on the writing thread with the time that a commit that changed something took, before `on_commit`.
   std::function<void(std::chrono::nanoseconds)> on_commit_time = {};
-  /// Called once, on the writing thread, when the store is over.
+  /// Called once, on the writing thread, when the store ends with an error.
   std::function<void(const absl::Status&)> on_fatal = {};
 };
 
@@ -60,7 +57,7 @@ class CampaignWriter;
 
 class CampaignStore {
  public:
-  /// What changes or asks: runs on the writing thread, must not block.
+  /// Reads and changes the state: runs on the writing thread, must not block.
   template <typename Request, typename Answer>
   using Rule = absl::StatusOr<Answer> (*)(Ledger&, const Request&);
   template <typename Answer>
@@ -68,30 +65,30 @@ class CampaignStore {
   template <typename Answer>
   using DoneAll = std::function<void(std::vector<absl::StatusOr<Answer>>)>;
 
-  /// Makes a campaign; AlreadyExists where the folder has one.
+  /// Creates a campaign; AlreadyExists if the folder has one.
   static absl::StatusOr<std::unique_ptr<CampaignStore>> Create(const std::string& folder,
                                                                const CampaignSettings& settings,
                                                                StoreOptions options = {});
-  /// NotFound without a campaign, Unavailable where another process has it, FailedPrecondition for a newer schema,
+  /// NotFound without a campaign, Unavailable if another process has it open, FailedPrecondition for a newer schema,
   /// DataLoss for a damaged one.
   static absl::StatusOr<std::unique_ptr<CampaignStore>> Open(const std::string& folder, StoreOptions options = {});
-  /// Finishes what was started, and brings the derived tables up to date as far as a second suffices for that; whoever
-  /// opens the campaign next does the rest.
+  /// Finishes what was started, and writes a checkpoint, so that the next Open reads no log. If that takes longer than
+  /// CommitQueueOptions::most_idle_time_at_end, the next Open reads the log since the last checkpoint.
   ~CampaignStore();
   CampaignStore(const CampaignStore&) = delete;
   CampaignStore& operator=(const CampaignStore&) = delete;
 
   /// Queues a rule; `done` is called on the writing thread and must not block. ResourceExhausted, through `done` and
-  /// before returning, where the queue is full. Rules that were started and not answered yet run in any order where
-  /// their turns differ.
+  /// before returning, if the queue is full. Rules that were started and not answered yet run in any order if their
+  /// turns differ.
   template <typename Request, typename Answer>
   void Start(Rule<Request, Answer> rule, std::type_identity_t<Request> request, std::type_identity_t<Done<Answer>> done,
              Turn turn = Turn::kInOrder) {
     Enqueue(std::make_unique<RuleOperation<Request, Answer>>(rule, std::move(request), std::move(done)), turn);
   }
 
-  /// Queues a rule for several requests, which are answered together, in their order. Each is taken or refused by
-  /// itself; only where the store cannot write one of them, all are refused with the reason.
+  /// Queues a rule for several requests, which are answered together, in their order. Each is accepted or refused by
+  /// itself; if the store cannot write one of them, all fail with the reason.
   template <typename Request, typename Answer>
   void StartAll(Rule<Request, Answer> rule, std::vector<std::type_identity_t<Request>> requests,
                 std::type_identity_t<DoneAll<Answer>> done) {
@@ -102,23 +99,23 @@ class CampaignStore {
   template <typename Request, typename Answer>
   absl::StatusOr<Answer> Run(Rule<Request, Answer> rule, std::type_identity_t<Request> request) {
     absl::StatusOr<Answer> answer;
-    ReplyWaiter waiter(bells_[next_bell_.fetch_add(1, std::memory_order_relaxed) % bells_.size()]);
-    Start(rule, std::move(request), [&answer, &waiter](absl::StatusOr<Answer> given) {
+    absl::Notification answered;
+    Start(rule, std::move(request), [&](absl::StatusOr<Answer> given) {
       answer = std::move(given);
-      waiter.Answered();
+      answered.Notify();
     });
-    waiter.Wait();
+    answered.WaitForNotification();
     return answer;
   }
 
-  /// Ends the leases whose time is up: for a timer, so that they end without other requests.
+  /// Expires the leases whose time is up: for a timer, so that they expire without other requests.
   absl::Status ExpireLeases();
-  /// Brings the derived tables up to date now.
-  absl::Status WriteDerivedTables();
+  /// Brings the checkpoint up to the last event now.
+  absl::Status WriteCheckpoint();
 
   /// The figures after the last commit.
   std::shared_ptr<const CampaignStatus> status() const;
-  /// OK, or why the store is over.
+  /// OK, or why the store ended.
   absl::Status health() const;
   const CampaignFolder& folder() const;
   std::size_t queued() const;
@@ -176,9 +173,6 @@ class CampaignStore {
   void Enqueue(std::unique_ptr<Operation> operation, Turn turn = Turn::kInOrder);
 
   const std::unique_ptr<CampaignWriter> writer_;
-  // For those who wait in Run: so many that few of them share one, since waking in vain costs as much as waking.
-  std::array<ReplySignal, 256> bells_;
-  std::atomic<std::uint32_t> next_bell_ = 0;
   std::unique_ptr<CommitQueue> queue_;  // last: its thread uses the writer
 };
 

@@ -125,9 +125,8 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& fo
 
 absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& folder, CampaignServices surroundings) {
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(folder));
-  FULCRUM_RETURN_IF_ERROR(reader->CatchUp());
-  FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec,
-                           ParseSpecificationText(reader->state().settings().specification));
+  FULCRUM_ASSIGN_OR_RETURN(const storage::CampaignSettings settings, reader->Settings());
+  FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, ParseSpecificationText(settings.specification));
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
   std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
   FULCRUM_RETURN_IF_ERROR(campaign->LoadPool(storage::CampaignFolder(folder)));
@@ -150,9 +149,7 @@ absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
 }
 
 absl::StatusOr<ModelHistory> Campaign::RecallModels() {
-  FULCRUM_RETURN_IF_ERROR(reader_->CatchUp());
-  std::vector<storage::StoredModel> models;
-  reader_->state().rounds().VisitModels([&](const storage::StoredModel& model) { models.push_back(model); });
+  FULCRUM_ASSIGN_OR_RETURN(const auto models, store_->Run(storage::ListModels, {}));
   for (const storage::StoredModel& stored : models) {
     v1::CampaignEvent event;
     *event.mutable_time() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(stored.at));
@@ -176,7 +173,8 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   }
   FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(store_->folder().path()));
   FULCRUM_ASSIGN_OR_RETURN(ModelHistory history, RecallModels());
-  FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_->Follow(reader_->state().appended(), store_->folder()));
+  FULCRUM_ASSIGN_OR_RETURN(const auto appended, store_->Run(storage::AppendedSoFar, {}));
+  FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_->Follow(appended, store_->folder()));
   FULCRUM_RETURN_IF_ERROR(Admit(*pool, pool->rows()));
   appender_ = std::make_unique<PoolAppender>(
       *pool_, *store_, [this](const CampaignPool& grown, std::size_t first_new) { return Admit(grown, first_new); });

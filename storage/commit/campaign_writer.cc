@@ -1,5 +1,6 @@
 #include "storage/commit/campaign_writer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -8,13 +9,22 @@
 #include "stages/core/status_macros.h"
 #include "storage/log/schema.h"
 #include "storage/sqlite/sqlite.h"
+#include "storage/state/lease_rules.h"
 #include "storage/state/round_rules.h"
 
 namespace fulcrum::storage {
 namespace {
 
-// Rows of so many items are written in a few milliseconds; nobody is answered meanwhile.
-constexpr std::size_t kItemsAtOnce = 512;
+/// Whether a retry may succeed, because nothing is wrong with what is on disk.
+bool IsTemporary(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+}
+
+/// Whether the operation itself is the cause: a value that SQLite does not accept, an event that the state refuses.
+bool IsOwnFault(const absl::Status& status) {
+  if (!SqliteExtendedCode(status).has_value()) return true;
+  return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) || absl::IsAlreadyExists(status);
+}
 
 }  // namespace
 
@@ -28,7 +38,7 @@ absl::StatusOr<std::unique_ptr<CampaignWriter>> CampaignWriter::Open(const Campa
                                                                      const StoreOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(FileLock lock, LockCampaign(folder));
   FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database,
-                           SqliteDatabase::Open(folder.database(), {.check_integrity = options.check_integrity}));
+                           SqliteDatabase::Open(folder.database(), {.check_integrity = false}));
   std::unique_ptr<CampaignWriter> writer(new CampaignWriter(folder, options, std::move(lock), std::move(database)));
   FULCRUM_RETURN_IF_ERROR(writer->Prepare());
   return writer;
@@ -37,12 +47,10 @@ absl::StatusOr<std::unique_ptr<CampaignWriter>> CampaignWriter::Open(const Campa
 absl::Status CampaignWriter::Prepare() {
   FULCRUM_RETURN_IF_ERROR(Migrate(database_));
   database_.AllowOnlyAppendingTo(kEventTable);
-  FULCRUM_ASSIGN_OR_RETURN(tables_, DerivedTables::Open(database_));
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t through, tables_->Through());
+  FULCRUM_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(database_));
   FULCRUM_ASSIGN_OR_RETURN(HighWaterFile high_water, HighWaterFile::Open(folder_.high_water()));
   const Clock& clock = options_.clock != nullptr ? *options_.clock : own_clock_;
-  FULCRUM_ASSIGN_OR_RETURN(ledger_, Ledger::Open(database_, clock, through));
-  group_commit_.emplace(database_, *ledger_);
+  FULCRUM_ASSIGN_OR_RETURN(ledger_, Ledger::Open(database_, *checkpoint_, clock));
   high_water_.emplace(std::move(high_water));
   Publish();
   return absl::OkStatus();
@@ -81,7 +89,7 @@ void CampaignWriter::Commit(OperationGroup& group) {
   const auto begun = std::chrono::steady_clock::now();
   absl::Status alive = health();
   if (alive.ok()) {
-    alive = group_commit_->Run(group, results_);
+    alive = WriteGroup(group);
     if (!alive.ok()) End(alive);
   }
   if (alive.ok() && ledger_->state().last_sequence() != before) {
@@ -92,42 +100,74 @@ void CampaignWriter::Commit(OperationGroup& group) {
   }
   for (std::size_t i = 0; i < group.size(); ++i) {
     group[i]->Answer(alive.ok() ? results_[i] : health());
-    // At once, so that its memory serves the next operation, which the answer may have brought.
+    // At once, so that its memory is used for the next operation, which the answer may have caused.
     group[i].reset();
   }
 }
 
-absl::Status CampaignWriter::Flush() {
+absl::Status CampaignWriter::WriteGroup(const OperationGroup& group) {
+  results_.assign(group.size(), absl::OkStatus());
+  std::vector<bool> left_out(group.size(), false);
+  for (;;) {
+    std::optional<std::size_t> failed;
+    absl::Status status;
+    {
+      absl::StatusOr<SqliteTransaction> transaction = SqliteTransaction::BeginWrite(database_);
+      ledger_->Begin();
+      status = transaction.status();
+      if (status.ok()) {
+        const std::int64_t before = ledger_->state().last_sequence();
+        failed = RunOperations(group, left_out);
+        if (failed) status = results_[*failed];
+        const bool wrote = ledger_->state().last_sequence() != before;
+        // Queries and refusals write nothing, and need no commit.
+        if (!failed && wrote) status = transaction->Commit();
+      }
+      if (status.ok() && !failed) {
+        ledger_->Accept();
+        return absl::OkStatus();
+      }
+    }
+    ledger_->RollBack();
+    if (!checkpoint_->damage().ok()) {
+      FULCRUM_RETURN_IF_ERROR(ledger_->RepairState());
+      continue;
+    }
+    if (!IsTemporary(status) && !IsOwnFault(status)) return status;
+    if (failed && IsOwnFault(status)) {
+      left_out[*failed] = true;
+      continue;
+    }
+    std::fill(results_.begin(), results_.end(), status);
+    return absl::OkStatus();
+  }
+}
+
+std::optional<std::size_t> CampaignWriter::RunOperations(const OperationGroup& group,
+                                                         const std::vector<bool>& left_out) {
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    if (left_out[i]) continue;
+    results_[i] = ExpireDueLeases(*ledger_);
+    if (results_[i].ok()) results_[i] = group[i]->Run(*ledger_);
+    if (ledger_->broken()) return i;
+  }
+  return std::nullopt;
+}
+
+absl::Status CampaignWriter::WriteCheckpoint() {
   for (bool more = true; more;) {
-    FULCRUM_ASSIGN_OR_RETURN(more, FlushSome());
+    FULCRUM_ASSIGN_OR_RETURN(more, WriteSomeOfCheckpoint());
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> CampaignWriter::FlushSome() {
+absl::StatusOr<bool> CampaignWriter::WriteSomeOfCheckpoint() {
   FULCRUM_RETURN_IF_ERROR(health());
-  if (ledger_->changes_after() == ledger_->state().last_sequence()) {
-    high_water_->Sync().IgnoreError();  // it is tried again, and nothing depends on it but a check
-    return false;
-  }
-  ChangedItems& changed = ledger_->changed_items();
-  const std::vector<const Item*> items = changed.Take(kItemsAtOnce);
-  const bool last = changed.empty();
-  const absl::Status status = WriteTables(items, last);
-  if (status.ok()) {
-    if (last) ledger_->TablesAreUpToDate();
-    return !last;
-  }
-  for (const Item* item : items) changed.Add(*item);
-  if (!absl::IsResourceExhausted(status) && !absl::IsUnavailable(status)) End(status);
-  return status;
-}
-
-absl::Status CampaignWriter::WriteTables(const std::vector<const Item*>& items, bool last) {
-  FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
-  FULCRUM_RETURN_IF_ERROR(tables_->WriteItems(ledger_->state(), items));
-  if (last) FULCRUM_RETURN_IF_ERROR(tables_->Finish(ledger_->state()));
-  return transaction.Commit();
+  const absl::StatusOr<bool> more = ledger_->WriteCheckpoint();
+  // It is tried again, and only a check depends on it.
+  if (more.ok() && !*more) high_water_->Sync().IgnoreError();
+  if (!more.ok() && !IsTemporary(more.status())) End(more.status());
+  return more;
 }
 
 absl::Status CampaignWriter::NoteLostEvents() {
@@ -139,7 +179,7 @@ absl::Status CampaignWriter::NoteLostEvents() {
 }
 
 void CampaignWriter::RecordHighWater() {
-  // The labels are safe without it, so a failure must not fail the commit.
+  // No label depends on it, so a failure must not fail the commit.
   high_water_->Record(ledger_->log().last_appended()).IgnoreError();
 }
 
@@ -163,7 +203,7 @@ void CampaignWriter::End(const absl::Status& cause) {
     health_ = absl::Status(absl::StatusCode::kInternal,
                            absl::StrCat("the store of campaign '", folder_.path(),
                                         "' ended, because it is unclear what is on disk: ", cause.message(),
-                                        " Start again; all that was answered is there."));
+                                        " Start again; everything that was answered is on disk."));
   }
   if (options_.on_fatal) options_.on_fatal(health());
 }

@@ -1,6 +1,8 @@
-// What the store's writing thread owns and does: the connection, the ledger, the derived tables.
+// What the writing thread of a store owns and does: the connection, the ledger, the commits and the checkpoints.
 //
-// All methods run on that thread, except status() and health(), which any thread may call.
+// Commit is the whole path of a group of operations: begin a transaction, run the operations, each of which appends its
+// events to the log and applies them, commit, publish, answer. If the commit fails, the state goes back to what it was;
+// the log is not read again. All methods run on that thread, except status() and health(), which are thread-safe.
 #pragma once
 
 #include <memory>
@@ -15,14 +17,14 @@
 #include "storage/commit/commit_queue.h"
 #include "storage/log/high_water.h"
 #include "storage/sqlite/sqlite.h"
-#include "storage/state/derived_tables.h"
+#include "storage/state/checkpoint.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 
 class CampaignWriter {
  public:
-  /// Takes the campaign's lock, opens and migrates its database, and derives its state.
+  /// Takes the lock of the campaign, opens its database, upgrades the schema, and reads the state.
   static absl::StatusOr<std::unique_ptr<CampaignWriter>> Open(const CampaignFolder& folder,
                                                               const StoreOptions& options);
   /// Moves the write-ahead log into the database, unless the store ended with an error: campaign.db alone is complete.
@@ -30,17 +32,19 @@ class CampaignWriter {
   CampaignWriter(const CampaignWriter&) = delete;
   CampaignWriter& operator=(const CampaignWriter&) = delete;
 
-  /// The first events of a campaign.
+  /// Writes the first events of a campaign.
   absl::Status RecordCreation(const CampaignSettings& settings);
-  /// That the store was opened, and how long the log had been silent.
+  /// Records that the store was opened, and for how long it was closed.
   absl::Status RecordOpening();
 
-  /// Runs, commits and answers.
+  /// Runs, commits and answers. An operation that is refused changes nothing. If writing one fails, the group is rolled
+  /// back and runs again without it. A full disk or a busy database fails the group; any other error of the disk ends
+  /// the store, because after a failed fsync it is unknown what is on disk.
   void Commit(OperationGroup& group);
-  /// Brings the derived tables up to date.
-  absl::Status Flush();
-  /// Writes some of what they lack, which takes some milliseconds; false once they are up to date.
-  absl::StatusOr<bool> FlushSome();
+  /// Brings the checkpoint up to the last event.
+  absl::Status WriteCheckpoint();
+  /// Writes some of what the checkpoint lacks, which takes a few milliseconds; false once it is complete.
+  absl::StatusOr<bool> WriteSomeOfCheckpoint();
 
   const Ledger& ledger() const { return *ledger_; }
   const CampaignFolder& folder() const { return folder_; }
@@ -51,10 +55,13 @@ class CampaignWriter {
   CampaignWriter(CampaignFolder folder, StoreOptions options, FileLock lock, SqliteDatabase database);
 
   absl::Status Prepare();
-  /// Leaves a note for fsck if the log is known to have held more than it does.
+  /// Fills results_, one per operation. Not OK if the store must end.
+  absl::Status WriteGroup(const OperationGroup& group);
+  /// The operation whose writing failed, if any. Those in `left_out` are not run.
+  std::optional<std::size_t> RunOperations(const OperationGroup& group, const std::vector<bool>& left_out);
+  /// Writes a note for fsck if the log is known to have had more events than it has.
   absl::Status NoteLostEvents();
   void RecordHighWater();
-  absl::Status WriteTables(const std::vector<const Item*>& items, bool last);
   void Publish();
   void End(const absl::Status& cause);
 
@@ -63,9 +70,8 @@ class CampaignWriter {
   const FileLock lock_;
   const AnchoredClock own_clock_;
   SqliteDatabase database_;
-  std::optional<DerivedTables> tables_;
+  std::unique_ptr<Checkpoint> checkpoint_;
   std::optional<Ledger> ledger_;
-  std::optional<GroupCommit> group_commit_;
   std::optional<HighWaterFile> high_water_;
   std::vector<absl::Status> results_;
 

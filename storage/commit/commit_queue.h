@@ -1,14 +1,13 @@
-// Operations from many threads, run by one, in groups.
+// Operations from many threads, run by one thread, in groups.
 //
-// A group is what has come in when the thread is ready for it, at most `most_operations`; an operation counts as many
-// times as it has parts. A thread that has just answered a large group waits a moment until half of those have come
-// back, at most `most_wait`, and the others come while it writes: a lone caller never waits. Who cannot begin to work
-// without an answer may go before who has done with it: up to half of a group is theirs, so that nobody waits for ever.
-// Pushing is thread-safe and never blocks; a full queue says so. The destructor runs what is queued and some of the
-// idle work, then ends.
+// A group is what is queued when the thread is ready, at most `most_operations`; an operation counts as many times as
+// it has parts. After a large group the thread waits until half as many are queued again, at most `most_wait`; the
+// others arrive while it writes. A single caller never waits for that. Operations whose callers cannot start to work
+// without the answer may overtake the others: they get up to half of a group, so that every operation has its turn.
+// Pushing is thread-safe and never blocks; a full queue is an error. The destructor runs what is queued and some of the
+// idle work.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -17,25 +16,22 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "storage/sqlite/sqlite.h"
-#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 
 class Ledger;
 
-/// Something to do on the writing thread, and somebody to tell.
+/// Something to do on the writing thread, with an answer.
 class Operation {
  public:
   virtual ~Operation() = default;
-  /// How many things there are to do, each of which takes its time.
+  /// Its share of a group.
   virtual std::size_t parts() const { return 1; }
-  /// May be called again, where the group it was in had to be undone.
+  /// May be called again, if its group was rolled back.
   virtual absl::Status Run(Ledger& ledger) = 0;
   /// Called once, after what Run did is on disk, or with the reason why it is not.
   virtual void Answer(const absl::Status& status) = 0;
@@ -46,16 +42,16 @@ using OperationGroup = std::vector<std::unique_ptr<Operation>>;
 /// When an operation gets its turn.
 enum class Turn {
   kInOrder,
-  kSoon,  ///< before those in order; among themselves as they came
+  kSoon,  ///< before those in order
 };
 
 struct CommitQueueOptions {
   std::size_t capacity = 8192;
   std::size_t most_operations = 256;
   std::chrono::microseconds most_wait{2000};
-  /// With nothing to do for so long, `idle` is called, and again for as long as it says that there is more.
+  /// After so long without operations `idle` is called, and again while it returns that there is more to do.
   std::chrono::milliseconds idle_time{200};
-  /// At the end it gets so much time for what it still has to do.
+  /// The time for idle work in the destructor.
   std::chrono::milliseconds most_idle_time_at_end{1000};
 };
 
@@ -68,9 +64,9 @@ class CommitQueue {
   CommitQueue(const CommitQueue&) = delete;
   CommitQueue& operator=(const CommitQueue&) = delete;
 
-  /// Takes the operation, or leaves it with the caller: ResourceExhausted where the queue is full.
+  /// Takes the operation, or leaves it with the caller: ResourceExhausted if the queue is full.
   absl::Status Push(std::unique_ptr<Operation>& operation, Turn turn = Turn::kInOrder);
-  /// Parts of all operations that wait.
+  /// Parts of all queued operations.
   std::size_t size() const;
 
  private:
@@ -79,7 +75,7 @@ class CommitQueue {
     std::size_t parts = 0;
   };
   void Work();
-  /// The next group; empty when it is time to be idle, or to end.
+  /// The next group; empty if it is time for idle work, or to end.
   OperationGroup NextGroup(std::chrono::milliseconds idle_time);
   std::size_t Waiting() const { return soon_.parts + in_order_.parts; }
   OperationGroup TakeGroup();
@@ -98,90 +94,6 @@ class CommitQueue {
   std::size_t last_group_ = 1;  ///< parts in the group before
   bool stopping_ = false;
   std::thread thread_;  // last: it uses all of the above
-};
-
-// Runs a group of operations in one transaction and commits it, durably.
-//
-// An operation that is refused leaves no trace and disturbs none of the others. One whose writing fails is taken out,
-// the rest of its group is undone and run again without it. A full disk or a lock held elsewhere fails the group, and
-// the store goes on; any other error of the disk ends it: after a failed fsync nobody knows what is on disk.
-// Belongs to the thread that writes.
-
-class GroupCommit {
- public:
-  /// Both must outlive it.
-  GroupCommit(SqliteDatabase& database, Ledger& ledger);
-
-  /// Fills `results`, one for each operation; answers nobody. Not OK where the store must end.
-  absl::Status Run(const OperationGroup& group, std::vector<absl::Status>& results);
-
- private:
-  enum class Outcome { kCommitted, kTryAgain, kFailed };
-
-  absl::StatusOr<Outcome> TryOnce(const OperationGroup& group, std::vector<absl::Status>& results);
-  /// The operation whose writing failed, if any.
-  std::optional<std::size_t> RunOperations(const OperationGroup& group, std::vector<absl::Status>& results);
-  /// After a rollback: the state as the log has it. Not OK where `cause` or the log forbids to go on.
-  absl::Status Recover(const absl::Status& cause);
-
-  SqliteDatabase& database_;
-  Ledger& ledger_;
-  std::vector<bool> taken_out_;  ///< operations of the group that failed while writing
-};
-
-// How a thread that waits for an answer is woken.
-//
-// Waking is dear: a writer that wakes a hundred threads one after the other could have written a hundred labels. So it
-// wakes a few of those it has answered, and each of these wakes the next. Who waits sleeps at once: a commit takes
-// longer than it is worth looking again, and threads that yield to each other meanwhile keep the writer from its work.
-
-/// Outlives those who wait for it, so that ringing touches nothing of somebody who is awake already and gone. Several
-/// may share one; each looks whether its own answer is there whenever it rings. Thread-safe.
-class ReplySignal {
- public:
-  /// After an answer has been given.
-  void Ring();
-
-  /// Returns once `answered` is true. Whoever makes it true rings afterwards, or is the caller itself, before the call.
-  void WaitFor(const std::atomic<bool>& answered);
-
- private:
-  std::atomic<std::uint32_t> rings_{0};
-  std::atomic<std::uint32_t> sleepers_{0};
-};
-
-/// Somebody who waits for one answer. Wait is called by the thread that made it, Answered once by any thread.
-class ReplyWaiter {
- public:
-  explicit ReplyWaiter(ReplySignal& bell) : bell_(bell) {}
-
-  /// The answer is there. Wakes who waits, or leaves that to the ChainedWakeups of this thread.
-  void Answered();
-  void Wait();
-
- private:
-  ReplySignal& bell_;
-  ReplySignal* next_ = nullptr;  // of who is woken by this one
-  std::atomic<bool> answered_ = false;
-};
-
-/// While it lives, those whom its thread answers are woken in chains: the first of each by this thread, the others by
-/// one another. One a thread at a time.
-class ChainedWakeups {
- public:
-  ChainedWakeups();
-  ~ChainedWakeups();
-  ChainedWakeups(const ChainedWakeups&) = delete;
-  ChainedWakeups& operator=(const ChainedWakeups&) = delete;
-
- private:
-  friend class ReplyWaiter;
-  /// Puts a bell before the others of the chain; the one that was first before, or null.
-  ReplySignal* PutFirst(ReplySignal& bell);
-  void EndChain();
-
-  ReplySignal* first_ = nullptr;
-  std::size_t length_ = 0;
 };
 
 }  // namespace fulcrum::storage

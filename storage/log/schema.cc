@@ -15,8 +15,8 @@ namespace {
 // "FLCM": tells a campaign from any other SQLite database.
 constexpr std::int64_t kApplicationId = 0x464C434D;
 
-// Columns that an event does not use are NULL, so that a row takes little more than what it says. What each kind uses
-// is in event.h. The triggers hold even against INSERT OR REPLACE, which removes rows without a DELETE.
+// Columns that an event does not use are NULL, so that a row takes little space. Which kind uses which column is in
+// event.h. The triggers prevent INSERT OR REPLACE too, which removes rows without a DELETE.
 constexpr const char* kLog = R"sql(
 CREATE TABLE event(
   sequence INTEGER PRIMARY KEY,
@@ -34,9 +34,7 @@ CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event
   BEGIN SELECT RAISE(ABORT, 'the log is append-only: an event is never removed'); END;
 )sql";
 
-// What the log amounts to, for whoever looks with SQL. Nothing in the program decides by these tables: they are written
-// from the state that was derived from the log, and `derived` says up to which event. Rows of items that were touched
-// after it may be as they are now.
+// What follows from the log, for SQL queries. Version 4 replaces these tables.
 constexpr const char* kDerivedTables = R"sql(
 CREATE TABLE derived(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE item(item TEXT PRIMARY KEY, status TEXT NOT NULL, value TEXT NOT NULL, reason TEXT NOT NULL,
@@ -59,8 +57,43 @@ ALTER TABLE event ADD COLUMN chain INTEGER;
 CREATE TABLE chain_start(sequence INTEGER PRIMARY KEY, chain INTEGER NOT NULL);
 )sql";
 
-constexpr std::array kMigrations = {kLog, kDerivedTables, kChain};
+// The derived tables become the checkpoint that a campaign is opened from. What they held is derived again from the
+// log. Lists are JSON arrays; a slot that is leased has its lease at the end. `item_before` has the rows that a
+// checkpoint which is being written has replaced.
+constexpr const char* kCheckpoint = R"sql(
+DROP TABLE derived; DROP TABLE item; DROP TABLE slot; DROP TABLE lease; DROP TABLE round;
+CREATE TABLE derived(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE item(item TEXT PRIMARY KEY, status TEXT NOT NULL, value TEXT NOT NULL, reason TEXT NOT NULL,
+  round INTEGER NOT NULL, rank INTEGER NOT NULL, cost REAL NOT NULL, decided_sequence INTEGER NOT NULL,
+  imported TEXT NOT NULL, bad_reports INTEGER NOT NULL, next_slot INTEGER NOT NULL, first_sequence INTEGER NOT NULL,
+  votes TEXT NOT NULL, declined_by TEXT NOT NULL, slots TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX item_with_slots ON item(item) WHERE slots<>'[]';
+CREATE INDEX item_by_status ON item(status, item) WHERE status<>'labeled' AND status<>'offered';
+CREATE TABLE item_before(item TEXT PRIMARY KEY, status TEXT NOT NULL, value TEXT NOT NULL, reason TEXT NOT NULL,
+  round INTEGER NOT NULL, rank INTEGER NOT NULL, cost REAL NOT NULL, decided_sequence INTEGER NOT NULL,
+  imported TEXT NOT NULL, bad_reports INTEGER NOT NULL, next_slot INTEGER NOT NULL, first_sequence INTEGER NOT NULL,
+  votes TEXT NOT NULL, declined_by TEXT NOT NULL, slots TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE request(high INTEGER NOT NULL, low INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  PRIMARY KEY(high, low)) WITHOUT ROWID;
+CREATE TABLE round(round INTEGER PRIMARY KEY, status TEXT NOT NULL, started_us INTEGER NOT NULL,
+  closed_us INTEGER NOT NULL, reason TEXT NOT NULL, items INTEGER NOT NULL, labeled INTEGER NOT NULL,
+  disputed INTEGER NOT NULL, set_aside INTEGER NOT NULL, based_on INTEGER NOT NULL, files TEXT NOT NULL);
+CREATE TABLE model(sequence INTEGER PRIMARY KEY, round INTEGER NOT NULL, trained_on INTEGER NOT NULL,
+  file TEXT NOT NULL, checksum TEXT NOT NULL, record TEXT NOT NULL, at_us INTEGER NOT NULL);
+CREATE INDEX model_of_round ON model(round, sequence);
+CREATE VIEW slot AS SELECT item.item, json_extract(s.value, '$[0]') AS slot, json_extract(s.value, '$[1]') AS status,
+  json_extract(s.value, '$[2]') AS round, json_extract(s.value, '$[3]') AS lease,
+  json_extract(s.value, '$[4]') AS epoch, json_extract(s.value, '$[5]') AS attempts,
+  json_extract(s.value, '$[6]') AS passes, s.value AS json
+  FROM item, json_each(item.slots) AS s WHERE item.slots<>'[]';
+CREATE VIEW lease AS SELECT lease, item, slot, epoch, json_extract(json, '$[7]') AS annotator,
+  json_extract(json, '$[8]') AS round, json_extract(json, '$[9]') AS expires_us,
+  json_extract(json, '$[10]') AS cost FROM slot WHERE lease<>0;
+)sql";
+
+constexpr std::array kMigrations = {kLog, kDerivedTables, kChain, kCheckpoint};
 constexpr std::int64_t kVersionWithChain = 3;
+constexpr std::int64_t kVersionWithCheckpoint = 4;
 
 absl::StatusOr<std::int64_t> Pragma(SqliteDatabase& database, const std::string& name) {
   FULCRUM_ASSIGN_OR_RETURN(const std::string text, database.QueryText(absl::StrCat("PRAGMA ", name)));
@@ -109,6 +142,10 @@ std::int64_t LatestSchemaVersion() {
 
 std::int64_t OldestReadableSchemaVersion() {
   return kVersionWithChain - 1;
+}
+
+bool HasCheckpoint(std::int64_t version) {
+  return version >= kVersionWithCheckpoint;
 }
 
 absl::StatusOr<std::int64_t> CheckSchema(SqliteDatabase& database) {

@@ -1,7 +1,7 @@
-// The tables of campaign.db, and how older ones become these.
+// The tables of campaign.db, and how older ones are upgraded.
 //
-// The version is SQLite's user_version; each migration is one transaction, so a killed one leaves the version before.
-// Used at open by the one thread that opens.
+// The version is SQLite's user_version. Each migration is one transaction, so that an interrupted one leaves the
+// previous version.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,19 @@
 
 namespace fulcrum::storage {
 
-/// The version this program writes.
+/// The version that this program writes.
 std::int64_t LatestSchemaVersion();
 /// The oldest version that can be read without being upgraded: the log has no checksums there.
 std::int64_t OldestReadableSchemaVersion();
+
+/// Whether a database of this version has the tables of a checkpoint (storage/state/checkpoint.h).
+bool HasCheckpoint(std::int64_t version);
 
 /// The version of a campaign's database; 0 for an empty one. FailedPrecondition for a database that is not a
 /// campaign's, or one that a newer program wrote.
 absl::StatusOr<std::int64_t> CheckSchema(SqliteDatabase& database);
 
-/// Brings the tables to `version`, which is the latest unless a test wants an older one.
+/// Upgrades the tables to `version`; tests use older ones than the latest.
 absl::Status Migrate(SqliteDatabase& database, std::int64_t version = LatestSchemaVersion());
 
 }  // namespace fulcrum::storage

@@ -35,7 +35,9 @@ void RemoveQuietly(const std::string& path) {
 
 absl::StatusOr<CampaignState> Replay(SqliteDatabase& database) {
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
-  return ReplayLog(log);
+  CampaignState state;
+  FULCRUM_RETURN_IF_ERROR(ReplayLog(log, state));
+  return state;
 }
 
 /// The files that the log names, in order and once.
@@ -50,7 +52,7 @@ std::vector<std::string> NamedFiles(const CampaignState& state) {
   return names;
 }
 
-/// Rows that were appended have no source from which they could be made again.
+/// Appended rows have no source from which they could be imported again.
 bool IsAppended(const CampaignState& state, const std::string& file) {
   return std::any_of(state.appended().begin(), state.appended().end(),
                      [&](const AppendedRows& rows) { return absl::StartsWith(file, absl::StrCat(rows.folder, "/")); });
@@ -78,7 +80,7 @@ absl::StatusOr<BackupReport> WriteBackup(const CampaignFolder& folder, const std
   FULCRUM_ASSIGN_OR_RETURN(const CampaignState state, Replay(source));
   FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase backup, SqliteDatabase::Open(file, {.write_ahead_log = false}));
   FULCRUM_RETURN_IF_ERROR(source.CopyTo(backup));
-  // The copy says of itself that it has a write-ahead log, as the original does.
+  // The header of the copy says that it has a write-ahead log, as the original has.
   FULCRUM_RETURN_IF_ERROR(backup.Execute("PRAGMA journal_mode=DELETE"));
   FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(backup));
   FULCRUM_RETURN_IF_ERROR(CreateBackupTables(backup));
@@ -97,7 +99,7 @@ absl::StatusOr<BackupReport> WriteBackup(const CampaignFolder& folder, const std
   return report;
 }
 
-/// Reads a backup from the disk and holds it against what was to be in it.
+/// Reads a backup from disk and compares it with what was written.
 absl::Status VerifyBackup(const std::string& file, const BackupReport& expected) {
   FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase backup,
                            SqliteDatabase::Open(file, {.read_only = true, .check_integrity = false}));

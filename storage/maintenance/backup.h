@@ -1,10 +1,10 @@
 // A campaign in one file, and back.
 //
-// A backup is an SQLite database: a copy of campaign.db as of one moment, taken while others go on writing, and beside
-// its tables the files that the copied log names (models, scores and batches of rounds, appended rows) and the pool,
-// cut into pieces. A pool whose sources are kept elsewhere may be left out: it is only listed then, by name, size and
-// checksum. A backup appears whole or not at all, and was read back and checked before it does. Functions for one
-// thread; neither needs the campaign's lock.
+// A backup is an SQLite database: a snapshot of campaign.db, taken while it is being written, and in further tables the
+// files that the log names (models, scores and batches of rounds, appended rows) and the pool, split into pieces. A
+// pool whose sources are kept elsewhere may be left out; then it is only listed by name, size and checksum. A backup
+// appears complete or not at all, after it was read back and checked. Functions for one thread; neither needs the lock
+// of the campaign.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ struct BackupReport {
   std::vector<std::string> not_included = {};  ///< files of the pool that the backup only lists
 };
 
-/// Replaces `file` where it exists. DataLoss where the campaign or the copy is damaged.
+/// Replaces `file` if it exists. DataLoss if the campaign or the copy is damaged.
 absl::StatusOr<BackupReport> BackUpCampaign(const std::string& folder, const std::string& file,
                                             const BackupOptions& options = {});
 
-/// Makes a campaign of a backup and checks it. AlreadyExists where the folder is there and not empty; nothing is left
-/// where it fails.
+/// Restores a campaign from a backup and checks it. AlreadyExists if the folder exists and is not empty; nothing is
+/// left where it fails.
 absl::StatusOr<BackupReport> RestoreCampaign(const std::string& file, const std::string& folder);
 
 // The files inside a backup: two tables, one that lists them and one that holds their pieces.
@@ -54,7 +54,7 @@ absl::Status DropBackupTables(SqliteDatabase& backup);
 /// Lists a file of the campaign, and copies it into the backup where `include` says so.
 absl::StatusOr<BackupEntry> AddToBackup(SqliteDatabase& backup, const CampaignFolder& folder, const std::string& path,
                                         bool include);
-/// FailedPrecondition where the database is no backup.
+/// FailedPrecondition if the database is not a backup.
 absl::StatusOr<std::vector<BackupEntry>> ListBackup(SqliteDatabase& backup);
 /// Reads a file's pieces; DataLoss where they are not what the list says.
 absl::Status CheckBackupFile(SqliteDatabase& backup, const BackupEntry& entry);

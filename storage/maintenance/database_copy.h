@@ -14,8 +14,8 @@ namespace fulcrum::storage {
 
 class DatabaseCopy {
  public:
-  /// Copies the database and its write-ahead log, if there is one, to `path`. The caller makes sure that nobody writes
-  /// to the campaign. The copy is removed with the object, except for what was renamed by then.
+  /// Copies the database and its write-ahead log, if there is one, to `path`. The caller makes sure that no process
+  /// writes to the campaign. The copy is removed with the object, except for what was renamed by then.
   static absl::StatusOr<DatabaseCopy> Make(const CampaignFolder& folder, const std::string& path);
   /// The same in a new folder for temporary files.
   static absl::StatusOr<DatabaseCopy> MakeTemporary(const CampaignFolder& folder);

@@ -22,9 +22,10 @@
 #include "storage/log/high_water.h"
 #include "storage/log/schema.h"
 #include "storage/maintenance/database_copy.h"
+#include "storage/maintenance/table_check.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/sqlite/sqlite.h"
-#include "storage/state/derived_tables.h"
+#include "storage/state/checkpoint.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
@@ -116,8 +117,8 @@ struct OpenedDatabase {
   SqliteDatabase database;
 };
 
-/// Nothing in the campaign's folder changes. While somebody writes to the campaign, a connection that only reads leaves
-/// the files alone; otherwise SQLite might recover or delete the write-ahead log, so a copy is read.
+/// Nothing in the folder of the campaign changes. While a process writes to the campaign, a connection that only reads
+/// leaves the files alone; otherwise SQLite might recover or delete the write-ahead log, so a copy is read.
 absl::StatusOr<OpenedDatabase> OpenWithoutChanges(const CampaignFolder& folder) {
   std::error_code error;
   std::optional<DatabaseCopy> copy;
@@ -125,7 +126,7 @@ absl::StatusOr<OpenedDatabase> OpenWithoutChanges(const CampaignFolder& folder) 
     const absl::StatusOr<FileLock> lock =
         fs::exists(folder.lock(), error)
             ? FileLock::Take(folder.lock())
-            : absl::StatusOr<FileLock>(absl::NotFoundError("nobody has written to the campaign"));
+            : absl::StatusOr<FileLock>(absl::NotFoundError("no process has written to the campaign"));
     if (lock.ok() || absl::IsNotFound(lock.status())) {
       FULCRUM_ASSIGN_OR_RETURN(DatabaseCopy made, DatabaseCopy::MakeTemporary(folder));
       copy.emplace(std::move(made));
@@ -155,46 +156,47 @@ absl::Status CheckTriggers(SqliteDatabase& database, FsckReport& report) {
                                  "SELECT count(*) FROM sqlite_schema WHERE type='trigger' AND name='", name, "'")));
     if (count == "1") continue;
     report.problems.push_back(absl::StrCat("schema: the trigger ", name,
-                                           " is missing: somebody may have changed the log; compare with a backup"));
+                                           " is missing: the log may have been changed; compare with a backup"));
   }
   return absl::OkStatus();
 }
 
-/// What differs between the derived tables and the log as it was where they end.
-absl::StatusOr<std::vector<std::string>> CompareTables(DerivedTables& tables, std::int64_t through, EventLog& log,
-                                                       const CampaignState& now) {
-  if (through == now.last_sequence()) return tables.FindDifferences(now);
-  FULCRUM_ASSIGN_OR_RETURN(const CampaignState then, ReplayLog(log, through));
-  return tables.FindDifferences(then, now.items().changed().Ids());
-}
-
-/// The state at the end of the log; the derived tables are compared with what it was where they end.
-absl::StatusOr<CampaignState> ReplayAndCompare(SqliteDatabase& database, EventLog& log, FsckReport& report) {
-  FULCRUM_ASSIGN_OR_RETURN(DerivedTables tables, DerivedTables::Open(database));
-  const auto through = tables.Through();
-  if (through.ok()) {
-    report.tables_through = *through;
-  } else {
-    report.problems.emplace_back(through.status().message());
+/// Compares the derived tables with the state at the event that they include, and returns that state.
+absl::StatusOr<CampaignState> CompareTables(SqliteDatabase& database, EventLog& log, FsckReport& report) {
+  CampaignState state;
+  FULCRUM_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(database));
+  if (const absl::Status loaded = checkpoint->Load(); !loaded.ok()) {
+    report.problems.push_back(absl::StrCat("derived tables: ", loaded.message(), "; rebuilding writes them again"));
+    return state;
   }
-  FULCRUM_ASSIGN_OR_RETURN(CampaignState state, ReplayLog(log, report.tables_through));
+  report.tables_through = checkpoint->position().sequence;
   if (report.tables_through > report.events) {
-    report.problems.push_back(absl::StrCat("the derived tables go up to event ", report.tables_through,
-                                           ", but the log ends with ", report.events,
-                                           ": events are lost; restore a backup"));
+    report.problems.push_back(absl::StrCat(
+        "derived tables: they include event ", report.tables_through, ", but the log ends with event ", report.events,
+        ": ", report.tables_through - report.events, " events are missing. Restore a backup"));
+    return state;
   }
-  state.ForgetChanges();
-  FULCRUM_RETURN_IF_ERROR(
-      log.Visit(state.last_sequence() + 1, kEndOfLog, [&](const Event& event) { return state.Apply(event); }));
-  if (report.tables_through > 0 && report.tables_through <= report.events) {
-    FULCRUM_ASSIGN_OR_RETURN(const auto differences, CompareTables(tables, report.tables_through, log, state));
-    report.problems.insert(report.problems.end(), differences.begin(), differences.end());
+  FULCRUM_RETURN_IF_ERROR(ReplayLog(log, state, report.tables_through));
+  if (report.tables_through > 0) {
+    for (std::string& line : FindDifferences(*checkpoint, state)) report.problems.push_back(std::move(line));
   }
   return state;
 }
 
-/// The next round starts from what the last one stored.
-void CheckLastRound(const CampaignFolder& folder, const Round& round, FsckReport& report) {
+/// The state at the end of the log. The derived tables are compared with the state at the event that they include.
+absl::StatusOr<CampaignState> ReplayAndCompare(SqliteDatabase& database, std::int64_t version, EventLog& log,
+                                               FsckReport& report) {
+  CampaignState state;
+  if (HasCheckpoint(version)) {
+    FULCRUM_ASSIGN_OR_RETURN(state, CompareTables(database, log, report));
+  }
+  state.ForgetChanges();
+  FULCRUM_RETURN_IF_ERROR(ReplayLog(log, state));
+  return state;
+}
+
+/// A round reads what the round before it stored, and users read all of them.
+void CheckRound(const CampaignFolder& folder, const Round& round, FsckReport& report) {
   if (absl::StrContains(round.files, "-scores.parquet")) {
     const auto predictions = ReadRoundPredictions(folder, round.number);
     // A file that is missing is reported with the others.
@@ -210,8 +212,8 @@ void CheckLastRound(const CampaignFolder& folder, const Round& round, FsckReport
 }
 
 void CheckFiles(const CampaignFolder& folder, const CampaignState& state, FsckReport& report) {
-  if (const Round* const last = state.rounds().last()) CheckLastRound(folder, *last, report);
   state.rounds().Visit([&](const Round& round) {
+    CheckRound(folder, round, report);
     for (const absl::string_view name : absl::StrSplit(round.files, '\n', absl::SkipEmpty())) {
       std::error_code error;
       if (std::filesystem::exists(folder.File(std::string(name)), error)) continue;
@@ -287,7 +289,7 @@ absl::StatusOr<FsckReport> CheckCampaign(const std::string& path) {
   FULCRUM_RETURN_IF_ERROR(CheckTriggers(database, report));
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
   FULCRUM_ASSIGN_OR_RETURN(report.events, log.LastSequence());
-  const auto state = ReplayAndCompare(database, log, report);
+  const auto state = ReplayAndCompare(database, version, log, report);
   const std::int64_t rounds = state.ok() ? state->rounds().count() : evidence.round;
   FULCRUM_RETURN_IF_ERROR(CheckEvidence(evidence, log, rounds, report));
   if (!state.ok()) {
@@ -310,11 +312,11 @@ absl::Status RebuildDatabase(const std::string& path) {
   FULCRUM_ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Open(path));
   FULCRUM_RETURN_IF_ERROR(Migrate(database));
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
-  FULCRUM_ASSIGN_OR_RETURN(const CampaignState state, ReplayLog(log));
-  FULCRUM_ASSIGN_OR_RETURN(DerivedTables tables, DerivedTables::Open(database));
-  FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database));
-  FULCRUM_RETURN_IF_ERROR(tables.Rewrite(state));
-  FULCRUM_RETURN_IF_ERROR(transaction.Commit());
+  CampaignState state;
+  FULCRUM_RETURN_IF_ERROR(ReplayLog(log, state));
+  FULCRUM_ASSIGN_OR_RETURN(const LogPosition position, PositionOf(state, log));
+  FULCRUM_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(database));
+  FULCRUM_RETURN_IF_ERROR(checkpoint->Rewrite(state, position));
   return database.Checkpoint();
 }
 

@@ -1,7 +1,7 @@
 // Checks a campaign from the disk up, and rebuilds what is derived from its log.
 //
-// Checking changes nothing in the campaign's folder and sees one moment of a campaign that somebody else may be
-// writing; rebuilding needs the campaign for itself. Functions for one thread.
+// Checking changes nothing in the folder of the campaign and reads one snapshot, also while another process writes to
+// it; rebuilding needs exclusive access. Functions for one thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Checksums of what a pool holds: XXH3, 64 bits, from the copy that Arrow brings, because a pool is read as fast as
-// memory goes. (Campaigns name theirs in the log; those are of storage/checksum.h.) Thread-safe.
+// Checksums of the content of a pool: XXH3 with 64 bits, from the copy in Arrow, because a pool is read at the speed of
+// memory. (The checksums in the log of a campaign are those of storage/checksum.h.) Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace fulcrum::storage {
 /// Of some bytes; `seed` chains several pieces.
 std::uint64_t Fingerprint(const void* bytes, std::size_t size, std::uint64_t seed = 0);
 
-/// Of everything that a batch holds: lengths, nulls and values of its columns, whatever lies between them in memory.
+/// Of the content of a batch: lengths, nulls and values of its columns, but not the padding between them.
 std::uint64_t ChecksumOf(const arrow::RecordBatch& batch);
 
 /// Sixteen hexadecimal digits, and back; DataLoss for other text.

@@ -1,4 +1,4 @@
-// What is known of every feature over all rows of a pool: enough for a z-score and for a person who looks at it.
+// Statistics of every feature over all rows of a pool, for z-scores and for people.
 //
 // Blocks of rows have statistics of their own, which are merged in the order of the rows, so the result does not depend
 // on the number of threads (Chan, Golub and LeVeque's update). A plain value.
@@ -36,11 +36,11 @@ class FeatureStatistics {
   /// Sample deviation (n - 1).
   double DeviationOf(std::size_t feature) const;
 
-  /// As a table with a row a feature, and back. `names` may be fewer than there are features. DataLoss for a table that
-  /// is no such thing.
+  /// As a table with one row per feature, and back. `names` may be fewer than there are features. DataLoss for any
+  /// other table.
   std::shared_ptr<arrow::RecordBatch> ToBatch(const std::vector<std::string>& names) const;
   static absl::StatusOr<FeatureStatistics> FromBatch(const arrow::RecordBatch& batch, std::int64_t rows);
-  /// Empty where the features have none.
+  /// Empty if the features have none.
   const std::vector<std::string>& names() const { return names_; }
 
  private:

@@ -19,11 +19,11 @@ namespace fulcrum::storage {
 namespace {
 
 constexpr std::size_t kRowsPerTask = 512;
-// Given back once so much may have been touched.
+// Pages are released once so much may have been touched.
 constexpr std::size_t kMostTouchedBytes = std::size_t{64} << 20;
 constexpr std::size_t kPageBytes = 4096;
-// What a page fault may bring in with the page asked for (the kernel's fault_around_bytes): of rows that lie far apart
-// each costs so much.
+// What a page fault may load with its page (fault_around_bytes of the kernel): rows that are far apart cost so much
+// each.
 constexpr std::size_t kFaultBytes = std::size_t{64} << 10;
 
 }  // namespace

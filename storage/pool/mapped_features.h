@@ -1,8 +1,8 @@
-// The features of an imported pool as the kernels read them, left on the disk.
+// The features of an imported pool as the kernels read them, without loading them into memory.
 //
 // Rows are float32 in the mapping; they are normalised each time they are copied out, a few hundred at a time, so that
-// a pool larger than memory costs eight bytes a row (its squared norms). Pages of the mapping count as this process's
-// memory once they are touched, so they are given back every so often: the disk's cache keeps them where there is room.
+// a pool larger than memory costs eight bytes per row (its squared norms). Pages of the mapping count as memory of this
+// process once they are touched, so they are released from time to time; the page cache keeps them if there is room.
 // A mapping that may stay in memory as a whole is left alone, which saves the page faults of every pass.
 //
 // Immutable and thread-safe after Open. Dense pools only.
@@ -29,8 +29,8 @@ class MappedFeatures final : public kernel::Features {
   /// pool. The mapping stays alive as long as this does; up to `keep_bytes` it stays in memory.
   static absl::StatusOr<std::unique_ptr<MappedFeatures>> Open(const MappedPool& pool, ingest::Normalizer normalizer,
                                                               std::size_t keep_bytes = 0);
-  /// These rows, and those of another pool behind them; only the latter are read. InvalidArgument where they have
-  /// another number of features.
+  /// These rows, followed by those of another pool; only the latter are read. InvalidArgument if they have another
+  /// number of features.
   absl::StatusOr<std::unique_ptr<MappedFeatures>> With(const MappedPool& more) const;
   /// The same rows of the files, normalised in another way. Reads every row once, for the norms.
   std::unique_ptr<MappedFeatures> NormalizedWith(ingest::Normalizer normalizer) const;

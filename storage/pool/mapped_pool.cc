@@ -43,7 +43,7 @@ void AppendSparse(const arrow::RecordBatch& batch, const PoolShape& shape, Spars
   }
 }
 
-/// A cost that is not known counts as nothing.
+/// An unknown cost counts as 0.
 void AppendCosts(const arrow::Array& column, std::vector<double>& costs) {
   const auto& values = static_cast<const arrow::DoubleArray&>(column);
   for (std::int64_t row = 0; row < values.length(); ++row) costs.push_back(values.IsValid(row) ? values.Value(row) : 0);

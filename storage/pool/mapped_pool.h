@@ -22,7 +22,7 @@ namespace fulcrum::storage {
 
 class MappedPool {
  public:
-  /// NotFound for a folder that is no pool; DataLoss for one whose files are not what its manifest says.
+  /// NotFound for a folder that is not a pool; DataLoss if its files differ from its manifest.
   static absl::StatusOr<MappedPool> Open(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
@@ -33,21 +33,21 @@ class MappedPool {
   /// Rows before this block.
   std::int64_t FirstRowOf(std::size_t block) const { return first_rows_[block]; }
 
-  /// A block's rows, without a copy. DataLoss where it is damaged so much that Arrow cannot read it.
+  /// The rows of a block, without a copy. DataLoss if Arrow cannot read it.
   absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> Block(std::size_t block) const;
   absl::StatusOr<FeatureStatistics> Statistics() const;
   /// Reads everything and compares the checksums: DataLoss with the first block that has changed.
   absl::Status Verify() const;
 
-  /// The rows' ids, left in the mapping until one is looked for; row numbers where the pool has none.
+  /// The ids of the rows, read when one is looked up; row numbers if the pool has no ids.
   absl::StatusOr<ingest::RowIds> Ids() const;
 
-  /// What a person needs to see of a row; empty where the pool has nothing to show.
+  /// What an annotator sees of a row; empty if the pool has no payloads.
   absl::StatusOr<std::string> PayloadOf(std::int64_t row) const;
-  /// By row; empty where the pool has none. One that is not known counts as nothing.
+  /// By row; empty if the pool has none. An unknown cost counts as 0.
   absl::StatusOr<std::vector<double>> Costs() const;
 
-  /// Everything in memory, as the numerical stages want it. Ids are left where they are until one is looked for.
+  /// Everything in memory, as the numerical stages use it. Ids are read when one is looked up.
   absl::StatusOr<ingest::Pool> Load(bool keep_labels, bool keep_payloads = false) const;
 
  private:

@@ -45,7 +45,7 @@ class PartWriter::Stream final : public arrow::io::OutputStream {
   }
   bool closed() const override { return closed_; }
 
-  /// Why writing failed, where it did; `otherwise` where it did not.
+  /// Why writing failed, or `otherwise` if it did not.
   absl::Status Explain(const absl::Status& otherwise) const { return status_.ok() ? otherwise : status_; }
   absl::Status Finish() { return file_->Finish(); }
 
@@ -110,7 +110,7 @@ absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> ReadBatchFile(const std::str
 
 namespace {
 
-// Large enough for a disk's full speed, and few: one is filled, one is written, one lies between.
+// Large enough for the full speed of a disk, and few: one is filled, one is written, one waits.
 constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
 constexpr int kBuffers = 3;
 // What devices ask of memory, offsets and lengths.
@@ -171,7 +171,7 @@ absl::StatusOr<DirectFile::Buffer> DirectFile::TakeBuffer() {
 }
 
 void DirectFile::Send() {
-  // What is too much of the last piece is cut off in the end.
+  // The padding of the last piece is cut off in the end.
   const std::size_t whole = (filled_ + kAlignment - 1) / kAlignment * kAlignment;
   std::memset(filling_.get() + filled_, 0, whole - filled_);
   {
@@ -213,7 +213,7 @@ absl::Status DirectFile::WritePiece(const Piece& piece) const {
                                    piece.offset + static_cast<std::int64_t>(done));
     if (written >= 0) done += static_cast<std::size_t>(written);
     if (written >= 0 || errno == EINTR) continue;
-    // Some file systems let a file be opened so and then do not write to it.
+    // Some file systems accept the flag when the file is opened, and then fail to write.
     if (errno == EINVAL && StopBeingDirect()) continue;
     return Error("write");
   }

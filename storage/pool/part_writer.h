@@ -1,5 +1,5 @@
-// Writes one Arrow IPC file of a pool: a record batch a block, in order, 64-byte aligned and not compressed, so that
-// it can be mapped into memory and used where it lies. Not thread-safe.
+// Writes one Arrow IPC file of a pool: one record batch per block, in order, 64-byte aligned and not compressed, so
+// that it can be mapped into memory and used in place. Not thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -30,7 +30,7 @@ class PartWriter {
   ~PartWriter();
 
   absl::Status Append(const PoolBlock& block);
-  /// Ends the file, which is on the disk then. What the manifest must say about it.
+  /// Ends the file; OK means that it is on disk. Returns its entry in the manifest.
   absl::StatusOr<PoolPart> Finish();
   std::int64_t rows() const { return rows_; }
 
@@ -47,28 +47,28 @@ class PartWriter {
   std::shared_ptr<arrow::ipc::RecordBatchWriter> writer_;
 };
 
-/// A single small batch as a file of its own, on the disk when it is OK, and back.
+/// A single small batch as a file, and back. OK means that it is on disk.
 absl::Status WriteBatchFile(const std::string& path, const arrow::RecordBatch& batch);
 absl::StatusOr<std::shared_ptr<arrow::RecordBatch>> ReadBatchFile(const std::string& path);
 
-// A new file, written from front to back past the page cache by a thread of its own.
+// A new file that a separate thread writes sequentially, without the page cache.
 //
-// What is written goes through buffers straight to the disk: the processor copies it once, the disk works along from
-// the first buffer on, and the sync at the end has little left to wait for. Where a file system cannot do without its
-// cache, it is written as usual. Belongs to one thread.
+// Buffers are written directly to the disk: the processor copies the data once, the disk starts with the first buffer,
+// and the sync at the end has little left to do. If a file system does not support that, the page cache is used.
+// Belongs to one thread.
 
 class DirectFile {
  public:
-  /// Makes the file, or empties the one that is there.
+  /// Creates the file, or truncates an existing one.
   static absl::StatusOr<std::unique_ptr<DirectFile>> Create(const std::string& path);
-  /// Without Finish, what has been written is of no use.
+  /// Without Finish the file is incomplete.
   ~DirectFile();
   DirectFile(const DirectFile&) = delete;
   DirectFile& operator=(const DirectFile&) = delete;
 
-  /// May tell of an earlier part that could not be written.
+  /// May return the error of an earlier write.
   absl::Status Write(std::string_view bytes);
-  /// OK: all of it is on the disk, safe from a loss of power. Nothing may be written afterwards.
+  /// OK means that everything is on disk and survives a power loss. No Write may follow.
   absl::Status Finish();
   /// Bytes so far.
   std::int64_t size() const { return size_; }
@@ -78,7 +78,7 @@ class DirectFile {
     void operator()(char* bytes) const { std::free(bytes); }
   };
   using Buffer = std::unique_ptr<char, FreeMemory>;
-  /// A buffer on its way.
+  /// A buffer that is being written.
   struct Piece {
     Buffer buffer;
     std::size_t bytes = 0;
@@ -86,12 +86,12 @@ class DirectFile {
   };
 
   DirectFile(std::string path, int descriptor);
-  /// An empty buffer, waited for where all are on their way.
+  /// An empty buffer; waits until one is free.
   absl::StatusOr<Buffer> TakeBuffer();
   void Send();
   void WriteAlong();
   absl::Status WritePiece(const Piece& piece) const;
-  /// From now on through the cache; false where that was so already. Leaves errno as it is.
+  /// Uses the page cache from now on; false if it did before. Keeps errno.
   bool StopBeingDirect() const;
   absl::Status Error(std::string_view doing) const;
 

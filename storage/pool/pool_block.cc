@@ -35,7 +35,7 @@ namespace {
 constexpr char kDoing[] = "cannot make a block of the pool";
 constexpr ingest::BadCellRequest kEveryBadRow = {.most = std::numeric_limits<std::size_t>::max(), .one_a_row = true};
 
-/// One batch on its way.
+/// One batch that is converted.
 struct Work {
   const arrow::RecordBatch& batch;
   const ingest::ColumnRoles& roles;

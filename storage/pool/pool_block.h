@@ -1,4 +1,4 @@
-// Rows on their way into a pool: from a batch as a reader gives it to a block as the pool keeps it.
+// Converts rows for a pool: from a batch as a reader returns it to a block as the pool stores it.
 //
 // Functions of their arguments; thread-safe, so blocks can be made in parallel.
 #pragma once
@@ -18,17 +18,17 @@
 
 namespace fulcrum::storage {
 
-/// A row that cannot be taken.
+/// A row that was rejected.
 struct RejectedRow {
   std::uint64_t row = 0;  ///< in the batch
-  std::string id;         ///< empty where there is none
+  std::string id;         ///< empty if there is none
   std::string column;
   std::string reason;
 };
 
 struct PoolBlock {
   std::shared_ptr<arrow::RecordBatch> batch;  ///< with SchemaOf(shape)
-  /// By row, of its id and of all else; empty where there are no ids.
+  /// By row, of its id and of everything else; empty if there are no ids.
   std::vector<std::uint64_t> id_fingerprints;
   std::vector<std::uint64_t> content_fingerprints;
   /// By row, which one of the source's batch it is.
@@ -53,7 +53,7 @@ absl::StatusOr<BuiltBlock> BuildBlock(const arrow::RecordBatch& batch, const ing
 /// The block with only these rows (ascending positions in it).
 absl::StatusOr<PoolBlock> KeepRows(const PoolBlock& block, const std::vector<std::uint32_t>& rows);
 
-/// A block of a batch that is in a pool already, with its fingerprints alone.
+/// A block of a batch that is in a pool, with its fingerprints only.
 void FingerprintRows(const arrow::RecordBatch& batch, const PoolShape& shape, PoolBlock& block);
 
 // The features of a pool's block as numbers in memory, without a copy. Thread-safe.

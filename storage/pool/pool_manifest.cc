@@ -162,7 +162,7 @@ absl::Status LinkOrCopy(const std::string& from, const std::string& to) {
     return absl::UnavailableError(absl::StrCat("cannot copy '", from, "' to '", to, "': ", error.message(),
                                                "; check that it is there, and that there is room"));
   }
-  // A link too: whoever wrote the file may not have waited for the disk.
+  // A link too: the process that wrote the file may not have synced it.
   return SyncFile(to);
 }
 

@@ -1,8 +1,8 @@
-// What a pool folder holds: which files count, how many rows they have, and the checksum of every block.
+// The content of a pool folder: its files, how many rows they have, and the checksum of every block.
 //
 // The manifest is a small text file and the only thing that makes a folder a pool: it is replaced by a rename after
-// everything it names is on the disk. What it does not name is left over from an import that did not finish. Its last
-// line is a checksum of the others. A plain value.
+// everything that it names is on disk. Other files are left over from an import that did not finish. Its last line is a
+// checksum of the others. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct PoolManifest {
   bool has_ids = false;
   std::int64_t rejected = 0;  ///< rows set aside by all imports
   std::string statistics_file;
-  std::vector<std::string> rejected_files;  ///< one an import that set rows aside
+  std::vector<std::string> rejected_files;  ///< one per import that set rows aside
   std::vector<PoolPart> parts;
 
   std::int64_t rows() const;
@@ -47,7 +47,7 @@ std::string FormatManifest(const PoolManifest& manifest);
 /// DataLoss for text that was not written by FormatManifest or has changed since.
 absl::StatusOr<PoolManifest> ParseManifest(const std::string& text);
 
-/// NotFound where the folder has no manifest: it is no pool, or its import did not finish.
+/// NotFound if the folder has no manifest: it is not a pool, or its import did not finish.
 absl::StatusOr<PoolManifest> ReadManifest(const std::string& folder);
 /// Replaces the manifest.
 absl::Status WriteManifest(const std::string& folder, const PoolManifest& manifest);
@@ -55,13 +55,13 @@ absl::Status WriteManifest(const std::string& folder, const PoolManifest& manife
 /// Whether a path is the folder of an imported pool.
 bool IsPoolFolder(const std::string& path);
 
-// An imported pool in a second folder, without reading it where the file system can do without.
+// Copies of imported pools, which share the files if the file system allows it.
 //
-// What a manifest names is never written to again, so both folders may share the files themselves: a pool that grows
-// gets new ones. Functions for one thread; others may import into the pool meanwhile.
+// Files that a manifest names are never changed, so two folders may share them: a pool that grows gets new files.
+// Functions for one thread; others may import into the pool at the same time.
 
-/// Makes the folder `to`, which must not be there yet, a pool with the rows that `from` has now: by hard links, and by
-/// copies where links cannot be made. It appears whole or not at all, and OK means that it is on the disk.
+/// Creates the folder `to`, which must not exist, as a pool with the rows that `from` has now: by hard links, or by
+/// copies if links are not possible. It appears complete or not at all, and OK means that it is on disk.
 absl::Status CopyPool(const std::string& from, const std::string& to);
 
 }  // namespace fulcrum::storage

@@ -1,10 +1,10 @@
 // The columns of an imported pool's files.
 //
-//   id        text; absent where rows are known by their numbers
+//   id        text; absent if rows are identified by their numbers
 //   features  lists of float32, all of one length; or, of a sparse pool, `indices` and `values`
-//   label     text, null where nobody has said it
-//   cost      float64, null where it is not known
-//   payload   bytes, as the source had them: what a person needs to see
+//   label     text, null if unknown
+//   cost      float64, null if unknown
+//   payload   bytes, as in the source: what an annotator sees
 //
 // A plain value.
 #pragma once
@@ -28,7 +28,7 @@ struct PoolShape {
   bool operator==(const PoolShape&) const = default;
 };
 
-/// Indices of the columns; -1 for those that are not there.
+/// Indices of the columns; -1 for those that do not exist.
 struct PoolColumns {
   int id = -1;
   int features = -1;  ///< the indices of a sparse pool
@@ -40,7 +40,7 @@ struct PoolColumns {
 
 std::shared_ptr<arrow::Schema> SchemaOf(const PoolShape& shape);
 PoolColumns ColumnsOf(const PoolShape& shape);
-/// DataLoss for a schema that is none of a pool.
+/// DataLoss for a schema that is not a pool's.
 absl::StatusOr<PoolShape> ShapeOf(const arrow::Schema& schema);
 
 }  // namespace fulcrum::storage

@@ -258,7 +258,7 @@ absl::Status PoolWriter::Commit(double max_rejected_share, bool keep_reasons) {
   return absl::OkStatus();
 }
 
-// The reasons must outlive the pool that did not come to be.
+// The reasons are kept although the pool was not created.
 absl::Status PoolWriter::RejectAll(bool keep_reasons) {
   const std::string kept = absl::StrCat(folder_, ".rejected.parquet");
   const bool moved = keep_reasons && std::rename(rejected_->path().c_str(), kept.c_str()) == 0;
@@ -289,7 +289,7 @@ absl::Status PoolWriter::Publish() {
   committed_ = true;
   if (!is_new_) return absl::OkStatus();
   std::error_code error;
-  // An empty folder of that name may be there; a rename takes its place.
+  // An empty folder of that name may exist; the rename replaces it.
   fs::rename(work_folder_, folder_, error);
   if (error) {
     committed_ = false;

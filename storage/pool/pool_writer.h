@@ -1,9 +1,8 @@
 // Writes rows into a pool folder: all of them or none.
 //
-// A new pool grows in "FOLDER.importing" and is renamed when it is whole. An existing one gets files that its manifest
-// does not name yet; replacing the manifest is what adds them. A process that dies leaves things that no reader looks
-// at and the next import clears away, and what a pool has, a loss of power does not take away. One writer a folder, by
-// a lock. Not thread-safe.
+// A new pool is written to "FOLDER.importing" and renamed when it is complete. An existing one gets files that its
+// manifest does not name yet; replacing the manifest adds them. What a killed process leaves is ignored by readers and
+// removed by the next import; committed rows survive a power loss. One writer per folder, by a lock. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -31,10 +30,9 @@ class FileWriter;
 
 namespace fulcrum::storage {
 
-// Rows that an import set aside, with where they were and why: rejected.parquet. Not thread-safe.
+// Rows that an import set aside, with their place and the reason: rejected.parquet. Not thread-safe.
 //
-// The file is made when the first row comes. Rows go out a row group at a time, so that memory stays bounded however
-// many there are.
+// The file is created with the first row. Rows are written in row groups, so that memory is bounded.
 
 class RejectedRows {
  public:
@@ -43,7 +41,7 @@ class RejectedRows {
 
   /// `place` says where the row was in its source.
   absl::Status Add(RejectedRow row, std::string place);
-  /// Ends the file, which is on the disk then; nothing where no row came.
+  /// Ends the file; OK means that it is on disk. Nothing happens without rows.
   absl::Status Finish();
 
   std::int64_t count() const { return count_; }
@@ -67,20 +65,20 @@ class RejectedRows {
 
 // The rows that a pool has, by the fingerprints of their ids, to tell new ones from old ones. Not thread-safe.
 //
-// 64 bits an id: among 20 million rows the chance that any two different ids are taken for one is one in 90,000, and
+// 64 bits per id: among 20 million rows the chance that two different ids are taken for one is one in 90,000, and
 // then a row is set aside with a reason, not lost. In shards, so that growing copies a 64th at a time.
 
 class KnownRows {
  public:
   enum class Verdict { kNew, kSame, kOther };
 
-  /// Whether a row with this id is there, with this content or another; where it is not, it is from now on.
+  /// Whether a row with this id is known, with this content or another; a new one is added.
   Verdict Add(std::uint64_t id, std::uint64_t content) {
     const auto [found, inserted] = shards_[id >> kShift].try_emplace(id, content);
     if (inserted) return Verdict::kNew;
     return found->second == content ? Verdict::kSame : Verdict::kOther;
   }
-  /// Adds what `other` knows; where both have an id, this one's content stays.
+  /// Adds the rows of `other`; for an id that both have, the content here stays.
   void Merge(KnownRows other) {
     for (std::size_t shard = 0; shard < shards_.size(); ++shard) shards_[shard].merge(other.shards_[shard]);
   }
@@ -105,14 +103,14 @@ class PoolWriter {
     std::int64_t rejected = 0;
   };
 
-  /// Begins a pool, or goes on with the one that is there. FailedPrecondition where rows of this shape do not fit it,
-  /// or where it has no ids and so nobody can tell what is new; Unavailable where another process writes to it.
+  /// Starts a pool, or continues an existing one. FailedPrecondition if rows of this shape do not fit it, or if it has
+  /// no ids, by which new rows are recognized; Unavailable if another process writes to it.
   static absl::StatusOr<std::unique_ptr<PoolWriter>> Open(const std::string& folder, const PoolShape& shape,
                                                           std::vector<std::string> feature_names);
-  /// Without Commit, nothing of it is left.
+  /// Without Commit, nothing is left of it.
   ~PoolWriter();
 
-  /// Rows that are elsewhere already, besides those of this pool. Before the first Append.
+  /// Rows that exist elsewhere, in addition to those of this pool. Before the first Append.
   void AddKnown(KnownRows rows) { known_.Merge(std::move(rows)); }
 
   /// The rows of one batch of a source. `place_of_row` says where a row of it was: std::string(uint64 row in the
@@ -129,9 +127,9 @@ class PoolWriter {
     return AppendBlock(built.block);
   }
 
-  /// Makes the rows part of the pool: OK means that they are, and on the disk. DataLoss where more than this share of
-  /// the rows was rejected: the pool is as before, and they stay in "FOLDER.rejected.parquet" where the reasons are to
-  /// be kept.
+  /// Makes the rows part of the pool; OK means that they are on disk. DataLoss if more than this share of the rows was
+  /// rejected: the pool is as before, and the rejected rows stay in "FOLDER.rejected.parquet" if the reasons are to be
+  /// kept.
   absl::Status Commit(double max_rejected_share, bool keep_reasons = true);
 
   const Counts& counts() const { return counts_; }
@@ -153,7 +151,7 @@ class PoolWriter {
   void RemoveLeftovers() const;
 
   std::string folder_;
-  std::string work_folder_;  // where files are written: beside a new pool, inside an old one
+  std::string work_folder_;  // where files are written: next to a new pool, inside an existing one
   PoolShape shape_;
   std::vector<std::string> feature_names_;
   std::optional<FileLock> lock_;

@@ -169,7 +169,7 @@ absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, con
 
 absl::Status SqliteDatabase::Configure(const SqliteOpenOptions& options) {
   sqlite3_busy_timeout(database_.get(), static_cast<int>(options.busy_timeout.count()));
-  // A file from elsewhere may carry a schema that does things; these keep it to holding data.
+  // The schema of a file from elsewhere may contain code; these settings prevent that it runs.
   sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   FULCRUM_RETURN_IF_ERROR(Execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON;"));
   // Before the first write: a damaged file is evidence and stays as it is.
@@ -233,7 +233,7 @@ absl::Status SqliteDatabase::CopyTo(SqliteDatabase& destination) {
   if (backup == nullptr) {
     return SqliteError(destination.database_.get(), sqlite3_errcode(destination.database_.get()), "preparing the copy");
   }
-  // All pages in one step: what is read is one snapshot, and in WAL mode reading holds nobody up.
+  // All pages in one step, which is one snapshot; in WAL mode readers do not block the writer.
   const int code = sqlite3_backup_step(backup, -1);
   const int finish = sqlite3_backup_finish(backup);
   if (code == SQLITE_DONE && finish == SQLITE_OK) return absl::OkStatus();
@@ -300,7 +300,7 @@ constexpr std::array kConversions = {
 constexpr Conversion kOtherwise{SQLITE_ERROR, absl::StatusCode::kInternal, "this is a fault in Fulcrum; report it"};
 
 Conversion Convert(int extended_code) {
-  // Asking for the same key twice is an answer callers act on, unlike the other broken rules.
+  // Callers act on a duplicate key, unlike on other violated constraints.
   if (extended_code == SQLITE_CONSTRAINT_UNIQUE || extended_code == SQLITE_CONSTRAINT_PRIMARYKEY) {
     return {SQLITE_CONSTRAINT, absl::StatusCode::kAlreadyExists, "a row with this key is already there"};
   }

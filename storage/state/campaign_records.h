@@ -39,6 +39,8 @@ struct Slot {
   std::int64_t epoch = 0;     ///< of the latest lease; only grows
   std::int64_t attempts = 0;  ///< leases that expired or were declined
   std::int64_t passes = 0;    ///< times it was skipped as "not now"; slots with fewer are offered first
+
+  bool operator==(const Slot&) const = default;
 };
 
 struct Vote {
@@ -46,6 +48,8 @@ struct Vote {
   std::string value = {};
   bool withdrawn = false;
   std::int64_t sequence = 0;  ///< of the event that gave it its value
+
+  bool operator==(const Vote&) const = default;
 };
 
 struct Item {
@@ -63,6 +67,9 @@ struct Item {
   std::int64_t bad_reports = 0;
   std::vector<Slot> slots = {};  ///< of the open round, and older ones that are still leased
   std::int64_t next_slot = 0;
+  std::int64_t first_sequence = 0;  ///< of the first event about it
+
+  bool operator==(const Item&) const = default;
 };
 
 /// What an event did to the status of an item of a round.
@@ -81,6 +88,8 @@ struct Lease {
   std::int64_t round = 0;
   Time expires_at = {};
   double cost = 0;  ///< of its label, as it was when the lease was granted
+
+  bool operator==(const Lease&) const = default;
 };
 
 struct Round {
@@ -96,6 +105,7 @@ struct Round {
   std::int64_t disputed = 0;
   std::int64_t set_aside = 0;
 
+  bool operator==(const Round&) const = default;
   std::int64_t settled() const { return labeled + disputed + set_aside; }
   RoundProgress progress() const {
     return {.started_at = started_at, .items = items, .labeled = labeled, .settled = settled()};
@@ -110,6 +120,8 @@ struct StoredModel {
   std::string checksum = {};
   std::string record = {};  ///< what the trainer stored about it
   Time at = {};
+
+  bool operator==(const StoredModel&) const = default;
 };
 
 /// Rows that were added to the pool after the campaign was created.

@@ -1,6 +1,6 @@
-// The rules a campaign's store plays by, as they stand in its log.
+// The settings of a campaign that its store depends on, as they are in its log.
 //
-// Changing them is an event, so that replaying the log gives the same state. A plain value with a text form.
+// A change is an event, so that replaying the log gives the same state. A plain value with a text form.
 #pragma once
 
 #include <chrono>
@@ -40,13 +40,13 @@ struct RoundProgress {
 struct RoundVerdict {
   bool advance = false;
   std::string reason = {};              ///< why it advances
-  std::optional<Time> look_again = {};  ///< where it does not: when time alone may change that
+  std::optional<Time> look_again = {};  ///< if it does not: when it may advance by time
 };
 
 RoundVerdict JudgeRound(const RoundPolicy& policy, const RoundProgress& progress, Time now);
 
 struct CampaignSettings {
-  std::int64_t overlap = 1;     ///< votes an item gets
+  std::int64_t overlap = 1;     ///< votes per item
   std::int64_t margin = 1;      ///< votes by which the first must lead the second
   std::int64_t most_votes = 3;  ///< an item still undecided with so many is disputed
   std::chrono::milliseconds lease_time{600'000};
@@ -57,7 +57,7 @@ struct CampaignSettings {
   std::int64_t label_budget = 0;      ///< labels to be bought; 0: no limit
   double cost_budget = 0;             ///< sum of the labels' costs; 0: no limit
   RoundPolicy policy = {};
-  /// What the store only keeps: the campaign's specification in the words of whoever made it.
+  /// The specification of the campaign, which the store does not interpret.
   std::string specification = {};
 
   bool operator==(const CampaignSettings&) const = default;
@@ -66,9 +66,9 @@ struct CampaignSettings {
 /// InvalidArgument with everything that is impossible about the settings.
 absl::Status CheckSettings(const CampaignSettings& settings);
 
-/// One "name=value" a line, the specification last.
+/// One "name=value" per line, the specification last.
 std::string SettingsToText(const CampaignSettings& settings);
-/// DataLoss where the text is not one that SettingsToText wrote; names it does not know are refused.
+/// DataLoss if SettingsToText did not write the text; unknown names are refused.
 absl::StatusOr<CampaignSettings> SettingsFromText(absl::string_view text);
 
 }  // namespace fulcrum::storage

@@ -1,9 +1,7 @@
 #include "storage/state/campaign_state.h"
 
 #include <algorithm>
-#include <tuple>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
 
@@ -11,49 +9,20 @@ namespace fulcrum::storage {
 
 absl::Status CampaignState::Apply(const Event& event) {
   absl::Status status;
-  if (event.sequence != last_sequence_ + 1) {
-    status = absl::DataLossError(absl::StrCat("it should follow event ", last_sequence_));
-  } else if (event.at < last_time_ && !std::holds_alternative<StoreOpened>(event.body)) {
+  if (event.sequence != figures_.last_sequence + 1) {
+    status = absl::DataLossError(absl::StrCat("it should follow event ", figures_.last_sequence));
+  } else if (event.at < figures_.last_time && !std::holds_alternative<StoreOpened>(event.body)) {
     status = absl::DataLossError("its time is before that of the event before");
   }
-  if (status.ok()) status = NoteRequest(event);
+  if (status.ok()) status = requests_.Note(event);
   if (status.ok()) status = std::visit([&](const auto& body) { return Change(event, body); }, event.body);
   if (!status.ok()) {
     return absl::DataLossError(absl::StrCat("event ", event.sequence, " (", EventKindName(KindOf(event.body)),
                                             ") of the log cannot have happened: ", status.message()));
   }
-  last_sequence_ = event.sequence;
-  last_time_ = event.at;
+  figures_.last_sequence = event.sequence;
+  figures_.last_time = event.at;
   return absl::OkStatus();
-}
-
-// Two independent hashes, so that two requests never have the same key; strings would take several times the memory.
-CampaignState::RequestKey CampaignState::KeyOfRequest(absl::string_view annotator, absl::string_view request_id) {
-  using Salted = std::tuple<int, absl::string_view, absl::string_view>;
-  return {absl::Hash<Salted>()(Salted(1, annotator, request_id)),
-          absl::Hash<Salted>()(Salted(2, request_id, annotator))};
-}
-
-absl::Status CampaignState::NoteRequest(const Event& event) {
-  if (event.request_id.empty()) {
-    last_request_ = {};
-    return absl::OkStatus();
-  }
-  const RequestKey key = KeyOfRequest(event.annotator, event.request_id);
-  const bool first = requests_.emplace(key, event.sequence).second;
-  // A request may cause several events, but only consecutive ones.
-  const bool repeated = !first && key != last_request_;
-  last_request_ = key;
-  if (!repeated) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("request '", event.request_id, "' of '", event.annotator, "' took effect before"));
-}
-
-std::optional<std::int64_t> CampaignState::FindRequest(absl::string_view annotator,
-                                                       absl::string_view request_id) const {
-  const auto found = requests_.find(KeyOfRequest(annotator, request_id));
-  if (found == requests_.end()) return std::nullopt;
-  return found->second;
 }
 
 bool CampaignState::MayAnswer(const Item& item, absl::string_view annotator) const {
@@ -68,11 +37,34 @@ bool CampaignState::MayAnswer(const Item& item, absl::string_view annotator) con
 void CampaignState::ForgetChanges() {
   items_.changed() = {};
   rounds_.ForgetChanges();
+  requests_.ForgetNew();
+}
+
+void CampaignState::Begin() {
+  figures_before_ = figures_;
+  items_.Begin();
+  leases_.Begin();
+  rounds_.Begin();
+  requests_.Begin();
+}
+
+void CampaignState::Accept() {
+  items_.Accept();
+  leases_.Accept();
+  rounds_.Accept();
+}
+
+void CampaignState::RollBack() {
+  figures_ = *std::move(figures_before_);
+  items_.RollBack();
+  leases_.RollBack();
+  rounds_.RollBack();
+  requests_.RollBack();
 }
 
 ItemTable::Moment CampaignState::MomentOf(const Event& event) const {
   const Round* const open = rounds_.open();
-  return {.settings = settings_, .open_round = open == nullptr ? 0 : open->number, .sequence = event.sequence};
+  return {.settings = figures_.settings, .open_round = open == nullptr ? 0 : open->number, .sequence = event.sequence};
 }
 
 absl::Status CampaignState::Count(const absl::StatusOr<StatusChange>& change) {
@@ -85,7 +77,7 @@ absl::Status CampaignState::Count(const absl::StatusOr<StatusChange>& change) {
 // were taken while it was ahead keep the time that they had left.
 absl::Status CampaignState::Change(const Event& event, const StoreOpened& opened) {
   const std::chrono::microseconds gap = opened.gap;
-  if ((gap.count() < 0 || event.at < last_time_) && event.at - last_time_ != gap) {
+  if ((gap.count() < 0 || event.at < figures_.last_time) && event.at - figures_.last_time != gap) {
     return absl::DataLossError("its gap is negative, or should be, and does not match its time");
   }
   leases_.Shift(gap);
@@ -95,16 +87,16 @@ absl::Status CampaignState::Change(const Event& event, const StoreOpened& opened
 }
 
 absl::Status CampaignState::Change(const Event& event, const SettingsChanged& changed) {
-  FULCRUM_ASSIGN_OR_RETURN(settings_, SettingsFromText(changed.settings));
+  FULCRUM_ASSIGN_OR_RETURN(figures_.settings, SettingsFromText(changed.settings));
   // More or fewer votes may be needed now.
   for (const StatusChange& change : items_.ReconsiderOffered(MomentOf(event))) rounds_.Count(change);
   return absl::OkStatus();
 }
 
 absl::Status CampaignState::Change(const Event& event, const LifeChanged& changed) {
-  FULCRUM_ASSIGN_OR_RETURN(life_, ParseLife(changed.life));
-  life_by_ = event.annotator;
-  life_reason_ = changed.reason;
+  FULCRUM_ASSIGN_OR_RETURN(figures_.life, ParseLife(changed.life));
+  figures_.life_by = event.annotator;
+  figures_.life_reason = changed.reason;
   return absl::OkStatus();
 }
 
@@ -124,7 +116,8 @@ absl::Status CampaignState::Change(const Event& event, const RoundClosed& closed
 }
 
 absl::Status CampaignState::Change(const Event& event, const ModelStored& stored) {
-  if (stored.trained_on > last_sequence_) return absl::DataLossError("it was trained on events that are yet to come");
+  if (stored.trained_on > figures_.last_sequence)
+    return absl::DataLossError("it was trained on events that are yet to come");
   rounds_.AddModel({.sequence = event.sequence,
                     .round = stored.round,
                     .trained_on = stored.trained_on,
@@ -139,13 +132,13 @@ absl::Status CampaignState::Change(const Event& event, const RowsAppended& appen
   if (appended.rows < 0) return absl::DataLossError("the number of rows is negative");
   // A request that added nothing is in the log for its answer only.
   if (appended.rows > 0) {
-    appended_.push_back({.sequence = event.sequence, .folder = appended.folder, .rows = appended.rows});
+    figures_.appended.push_back({.sequence = event.sequence, .folder = appended.folder, .rows = appended.rows});
   }
   return absl::OkStatus();
 }
 
 absl::Status CampaignState::Change(const Event& event, const RetrainRequested& /*requested*/) {
-  retrain_requested_ = event.sequence;
+  figures_.retrain_requested = event.sequence;
   return absl::OkStatus();
 }
 
@@ -182,13 +175,13 @@ absl::Status CampaignState::Change(const Event& event, const LeaseReleased& rele
 }
 
 absl::Status CampaignState::Change(const Event& event, const LeaseExpired& expired) {
-  ++totals_.expired_leases;
+  ++figures_.totals.expired_leases;
   return EndLease(event, expired.lease, ItemTable::Unanswered::kExpired);
 }
 
 absl::Status CampaignState::Change(const Event& event, const TaskSkipped& skipped) {
   FULCRUM_ASSIGN_OR_RETURN(const SkipReason reason, ParseSkipReason(skipped.reason));
-  ++totals_.skips;
+  ++figures_.totals.skips;
   return EndLease(event, skipped.lease,
                   reason == SkipReason::kNotNow    ? ItemTable::Unanswered::kNotNow
                   : reason == SkipReason::kBadItem ? ItemTable::Unanswered::kBadItem
@@ -201,10 +194,10 @@ absl::Status CampaignState::Change(const Event& event, const LabelSubmitted& sub
     return absl::DataLossError(absl::StrCat("its lease is for item '", lease->item, "'"));
   }
   FULCRUM_RETURN_IF_ERROR(Count(items_.AddVote(submitted, event.annotator, lease, MomentOf(event))));
-  ++totals_.labels;
-  totals_.cost += submitted.cost;
+  ++figures_.totals.labels;
+  figures_.totals.cost += submitted.cost;
   if (lease != nullptr) return leases_.End(submitted.lease).status();
-  ++totals_.late_labels;
+  ++figures_.totals.late_labels;
   return absl::OkStatus();
 }
 
@@ -217,7 +210,7 @@ absl::Status CampaignState::Change(const Event& event, const LabelWithdrawn& wit
 }
 
 absl::Status CampaignState::Change(const Event& event, const LabelImported& imported) {
-  ++totals_.imported;
+  ++figures_.totals.imported;
   return Count(items_.Import(imported, MomentOf(event)));
 }
 
@@ -235,31 +228,6 @@ absl::Status CampaignState::Change(const Event& /*event*/, const ItemDisputed& d
 
 absl::Status CampaignState::Change(const Event& event, const ItemResolved& resolved) {
   return Count(items_.Resolve(resolved, MomentOf(event)));
-}
-
-CampaignStatus StatusOf(const CampaignState& state) {
-  CampaignStatus status = {.last_sequence = state.last_sequence(),
-                           .last_time = state.last_time(),
-                           .life = state.life(),
-                           .life_reason = state.life_reason(),
-                           .life_by = state.life_by(),
-                           .totals = state.totals(),
-                           .live_leases = state.leases().size(),
-                           .open_slots = state.items().open_slots(),
-                           .touched_items = state.items().size(),
-                           .items_by_status = state.items().counts(),
-                           .leased_items = state.items().leased(),
-                           .last_label_sequence = state.items().last_label_sequence(),
-                           .next_expiry = state.leases().NextExpiry()};
-  if (const Round* const round = state.rounds().last()) {
-    status.round = round->number;
-    status.round_open = round->open;
-    status.round_items = round->items;
-    status.round_labeled = round->labeled;
-    status.round_settled = round->settled();
-    status.round_due = round->open && JudgeRound(state.settings().policy, round->progress(), state.last_time()).advance;
-  }
-  return status;
 }
 
 }  // namespace fulcrum::storage

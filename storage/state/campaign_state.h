@@ -6,17 +6,16 @@
 // decides which transitions an event causes, and keeps what belongs to the campaign as a whole. An event that must
 // never happen (two live leases on a slot, an epoch that does not grow, a request that takes effect twice) is refused.
 //
-// Used by one thread at a time. Memory: a few hundred bytes for every item that was ever batched or labeled, and about
-// forty for every request.
+// Used by one thread at a time. Memory: a few hundred bytes for every item that was batched or labeled, and about sixty
+// for every request, since the store was opened; older ones are in the checkpoint.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -24,8 +23,10 @@
 #include "storage/state/campaign_life.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/campaign_settings.h"
+#include "storage/state/checkpoint.h"
 #include "storage/state/item_table.h"
 #include "storage/state/lease_table.h"
+#include "storage/state/request_table.h"
 #include "storage/state/round_table.h"
 
 namespace fulcrum::storage {
@@ -39,37 +40,58 @@ class CampaignState {
   /// DataLoss, and a state that must not be used any more, if the event cannot have happened.
   absl::Status Apply(const Event& event);
 
-  std::int64_t last_sequence() const { return last_sequence_; }
-  Time last_time() const { return last_time_; }
-  const CampaignSettings& settings() const { return settings_; }
-  Life life() const { return life_; }
-  const std::string& life_reason() const { return life_reason_; }
+  std::int64_t last_sequence() const { return figures_.last_sequence; }
+  Time last_time() const { return figures_.last_time; }
+  const CampaignSettings& settings() const { return figures_.settings; }
+  Life life() const { return figures_.life; }
+  const std::string& life_reason() const { return figures_.life_reason; }
   /// Who changed it last; empty if the daemon did by itself.
-  const std::string& life_by() const { return life_by_; }
-  const Totals& totals() const { return totals_; }
+  const std::string& life_by() const { return figures_.life_by; }
+  const Totals& totals() const { return figures_.totals; }
   /// Sequence of the last request to train from nothing; 0 if there was none.
-  std::int64_t retrain_requested() const { return retrain_requested_; }
+  std::int64_t retrain_requested() const { return figures_.retrain_requested; }
   /// In the order in which they were added to the pool.
-  const std::vector<AppendedRows>& appended() const { return appended_; }
+  const std::vector<AppendedRows>& appended() const { return figures_.appended; }
 
   const ItemTable& items() const { return items_; }
   const LeaseTable& leases() const { return leases_; }
   const RoundTable& rounds() const { return rounds_; }
+  const RequestTable& requests() const { return requests_; }
 
   /// Whether an annotator may be asked about an item: they have neither answered, declined nor leased it.
   bool MayAnswer(const Item& item, absl::string_view annotator) const;
-  /// Sequence of the first event that a request caused.
-  std::optional<std::int64_t> FindRequest(absl::string_view annotator, absl::string_view request_id) const;
 
-  /// Items and rounds whose rows in the derived tables are not up to date.
+  /// RollBack undoes everything since Begin; Accept ends it.
+  void Begin();
+  void Accept();
+  void RollBack();
+
+  /// The state that a checkpoint stores. Its rows are read when they are needed, so it must outlive the state unless
+  /// LoadAll is called. DataLoss if the checkpoint is damaged.
+  static absl::StatusOr<CampaignState> FromCheckpoint(Checkpoint& checkpoint);
+  absl::Status LoadAll(const Checkpoint& checkpoint);
+  /// What a checkpoint stores of the state besides rows, by name.
+  std::map<std::string, std::string> Figures() const;
+
+  /// What changed since the last checkpoint.
   ChangedItems& changed_items() { return items_.changed(); }
+  RequestTable& changed_requests() { return requests_; }
   void ForgetChanges();
 
  private:
-  using RequestKey = std::pair<std::uint64_t, std::uint64_t>;
+  /// What belongs to the campaign as a whole.
+  struct CampaignFigures {
+    std::int64_t last_sequence = 0;
+    Time last_time = {};
+    CampaignSettings settings = {};
+    Life life = Life::kCreated;
+    std::string life_reason = {};
+    std::string life_by = {};
+    Totals totals = {};
+    std::int64_t retrain_requested = 0;
+    std::vector<AppendedRows> appended = {};
+  };
 
-  static RequestKey KeyOfRequest(absl::string_view annotator, absl::string_view request_id);
-  absl::Status NoteRequest(const Event& event);
   ItemTable::Moment MomentOf(const Event& event) const;
   /// Counts a change of an item in its round.
   absl::Status Count(const absl::StatusOr<StatusChange>& change);
@@ -98,20 +120,12 @@ class CampaignState {
   absl::Status Change(const Event& event, const ItemDisputed& disputed);
   absl::Status Change(const Event& event, const ItemResolved& resolved);
 
-  std::int64_t last_sequence_ = 0;
-  Time last_time_ = {};
-  CampaignSettings settings_;
-  Life life_ = Life::kCreated;
-  std::string life_reason_;
-  std::string life_by_;
-  Totals totals_;
-  std::int64_t retrain_requested_ = 0;
-  std::vector<AppendedRows> appended_;
+  CampaignFigures figures_;
+  std::optional<CampaignFigures> figures_before_;  ///< as they were at Begin
   ItemTable items_;
   LeaseTable leases_;
   RoundTable rounds_;
-  absl::flat_hash_map<RequestKey, std::int64_t> requests_;
-  RequestKey last_request_ = {};  ///< of the previous event
+  RequestTable requests_;
 };
 
 /// The figures of a campaign after a commit: small, and cheap to take. A plain value.

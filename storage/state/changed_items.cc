@@ -6,7 +6,7 @@
 namespace fulcrum::storage {
 namespace {
 
-// Sorting these takes some milliseconds.
+// Sorting these takes a few milliseconds.
 constexpr std::size_t kMostSortedAtOnce = 32'768;
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Items whose rows in the derived tables wait to be written.
+// Items whose rows are not in the checkpoint yet.
 //
-// They are taken in small lots, so that nobody waits long for the thread that writes them, and by their ids, since the
-// tables are in that order: neighbours share pages. Used by one thread at a time.
+// They are taken in small groups, so that the thread that writes them is never busy for long, and in the order of their
+// ids, as in the table: adjacent rows share pages. Used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,16 @@ namespace fulcrum::storage {
 
 class ChangedItems {
  public:
-  /// Must live until it was taken.
+  /// The item must live until it was taken.
   void Add(const Item& item) { fresh_.insert(&item); }
+  /// For an item that was added after the last Take and does not exist any more.
+  void Forget(const Item& item) { fresh_.erase(&item); }
 
   bool empty() const { return size() == 0; }
   /// An item that changed again while it was waiting may count twice.
   std::size_t size() const { return fresh_.size() + waiting_.size(); }
 
-  /// Takes at most so many.
+  /// At most so many.
   std::vector<const Item*> Take(std::size_t most);
 
   /// The ids of all.

@@ -6,24 +6,20 @@ namespace fulcrum::storage {
 
 absl::StatusOr<std::vector<FoundItem>> ListItems(Ledger& ledger, const ListItemsRequest& request) {
   const ItemTable& items = ledger.state().items();
-  std::vector<absl::string_view> ids;
-  for (const ItemStatus status : request.statuses) {
-    const auto& all = items.IdsOf(status);
-    std::size_t taken = 0;
-    for (auto id = all.upper_bound(request.after); id != all.end() && taken < request.most; ++id) {
-      if (request.leased && *request.leased != items.IsLeased(*items.Find(*id))) continue;
-      ids.push_back(*id);
-      ++taken;
-    }
-  }
-  std::sort(ids.begin(), ids.end());
-  if (ids.size() > request.most) ids.resize(request.most);
   std::vector<FoundItem> found;
-  found.reserve(ids.size());
-  for (const absl::string_view id : ids) {
-    const Item& item = *items.Find(id);
-    found.push_back({item, items.IsLeased(item)});
+  for (const ItemStatus status : request.statuses) {
+    // Only offered items are leased.
+    if (request.leased == true && status != ItemStatus::kOffered) continue;
+    std::size_t taken = 0;
+    items.VisitStatus(status, request.after, [&](const Item& item) {
+      const bool leased = ItemSet::IsLeased(item);
+      if (request.leased.value_or(leased) != leased) return true;
+      found.push_back({item, leased});
+      return ++taken < request.most;
+    });
   }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.item.id < b.item.id; });
+  if (found.size() > request.most) found.resize(request.most);
   return found;
 }
 
@@ -34,7 +30,7 @@ absl::StatusOr<std::vector<FoundItem>> FindItems(Ledger& ledger, const FindItems
   for (const std::string& id : request.ids) {
     const Item* const item = items.Find(id);
     if (item != nullptr) {
-      found.push_back({*item, items.IsLeased(*item)});
+      found.push_back({*item, ItemSet::IsLeased(*item)});
     } else {
       found.emplace_back().item.id = id;
     }

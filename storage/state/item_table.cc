@@ -31,7 +31,7 @@ absl::StatusOr<Vote*> ExistingVote(Item& item, const std::string& annotator) {
 }  // namespace
 
 absl::StatusOr<StatusChange> ItemTable::Batch(const ItemBatched& batched, const Moment& moment) {
-  Item& item = Touch(batched.item);
+  Item& item = FindOrCreate(batched.item, moment.sequence);
   if (item.status != ItemStatus::kInPool) return absl::DataLossError("the item is not in the pool");
   item.round = batched.round;
   item.rank = batched.rank;
@@ -41,7 +41,10 @@ absl::StatusOr<StatusChange> ItemTable::Batch(const ItemBatched& batched, const 
 
 void ItemTable::CloseRound(const std::vector<std::string>& items) {
   for (const std::string& id : items) {
-    Item& item = Touch(id);
+    const absl::StatusOr<Item*> found = Existing(id);
+    // Missing only if the checkpoint is damaged, which the ledger notices.
+    if (!found.ok()) continue;
+    Item& item = **found;
     for (Slot& slot : item.slots) {
       if (slot.status == SlotStatus::kOpen) CloseSlot(item, slot, SlotStatus::kClosed);
     }
@@ -69,7 +72,8 @@ absl::StatusOr<const Item*> ItemTable::LeaseSlot(const LeaseGranted& granted, st
 }
 
 absl::StatusOr<StatusChange> ItemTable::ReturnSlot(const Lease& lease, Unanswered how, const Moment& moment) {
-  Item& item = Touch(lease.item);
+  FULCRUM_ASSIGN_OR_RETURN(Item* const found, Existing(lease.item));
+  Item& item = *found;
   const ItemStatus before = item.status;
   Slot& slot = FreeSlot(item, lease.slot);
   if (how == Unanswered::kNotNow) ++slot.passes;
@@ -77,7 +81,7 @@ absl::StatusOr<StatusChange> ItemTable::ReturnSlot(const Lease& lease, Unanswere
   if (how == Unanswered::kUnsure || how == Unanswered::kBadItem) {
     ++slot.attempts;
     item.declined_by.push_back(lease.annotator);
-    annotators_.insert(lease.annotator);
+    NoteAnnotator(lease.annotator);
     if (how == Unanswered::kBadItem) ++item.bad_reports;
   }
   const bool of_open_round = InOpenRound(item, moment) && slot.round == item.round;
@@ -99,8 +103,8 @@ absl::StatusOr<StatusChange> ItemTable::AddVote(const LabelSubmitted& submitted,
   }
   if (lease != nullptr) FreeSlot(*item, lease->slot);
   item->votes.push_back({.annotator = annotator, .value = submitted.value, .sequence = moment.sequence});
-  annotators_.insert(annotator);
-  last_label_sequence_ = moment.sequence;
+  NoteAnnotator(annotator);
+  NoteLabel(moment.sequence);
   // A late answer does not end the lease that another annotator holds on the slot by now.
   Slot* const slot = MutableSlot(*item, lease != nullptr ? lease->slot : submitted.slot);
   if (slot != nullptr && slot->status != SlotStatus::kLeased) CloseSlot(*item, *slot, SlotStatus::kAnswered);
@@ -115,7 +119,8 @@ absl::StatusOr<StatusChange> ItemTable::ChangeVote(const LabelChanged& changed, 
                                                    const Moment& moment) {
   FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(changed.item));
   FULCRUM_ASSIGN_OR_RETURN(Vote* const vote, ExistingVote(*item, annotator));
-  vote->sequence = last_label_sequence_ = moment.sequence;
+  vote->sequence = moment.sequence;
+  NoteLabel(moment.sequence);
   vote->value = changed.value;
   return Reconsider(*item, item->status, moment);
 }
@@ -124,16 +129,17 @@ absl::StatusOr<StatusChange> ItemTable::WithdrawVote(const LabelWithdrawn& withd
                                                      const Moment& moment) {
   FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(withdrawn.item));
   FULCRUM_ASSIGN_OR_RETURN(Vote* const vote, ExistingVote(*item, annotator));
-  vote->sequence = last_label_sequence_ = moment.sequence;
+  vote->sequence = moment.sequence;
+  NoteLabel(moment.sequence);
   vote->withdrawn = true;
   return Reconsider(*item, item->status, moment);
 }
 
 absl::StatusOr<StatusChange> ItemTable::Import(const LabelImported& imported, const Moment& moment) {
   if (imported.value.empty()) return absl::DataLossError("it has no value");
-  Item& item = Touch(imported.item);
+  Item& item = FindOrCreate(imported.item, moment.sequence);
   item.imported = imported.value;
-  last_label_sequence_ = moment.sequence;
+  NoteLabel(moment.sequence);
   return Reconsider(item, item.status, moment);
 }
 
@@ -170,104 +176,27 @@ absl::StatusOr<StatusChange> ItemTable::Dispute(const ItemDisputed& disputed) {
 
 absl::StatusOr<StatusChange> ItemTable::Resolve(const ItemResolved& resolved, const Moment& moment) {
   if (resolved.value.empty()) return absl::DataLossError("it has no value");
-  Item& item = Touch(resolved.item);
+  Item& item = FindOrCreate(resolved.item, moment.sequence);
   item.imported = resolved.value;
-  last_label_sequence_ = moment.sequence;
+  NoteLabel(moment.sequence);
   return Reconsider(item, item.status, moment);
 }
 
 std::vector<StatusChange> ItemTable::ReconsiderOffered(const Moment& moment) {
-  const auto& offered = IdsOf(ItemStatus::kOffered);
+  std::vector<std::string> offered;
+  VisitStatus(ItemStatus::kOffered, "", [&](const Item& item) {
+    offered.push_back(item.id);
+    return true;
+  });
   std::vector<StatusChange> changes;
-  for (const std::string& id : std::vector<std::string>(offered.begin(), offered.end())) {
-    changes.push_back(Reconsider(Touch(id), ItemStatus::kOffered, moment));
+  for (const std::string& id : offered) {
+    changes.push_back(Reconsider(**Existing(id), ItemStatus::kOffered, moment));
   }
   return changes;
 }
 
 void ItemTable::MarkChanged(const std::string& id) {
-  Touch(id);
-}
-
-ItemTable::StatusCounts ItemTable::counts() const {
-  StatusCounts counts = {};
-  for (std::size_t status = 0; status < counts.size(); ++status) {
-    counts[status] = static_cast<std::int64_t>(ids_[status].size());
-  }
-  return counts;
-}
-
-const Item* ItemTable::Find(absl::string_view id) const {
-  const auto found = items_.find(id);
-  return found == items_.end() ? nullptr : &found->second;
-}
-
-const Slot* ItemTable::FindSlot(const Item& item, std::int64_t number) {
-  for (const Slot& slot : item.slots) {
-    if (slot.number == number) return &slot;
-  }
-  return nullptr;
-}
-
-const Vote* ItemTable::FindVote(const Item& item, absl::string_view annotator) {
-  for (const Vote& vote : item.votes) {
-    if (vote.annotator == annotator) return &vote;
-  }
-  return nullptr;
-}
-
-void ItemTable::Visit(const std::function<void(const Item&)>& visit) const {
-  for (const auto& [id, item] : items_) visit(item);
-}
-
-std::vector<DecidedLabel> ItemTable::DecidedLabels() const {
-  std::vector<DecidedLabel> labels;
-  Visit([&](const Item& item) {
-    if (item.status == ItemStatus::kLabeled) labels.push_back({item.id, item.value, item.decided_sequence});
-  });
-  // An event decides at most one item, so no two labels have the same sequence.
-  std::sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
-  return labels;
-}
-
-void ItemTable::VisitOpenSlots(const std::function<bool(const Item&, const Slot&)>& visit) const {
-  for (const OpenSlotKey& key : open_slots_) {
-    const Item& item = *Find(std::get<3>(key));
-    if (!visit(item, *FindSlot(item, std::get<4>(key)))) return;
-  }
-}
-
-StatusChange ItemTable::Note(const Item& item, ItemStatus before) {
-  if (item.status != before) {
-    ids_[static_cast<std::size_t>(before)].erase(item.id);
-    ids_[static_cast<std::size_t>(item.status)].insert(item.id);
-  }
-  const bool leased =
-      item.status == ItemStatus::kOffered &&
-      std::any_of(item.slots.begin(), item.slots.end(), [](const Slot& slot) { return slot.lease != 0; });
-  if (leased) {
-    leased_.insert(item.id);
-  } else {
-    leased_.erase(item.id);
-  }
-  return {.round = item.round, .from = before, .to = item.status};
-}
-
-Item& ItemTable::Touch(const std::string& id) {
-  Item& item = items_[id];
-  if (item.id.empty()) {
-    item.id = id;
-    ids_[static_cast<std::size_t>(item.status)].insert(item.id);
-  }
-  changed_.Add(item);
-  return item;
-}
-
-absl::StatusOr<Item*> ItemTable::Existing(const std::string& id) {
-  const auto found = items_.find(id);
-  if (found == items_.end()) return absl::DataLossError(absl::StrCat("no item '", id, "'"));
-  changed_.Add(found->second);
-  return &found->second;
+  Existing(id).status().IgnoreError();
 }
 
 StatusChange ItemTable::Reconsider(Item& item, ItemStatus before, const Moment& moment) {
@@ -306,20 +235,6 @@ void ItemTable::MatchSlots(Item& item, std::int64_t wanted) {
     item.slots.push_back({.number = item.next_slot++, .round = item.round});
     OpenSlot(item, item.slots.back());
   }
-}
-
-ItemTable::OpenSlotKey ItemTable::KeyOf(const Item& item, const Slot& slot) {
-  return {slot.passes, slot.round, item.rank, item.id, slot.number};
-}
-
-void ItemTable::OpenSlot(Item& item, Slot& slot) {
-  slot.status = SlotStatus::kOpen;
-  open_slots_.insert(KeyOf(item, slot));
-}
-
-void ItemTable::CloseSlot(Item& item, Slot& slot, SlotStatus status) {
-  if (slot.status == SlotStatus::kOpen) open_slots_.erase(KeyOf(item, slot));
-  slot.status = status;
 }
 
 Slot* ItemTable::MutableSlot(Item& item, std::int64_t number) {

@@ -1,40 +1,24 @@
-// Items that were ever batched or labeled: their votes, their labels, and the slots in which annotators answer them.
+// What events do to items: to their votes, their labels, and the slots in which annotators answer them.
 //
 // The table changes by its transitions only, one per kind of event. A transition checks that the event can have
 // happened to this item, and returns how the item's status changed, because an open round counts that. Leases are known
-// here by their number only; see lease_table.h. Used by one thread at a time.
+// here by their number only; see lease_table.h. Queries are those of ItemSet. Used by one thread at a time.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "absl/container/btree_set.h"
-#include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "storage/log/event.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/campaign_settings.h"
-#include "storage/state/changed_items.h"
+#include "storage/state/item_set.h"
 
 namespace fulcrum::storage {
 
-/// The label of an item at a point of the log, as training uses it.
-struct DecidedLabel {
-  std::string item = {};
-  std::string value = {};
-  std::int64_t sequence = 0;  ///< of the event that decided it
-
-  bool operator==(const DecidedLabel&) const = default;
-};
-
-class ItemTable {
+class ItemTable : public ItemSet {
  public:
   /// What a transition depends on besides the item and the event.
   struct Moment {
@@ -74,66 +58,14 @@ class ItemTable {
   /// Something that is stored with the item changed elsewhere: the time of its lease.
   void MarkChanged(const std::string& id);
 
-  // Queries.
-
-  std::size_t size() const { return items_.size(); }
-  /// Number of items by status.
-  using StatusCounts = std::array<std::int64_t, kItemStatusCount>;
-  StatusCounts counts() const;
-  /// Ids of the items in a status, in order.
-  const absl::btree_set<absl::string_view>& IdsOf(ItemStatus status) const {
-    return ids_[static_cast<std::size_t>(status)];
-  }
-  /// Offered items of which at least one slot is leased.
-  std::size_t leased() const { return leased_.size(); }
-  bool IsLeased(const Item& item) const { return leased_.contains(item.id); }
-  /// Annotators who have answered or declined an item.
-  const absl::btree_set<std::string>& annotators() const { return annotators_; }
-  /// Sequence of the last event that may have changed the label of an item; 0 if there was none.
-  std::int64_t last_label_sequence() const { return last_label_sequence_; }
-  /// Null for an item that was never batched or labeled.
-  const Item* Find(absl::string_view id) const;
-  static const Slot* FindSlot(const Item& item, std::int64_t number);
-  static const Vote* FindVote(const Item& item, absl::string_view annotator);
-  /// In any order.
-  void Visit(const std::function<void(const Item&)>& visit) const;
-  /// All labels, in the order in which they were decided.
-  std::vector<DecidedLabel> DecidedLabels() const;
-
-  std::size_t open_slots() const { return open_slots_.size(); }
-  /// Open slots in the order in which they are offered, until `visit` returns false.
-  void VisitOpenSlots(const std::function<bool(const Item&, const Slot&)>& visit) const;
-
-  /// Items that changed and were not taken or forgotten since.
-  ChangedItems& changed() { return changed_; }
-  const ChangedItems& changed() const { return changed_; }
-
  private:
-  /// passes, round, rank, item, slot
-  using OpenSlotKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, std::int64_t>;
-
-  static OpenSlotKey KeyOf(const Item& item, const Slot& slot);
   static Slot* MutableSlot(Item& item, std::int64_t number);
   /// Takes the lease from its slot, which is then neither open nor leased.
   static Slot& FreeSlot(Item& item, std::int64_t number);
 
-  /// To be called after every change of an item's status or slots.
-  StatusChange Note(const Item& item, ItemStatus before);
-  Item& Touch(const std::string& id);
-  absl::StatusOr<Item*> Existing(const std::string& id);
   /// Gives the item the status that follows from its votes, and as many open slots as it needs.
   StatusChange Reconsider(Item& item, ItemStatus before, const Moment& moment);
   void MatchSlots(Item& item, std::int64_t wanted);
-  void OpenSlot(Item& item, Slot& slot);
-  void CloseSlot(Item& item, Slot& slot, SlotStatus status);
-
-  absl::node_hash_map<std::string, Item> items_;
-  absl::btree_set<OpenSlotKey> open_slots_;
-  std::array<absl::btree_set<absl::string_view>, kItemStatusCount> ids_;  ///< by status; the texts are the items'
-  absl::btree_set<absl::string_view> leased_;                             ///< offered items with a leased slot
-  absl::btree_set<std::string> annotators_;
-  std::int64_t last_label_sequence_ = 0;
-  ChangedItems changed_;
 };
 
 }  // namespace fulcrum::storage

@@ -205,7 +205,7 @@ std::int64_t Fingerprint(std::initializer_list<absl::string_view> parts) {
 
 absl::StatusOr<std::optional<Event>> FindRepeated(Ledger& ledger, const RequestIdentity& request) {
   FULCRUM_RETURN_IF_ERROR(CheckText("request id", request.request_id));
-  const auto sequence = ledger.state().FindRequest(request.annotator, request.request_id);
+  const auto sequence = ledger.state().requests().Find(request.annotator, request.request_id);
   if (!sequence.has_value()) return std::optional<Event>();
   FULCRUM_ASSIGN_OR_RETURN(Event first, ledger.log().Find(*sequence));
   if (first.fingerprint != request.fingerprint) {

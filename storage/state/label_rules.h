@@ -1,4 +1,4 @@
-// Labels: facts that are paid for, and what annotators say instead of one.
+// Rules for labels, and for tasks that are skipped.
 //
 // Run by the store like the lease rules. Leases are fenced, labels are not: a label for a lease that has ended is kept
 // and counts as a vote.
@@ -26,17 +26,17 @@ struct SubmitRequest {
   std::int64_t epoch = 0;
   std::string item = {};  ///< must be the lease's
   std::string value = {};
-  std::optional<double> cost = {};  ///< where it differs from the item's
+  std::optional<double> cost = {};  ///< if it differs from that of the item
 };
 
 struct LabelAnswer {
   std::int64_t sequence = 0;  ///< of the label in the log
   bool late = false;          ///< its lease had ended
-  bool repeated = false;      ///< the answer to the same request from before
+  bool repeated = false;      ///< this is the stored answer to a repeated request
 };
 
-/// FailedPrecondition where this annotator has answered the item before; PermissionDenied for another annotator's
-/// lease.
+/// FailedPrecondition if this annotator has answered the item before; PermissionDenied for the lease of another
+/// annotator.
 absl::StatusOr<LabelAnswer> SubmitLabel(Ledger& ledger, const SubmitRequest& request);
 
 struct ChangeRequest {
@@ -46,9 +46,9 @@ struct ChangeRequest {
   std::string value = {};  ///< not used to withdraw
 };
 
-/// Replaces the annotator's own label; NotFound where there is none.
+/// Replaces the label of this annotator; NotFound if there is none.
 absl::StatusOr<LabelAnswer> ChangeLabel(Ledger& ledger, const ChangeRequest& request);
-/// Takes the annotator's own label back, for good.
+/// Withdraws the label of this annotator. It cannot be given again.
 absl::StatusOr<LabelAnswer> WithdrawLabel(Ledger& ledger, const ChangeRequest& request);
 
 struct SkipRequest {
@@ -68,7 +68,7 @@ struct ImportedLabel {
 };
 
 struct ImportRequest {
-  std::string source = {};  ///< where the labels come from; stands for the annotator
+  std::string source = {};  ///< of the labels; recorded as the annotator
   std::string request_id = {};
   std::vector<ImportedLabel> labels = {};
 };
@@ -78,12 +78,12 @@ struct ImportAnswer {
   bool repeated = false;
 };
 
-/// Labels from elsewhere, all or none: they decide their items whatever the votes say, and cost nothing.
+/// Imports labels, all or none: they overrule all votes on their items, and cost nothing.
 absl::StatusOr<ImportAnswer> ImportLabels(Ledger& ledger, const ImportRequest& request);
 
-// What every request goes through: its names are sane, and it takes effect once.
+// Checks of every request: its texts are valid, and it takes effect once.
 //
-// Stateless. Requests are told apart by annotator and request id, so nobody can use up another's ids.
+// Stateless. Requests are identified by annotator and request id, so that annotators need not coordinate their ids.
 
 /// Longer names, values and ids are refused.
 inline constexpr std::size_t kMostTextBytes = 4096;
@@ -94,18 +94,18 @@ absl::Status CheckText(absl::string_view what, absl::string_view text);
 /// A stable hash of a request's content; the first part says which kind of request.
 std::int64_t Fingerprint(std::initializer_list<absl::string_view> parts);
 
-/// Who asks for what, and under which id.
+/// Who sent which request, with which id.
 struct RequestIdentity {
   absl::string_view annotator = {};
   absl::string_view request_id = {};
   std::int64_t fingerprint = 0;
 };
 
-/// The first event that this request caused when it took effect before; nothing for a new one. AlreadyExists where the
-/// id was used for something else.
+/// The first event that this request caused when it took effect before; nothing for a new one. AlreadyExists if the id
+/// was used for another request.
 absl::StatusOr<std::optional<Event>> FindRepeated(Ledger& ledger, const RequestIdentity& request);
 
-/// The same for requests that are harmless to repeat and need no id: without one, nothing is ever found.
+/// The same for requests that are harmless to repeat and need no id: nothing is found without one.
 absl::StatusOr<std::optional<Event>> FindRepeatedIfNamed(Ledger& ledger, const RequestIdentity& request);
 
 /// All events that a request caused, given the first.

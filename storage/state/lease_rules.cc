@@ -34,7 +34,7 @@ absl::StatusOr<AcquireAnswer> RepeatAcquire(Ledger& ledger, const Event& first) 
   return answer;
 }
 
-/// What the budgets still allow, leases that are out counted as if answered.
+/// What the budgets still allow, with live leases counted as answered.
 struct Allowance {
   std::int64_t labels = std::numeric_limits<std::int64_t>::max();
   double cost = std::numeric_limits<double>::infinity();
@@ -67,7 +67,7 @@ std::vector<LeaseGranted> ChooseSlots(const CampaignState& state, const AcquireR
   std::size_t bytes = 0;
   state.items().VisitOpenSlots([&](const Item& item, const Slot& slot) {
     if (static_cast<std::int64_t>(grants.size()) >= most) return false;
-    // Nobody gets two slots of one item.
+    // An annotator gets at most one slot of an item.
     const bool wrong = chosen.contains(&item) || item.cost > allowance.cost;
     if (wrong || !state.MayAnswer(item, request.annotator)) return true;
     if (request.most_bytes > 0) bytes += request.bytes_of(item.id);
@@ -168,7 +168,7 @@ absl::StatusOr<RenewAnswer> RenewLease(Ledger& ledger, const LeaseRequest& reque
     return RenewAnswer{renewed == nullptr ? Time() : renewed->expires_at, true};
   }
   FULCRUM_ASSIGN_OR_RETURN(const Lease lease, RequireLiveLease(ledger, request));
-  // A lease time that was made shorter meanwhile does not shorten what was promised.
+  // A lease time that was reduced in the settings does not shorten an existing lease.
   const Time expires_at = std::max<Time>(lease.expires_at, ledger.Now() + ledger.state().settings().lease_time);
   const LeaseRenewed renewed{.lease = request.lease, .epoch = request.epoch, .expires_at = expires_at};
   FULCRUM_RETURN_IF_ERROR(ledger.Append(EventOf(request, fingerprint, renewed)).status());

@@ -1,8 +1,8 @@
-// Leases: who may work on what, and until when.
+// Rules for leases: which annotator works on which item, and until when.
 //
-// Functions that the store runs on its writing thread, one at a time, against the state at that point of the log. Each
-// answers OK with what it did, or says why not and leaves no trace. Leases whose time is up have been ended before any
-// of them runs.
+// The store runs these functions on its writing thread, one at a time, with the state at the end of the log. Each
+// returns OK and what it did, or an error and changes nothing. Leases whose time is up have expired before any of them
+// runs.
 #pragma once
 
 #include <cstddef>
@@ -38,12 +38,12 @@ struct GrantedLease {
 };
 
 struct AcquireAnswer {
-  std::vector<GrantedLease> leases = {};  ///< empty where there is nothing to do now: nothing was recorded
-  bool repeated = false;                  ///< the answer to the same request from before
+  std::vector<GrantedLease> leases = {};  ///< empty if there is nothing to do now; nothing was recorded
+  bool repeated = false;                  ///< this is the stored answer to a repeated request
 };
 
 /// Leases open slots that this annotator may answer, the best items first. ResourceExhausted once the label or cost
-/// budget is spent; an empty answer where leases that are out would spend the rest of it.
+/// budget is spent; an empty answer if live leases would spend the rest of it.
 absl::StatusOr<AcquireAnswer> AcquireTasks(Ledger& ledger, const AcquireRequest& request);
 
 struct SessionRequest {
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<GrantedLease>> FindSessionLeases(Ledger& ledger, cons
 
 struct LeaseRequest {
   std::string annotator = {};
-  std::string request_id = {};  ///< may be empty: renewing twice does no harm, and a second release is Aborted
+  std::string request_id = {};  ///< may be empty: renewing twice is harmless, and a second release is Aborted
   std::int64_t lease = 0;
   std::int64_t epoch = 0;
 };
@@ -74,16 +74,16 @@ struct ReleaseAnswer {
   bool repeated = false;
 };
 
-/// Hands a lease back; its slot is open again at once and no attempt is counted. Errors as RenewLease.
+/// Returns a lease; its slot is open again at once and no attempt is counted. Errors as RenewLease.
 absl::StatusOr<ReleaseAnswer> ReleaseLease(Ledger& ledger, const LeaseRequest& request);
 
-/// Ends the leases whose time is up, and sets aside the items whose attempts are used up.
+/// Expires the leases whose time is up, and sets aside the items whose attempts are used up.
 absl::Status ExpireDueLeases(Ledger& ledger);
 
-/// The live lease that a request means; errors as RenewLease.
+/// The live lease of a request; errors as RenewLease.
 absl::StatusOr<Lease> RequireLiveLease(Ledger& ledger, const LeaseRequest& request);
 
-/// The lease that a request means, live or not, as it was granted; InvalidArgument for one that never was.
+/// The lease of a request, live or not, as it was granted; InvalidArgument if it never existed.
 absl::StatusOr<LeaseGranted> RequireGrant(Ledger& ledger, const LeaseRequest& request);
 
 /// Sets the item aside if the slot has used up its attempts.

@@ -11,7 +11,36 @@ absl::Status NotLive(std::int64_t id) {
 
 }  // namespace
 
+void LeaseTable::Keep(std::int64_t id) {
+  if (!keeps_) return;
+  const Lease* const lease = Find(id);
+  before_.try_emplace(id, lease == nullptr ? std::nullopt : std::optional(*lease));
+}
+
+void LeaseTable::Begin() {
+  keeps_ = true;
+  cost_before_ = cost_;
+}
+
+void LeaseTable::Accept() {
+  keeps_ = false;
+  before_.clear();
+}
+
+void LeaseTable::RollBack() {
+  for (auto& [id, lease] : before_) {
+    if (const Lease* const now = Find(id)) expiries_.erase({now->expires_at, id});
+    leases_.erase(id);
+    if (!lease) continue;
+    expiries_.insert({lease->expires_at, id});
+    leases_.emplace(id, *std::move(lease));
+  }
+  Accept();
+  cost_ = cost_before_;
+}
+
 void LeaseTable::Grant(Lease lease) {
+  Keep(lease.id);
   cost_ += lease.cost;
   expiries_.insert({lease.expires_at, lease.id});
   const std::int64_t id = lease.id;
@@ -21,6 +50,7 @@ void LeaseTable::Grant(Lease lease) {
 absl::StatusOr<Lease> LeaseTable::Renew(const LeaseRenewed& renewed) {
   const auto found = leases_.find(renewed.lease);
   if (found == leases_.end()) return NotLive(renewed.lease);
+  Keep(renewed.lease);
   Lease& lease = found->second;
   expiries_.erase({lease.expires_at, lease.id});
   lease.expires_at = renewed.expires_at;
@@ -31,6 +61,7 @@ absl::StatusOr<Lease> LeaseTable::Renew(const LeaseRenewed& renewed) {
 absl::StatusOr<Lease> LeaseTable::End(std::int64_t id) {
   const auto found = leases_.find(id);
   if (found == leases_.end()) return NotLive(id);
+  Keep(id);
   Lease lease = std::move(found->second);
   leases_.erase(found);
   expiries_.erase({lease.expires_at, lease.id});

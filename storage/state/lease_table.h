@@ -32,6 +32,11 @@ class LeaseTable {
   /// Moves the end of every lease.
   void Shift(std::chrono::microseconds gap);
 
+  /// RollBack undoes everything since Begin, except for Shift; Accept ends it.
+  void Begin();
+  void Accept();
+  void RollBack();
+
   // Queries.
 
   std::size_t size() const { return leases_.size(); }
@@ -48,9 +53,15 @@ class LeaseTable {
   std::vector<std::int64_t> Due(Time now) const;
 
  private:
+  /// Keeps the lease as it is, for RollBack.
+  void Keep(std::int64_t id);
+
   absl::flat_hash_map<std::int64_t, Lease> leases_;
   absl::btree_set<std::pair<Time, std::int64_t>> expiries_;
   double cost_ = 0;
+  absl::flat_hash_map<std::int64_t, std::optional<Lease>> before_;  ///< as they were at Begin
+  double cost_before_ = 0;
+  bool keeps_ = false;  ///< between Begin and its end
 };
 
 }  // namespace fulcrum::storage

@@ -3,38 +3,76 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::storage {
+namespace {
 
-absl::StatusOr<CampaignState> ReplayLog(EventLog& log, std::int64_t last) {
-  CampaignState state;
-  FULCRUM_RETURN_IF_ERROR(log.Visit(1, last, [&](const Event& event) { return state.Apply(event); }));
-  return state;
+// So many rows are written in a few milliseconds; no commit runs meanwhile.
+constexpr std::size_t kItemsAtOnce = 512;
+constexpr std::size_t kRequestsAtOnce = 1024;
+
+}  // namespace
+
+absl::StatusOr<CampaignState> LoadCheckpoint(Checkpoint& checkpoint, EventLog& log) {
+  const absl::Status loaded = checkpoint.Load();
+  if (!loaded.ok() && !absl::IsDataLoss(loaded)) return loaded;
+  const LogPosition position = checkpoint.position();
+  if (loaded.ok() && position.sequence > 0) {
+    FULCRUM_ASSIGN_OR_RETURN(const std::int64_t last, log.LastSequence());
+    if (position.sequence > last) {
+      return absl::DataLossError(absl::StrCat("the log ends with event ", last,
+                                              ", but the derived tables include event ", position.sequence, ": ",
+                                              position.sequence - last, " events are missing. Restore a backup"));
+    }
+    FULCRUM_ASSIGN_OR_RETURN(const auto chain, log.StoredChain(position.sequence));
+    absl::StatusOr<CampaignState> state = CampaignState::FromCheckpoint(checkpoint);
+    if (state.ok() && chain == position.chain) return state;
+  } else if (loaded.ok() && checkpoint.figures().empty()) {
+    return CampaignState();
+  }
+  checkpoint.Ignore();
+  return CampaignState();
 }
 
-Ledger::Ledger(EventLog log, const Clock& clock) : log_(std::move(log)), clock_(&clock) {}
+absl::Status ReplayLog(EventLog& log, CampaignState& state, std::int64_t last) {
+  return log.Visit(state.last_sequence() + 1, last, [&](const Event& event) { return state.Apply(event); });
+}
 
-absl::StatusOr<Ledger> Ledger::Open(SqliteDatabase& database, const Clock& clock, std::int64_t changes_after) {
+absl::StatusOr<LogPosition> PositionOf(const CampaignState& state, EventLog& log) {
+  if (log.last_appended().sequence == state.last_sequence()) return log.last_appended();
+  FULCRUM_ASSIGN_OR_RETURN(const auto chain, log.StoredChain(state.last_sequence()));
+  if (chain) return LogPosition{state.last_sequence(), *chain};
+  return absl::DataLossError(absl::StrCat("event ", state.last_sequence(), " of the log has no checksum"));
+}
+
+Ledger::Ledger(EventLog log, Checkpoint& checkpoint, const Clock& clock)
+    : log_(std::move(log)), checkpoint_(&checkpoint), clock_(&clock) {}
+
+absl::StatusOr<Ledger> Ledger::Open(SqliteDatabase& database, Checkpoint& checkpoint, const Clock& clock) {
   FULCRUM_ASSIGN_OR_RETURN(EventLog log, EventLog::Open(database));
-  Ledger ledger(std::move(log), clock);
-  ledger.changes_after_ = changes_after;
-  FULCRUM_RETURN_IF_ERROR(ledger.Reload());
+  Ledger ledger(std::move(log), checkpoint, clock);
+  FULCRUM_RETURN_IF_ERROR(ledger.Load());
   return ledger;
 }
 
-absl::Status Ledger::Reload() {
-  FULCRUM_ASSIGN_OR_RETURN(state_, ReplayLog(log_, changes_after_));
-  state_.ForgetChanges();
-  FULCRUM_RETURN_IF_ERROR(
-      log_.Visit(changes_after_ + 1, kEndOfLog, [&](const Event& event) { return state_.Apply(event); }));
-  broken_ = false;
-  return absl::OkStatus();
+absl::Status Ledger::Load() {
+  FULCRUM_ASSIGN_OR_RETURN(state_, LoadCheckpoint(*checkpoint_, log_));
+  const absl::Status replayed = ReplayLog(log_, state_);
+  const bool from_log_alone = checkpoint_->position().sequence == 0;
+  // A row that is damaged or missing shows when an event is applied to it.
+  if (from_log_alone || (replayed.ok() && checkpoint_->damage().ok())) return replayed;
+  checkpoint_->Ignore();
+  state_ = CampaignState();
+  return ReplayLog(log_, state_);
 }
 
-void Ledger::TablesAreUpToDate() {
-  changes_after_ = state_.last_sequence();
-  state_.ForgetChanges();
+absl::Status Ledger::RepairState() {
+  if (checkpoint_->damage().ok()) return absl::OkStatus();
+  checkpoint_->Ignore();
+  state_ = CampaignState();
+  return ReplayLog(log_, state_);
 }
 
 Time Ledger::Now() const {
@@ -61,6 +99,41 @@ absl::StatusOr<std::int64_t> Ledger::AppendAt(Time at, Event event) {
   FULCRUM_RETURN_IF_ERROR(state_.Apply(written));
   broken_ = false;
   return written.sequence;
+}
+
+void Ledger::Begin() {
+  state_.Begin();
+}
+
+void Ledger::Accept() {
+  state_.Accept();
+}
+
+void Ledger::RollBack() {
+  state_.RollBack();
+  broken_ = false;
+}
+
+absl::StatusOr<bool> Ledger::WriteCheckpoint() {
+  if (checkpoint_->position().sequence == state_.last_sequence()) return false;
+  RequestTable& requests = state_.changed_requests();
+  Checkpoint::Group group{.items = state_.changed_items().Take(kItemsAtOnce),
+                          .requests = requests.TakeNew(kRequestsAtOnce)};
+  const bool last = state_.changed_items().empty() && !requests.has_new();
+  absl::Status status;
+  if (last) {
+    const absl::StatusOr<LogPosition> position = PositionOf(state_, log_);
+    if (position.ok()) group.position = *position;
+    status = position.status();
+  }
+  if (status.ok()) status = checkpoint_->Write(state_, group);
+  if (!status.ok()) {
+    for (const Item* item : group.items) state_.changed_items().Add(*item);
+    requests.PutBack(group.requests);
+    return status;
+  }
+  if (last) state_.ForgetChanges();
+  return !last;
 }
 
 }  // namespace fulcrum::storage

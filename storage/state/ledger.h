@@ -1,8 +1,9 @@
-// The log and the state derived from it, moving together, and the time.
+// The log and the state derived from it, changed together, and the time.
 //
-// Rules (lease_rules.h, label_rules.h, round_rules.h) read the state, decide, and append events; an appended event is
-// applied at once. A rule makes all its checks before its first Append, so that a refusal leaves nothing behind.
-// Belongs to the thread that writes. The transaction around the appends is the caller's.
+// Rules (lease_rules.h, label_rules.h, round_rules.h) read the state, decide, and append events. An event is written to
+// the log first and then applied. A rule makes all its checks before its first Append, so that a refusal changes
+// nothing. The owner has a transaction of the database around the appends, and tells the ledger how it ended: after
+// RollBack the state is what it was at Begin. Belongs to the thread that writes.
 #pragma once
 
 #include <cstdint>
@@ -12,52 +13,61 @@
 #include "storage/clock.h"
 #include "storage/log/event_log.h"
 #include "storage/state/campaign_state.h"
+#include "storage/state/checkpoint.h"
 
 namespace fulcrum::storage {
 
 class Ledger {
  public:
-  /// The database and the clock must outlive the ledger. Reads the whole log; changes are counted from the event after
-  /// `changes_after`.
-  static absl::StatusOr<Ledger> Open(SqliteDatabase& database, const Clock& clock, std::int64_t changes_after = 0);
+  /// All must outlive the ledger. Reads the checkpoint and the log after it.
+  static absl::StatusOr<Ledger> Open(SqliteDatabase& database, Checkpoint& checkpoint, const Clock& clock);
 
   const CampaignState& state() const { return state_; }
   EventLog& log() { return log_; }
 
-  /// The clock's time, or that of the last event if the clock is behind it: while the store is open, time never runs
-  /// backwards.
+  /// The time of the clock, or that of the last event if the clock is behind it: time never runs backwards while the
+  /// store is open.
   Time Now() const;
 
   /// Gives the event its sequence and time, writes it, applies it, and returns the sequence.
   absl::StatusOr<std::int64_t> Append(Event event);
-  /// Records that the store was opened, at the clock's time even if that is before the last event. Leases and the open
-  /// round keep the time that they had left.
+  /// Records that the store was opened, at the time of the clock even if that is before the last event. Leases and the
+  /// open round keep the time that they had left.
   absl::StatusOr<std::int64_t> AppendOpening();
 
-  /// Whether an append failed: log and state may differ until Reload.
-  bool broken() const { return broken_; }
-  /// Derives the state anew, after a transaction was rolled back.
-  absl::Status Reload();
+  void Begin();
+  void Accept();
+  void RollBack();
+  /// Whether an append failed, or the checkpoint is damaged: what follows from the state is not reliable.
+  bool broken() const { return broken_ || !checkpoint_->damage().ok(); }
+  /// Derives the state from the log alone, if the checkpoint is damaged.
+  absl::Status RepairState();
 
-  /// The last event that the derived tables hold; the state's changes are those since then.
-  std::int64_t changes_after() const { return changes_after_; }
-  /// Items whose rows the derived tables lack; whoever takes some writes them or adds them again.
-  ChangedItems& changed_items() { return state_.changed_items(); }
-  /// Changes are counted from here on.
-  void TablesAreUpToDate();
+  /// The event that the last checkpoint includes.
+  std::int64_t checkpoint_sequence() const { return checkpoint_->position().sequence; }
+  /// Writes some of what the next checkpoint lacks, which takes a few milliseconds; false once it is complete.
+  absl::StatusOr<bool> WriteCheckpoint();
 
  private:
-  Ledger(EventLog log, const Clock& clock);
+  Ledger(EventLog log, Checkpoint& checkpoint, const Clock& clock);
   absl::StatusOr<std::int64_t> AppendAt(Time at, Event event);
+  absl::Status Load();
 
   EventLog log_;
+  Checkpoint* checkpoint_;
   const Clock* clock_;
   CampaignState state_;
-  std::int64_t changes_after_ = 0;
   bool broken_ = false;
 };
 
-/// Replays the log up to `last` into an empty state.
-absl::StatusOr<CampaignState> ReplayLog(EventLog& log, std::int64_t last = kEndOfLog);
+/// The state that a checkpoint stores, or an empty one if the checkpoint is damaged, of another version, or of another
+/// log. DataLoss if the checkpoint includes events that the log does not have.
+absl::StatusOr<CampaignState> LoadCheckpoint(Checkpoint& checkpoint, EventLog& log);
+
+/// Applies the events after the last one of `state`, up to `last`.
+absl::Status ReplayLog(EventLog& log, CampaignState& state, std::int64_t last = kEndOfLog);
+
+/// The position of the last event of a state.
+absl::StatusOr<LogPosition> PositionOf(const CampaignState& state, EventLog& log);
 
 }  // namespace fulcrum::storage

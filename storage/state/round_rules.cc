@@ -140,6 +140,12 @@ absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& re
                                           rounds.model_count(), " rounds, the last is of round ", last->round));
 }
 
+absl::StatusOr<std::vector<StoredModel>> ListModels(Ledger& ledger, const ListModelsRequest& /*request*/) {
+  std::vector<StoredModel> models;
+  ledger.state().rounds().VisitModels([&](const StoredModel& model) { models.push_back(model); });
+  return models;
+}
+
 absl::StatusOr<SettingsAnswer> ChangeSettings(Ledger& ledger, const SettingsRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckSettings(request.settings));
   const std::string text = SettingsToText(request.settings);

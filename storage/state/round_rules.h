@@ -1,7 +1,7 @@
-// Rounds and the life of a campaign: batches, models, settings.
+// Rules for rounds and for the life cycle of a campaign: batches, models, settings.
 //
-// Run by the store like the lease rules. These are the daemon's and the administrator's requests; they are idempotent
-// by their content (a round's number, the new settings), so most need no request id.
+// Run by the store like the lease rules. These requests come from the daemon and from administrators. They are
+// idempotent by their content (the number of a round, the new settings), so most need no request id.
 #pragma once
 
 #include <cstdint>
@@ -32,23 +32,23 @@ struct CommitBatchAnswer {
   bool repeated = false;  ///< this batch was committed before
 };
 
-/// Opens a round. FailedPrecondition where one is open, or an item is not in the pool; AlreadyExists where the round
-/// was committed with other items.
+/// Opens a round. FailedPrecondition if one is open, or an item is not in the pool; AlreadyExists if the round was
+/// committed with other items.
 absl::StatusOr<CommitBatchAnswer> CommitBatch(Ledger& ledger, const CommitBatchRequest& request);
 
 struct AdvanceRequest {
   std::int64_t round = 0;
-  std::string forced = {};  ///< a reason to close it whatever the policy says
+  std::string forced = {};  ///< a reason to close it regardless of the policy
 };
 
 struct AdvanceAnswer {
   bool closed = false;
   std::string reason = {};              ///< why it closed
-  std::optional<Time> look_again = {};  ///< where it is open: when time alone may close it
+  std::optional<Time> look_again = {};  ///< if it is open: when it may be closed by time
 };
 
-/// Closes a round if its policy (or `forced`) says so; a round that is closed already stays as it is. Items without an
-/// answer return to the pool; leases that are out stay live.
+/// Closes a round if its policy (or `forced`) says so; nothing happens to a closed round. Items without an answer
+/// return to the pool; live leases stay live.
 absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest& request);
 
 struct RecordModelRequest {
@@ -56,7 +56,7 @@ struct RecordModelRequest {
   std::int64_t trained_on = 0;  ///< log sequence that the model is a function of
   std::string file = {};        ///< relative to the campaign's folder
   std::string checksum = {};
-  std::string record = {};  ///< what is known of it, kept as it is
+  std::string record = {};  ///< what the trainer knows about it
 };
 
 absl::StatusOr<std::int64_t> RecordModel(Ledger& ledger, const RecordModelRequest& request);
@@ -65,14 +65,18 @@ struct RetrainRequest {
   std::string by = {};          ///< who asks
   std::string request_id = {};  ///< takes effect once; empty: every request is a new one
 };
-/// Lets the next round that begins start from scratch, after a restart too.
+/// The next round that begins uses no earlier model, also after a restart.
 absl::StatusOr<std::int64_t> RequestRetrain(Ledger& ledger, const RetrainRequest& request);
 
 struct FindModelRequest {
   std::int64_t round = 0;  ///< 0: the latest
 };
-/// The last model that was trained for a round; NotFound where there is none.
+/// The last model that was trained for a round; NotFound if there is none.
 absl::StatusOr<StoredModel> FindModel(Ledger& ledger, const FindModelRequest& request);
+
+struct ListModelsRequest {};
+/// All models, in the order in which they were recorded.
+absl::StatusOr<std::vector<StoredModel>> ListModels(Ledger& ledger, const ListModelsRequest& request);
 
 struct SettingsRequest {
   CampaignSettings settings = {};
@@ -102,9 +106,9 @@ struct ItemRequest {
   std::string reason = {};
   std::string request_id = {};  ///< takes effect once; empty: every request is a new one
 };
-/// Takes an item out of its round, visibly.
+/// Sets an item aside: it is not offered any more.
 absl::StatusOr<std::int64_t> SetItemAside(Ledger& ledger, const ItemRequest& request);
-/// Lets an item that was set aside, or is disputed although more votes are possible, be offered again.
+/// Returns an item that was set aside, or is disputed although more votes are possible, so that it is offered again.
 absl::StatusOr<std::int64_t> ReturnItem(Ledger& ledger, const ItemRequest& request);
 
 struct ResolveRequest {
@@ -114,28 +118,28 @@ struct ResolveRequest {
 /// Decides an item regardless of its votes. It need not have been batched.
 absl::StatusOr<std::int64_t> ResolveItem(Ledger& ledger, const ResolveRequest& request);
 
-// Rows that join a campaign's pool while it runs.
+// Rows that are added to the pool of a running campaign.
 //
-// Run by the store like the lease rules. The rows lie in a folder of their own, written whole and made durable before
-// the log tells of it: a folder that the log does not name is left over from something interrupted.
+// Run by the store like the lease rules. The rows are in a folder of their own, which is complete and synced before the
+// log mentions it: other folders are left over from an interrupted request.
 
 struct AppendRowsRequest {
   std::string by = {};  ///< who appends
   std::string request_id = {};
-  std::string content = {};  ///< a checksum of what was sent, by which a repeat is known
-  std::string folder = {};   ///< relative to the campaign's; not used where there are no rows
+  std::string content = {};  ///< a checksum of what was sent, by which a repeated request is recognized
+  std::string folder = {};   ///< relative to that of the campaign; not used without rows
   std::int64_t rows = 0;
-  std::string answer = {};  ///< to be given again to a repeat
+  std::string answer = {};  ///< is returned again to a repeated request
 };
 
-/// What was answered to the same request before; nothing for a new one. AlreadyExists where its id was used for
-/// something else.
+/// What was answered to the same request before; nothing for a new one. AlreadyExists if its id was used for another
+/// request.
 absl::StatusOr<std::optional<std::string>> FindAppendAnswer(Ledger& ledger, const AppendRowsRequest& request);
 
-/// Makes the rows part of the pool, and returns the answer: its own, or the stored one where the request is a repeat.
+/// Adds the rows to the pool, and returns the answer: that of the request, or the stored one if it is repeated.
 absl::StatusOr<std::string> AppendRows(Ledger& ledger, const AppendRowsRequest& request);
 
-/// Asks for everything that has joined the pool.
+/// All rows that were added to the pool.
 struct AppendedSoFarRequest {};
 absl::StatusOr<std::vector<AppendedRows>> AppendedSoFar(Ledger& ledger, const AppendedSoFarRequest& request);
 

@@ -24,13 +24,9 @@ std::int64_t VotesOf(const Item& item) {
   return std::count_if(item.votes.begin(), item.votes.end(), [](const Vote& vote) { return !vote.withdrawn; });
 }
 
-bool IsLeased(const Item& item) {
-  return std::any_of(item.slots.begin(), item.slots.end(), [](const Slot& slot) { return slot.lease != 0; });
-}
-
 /// Nobody has it, and none of these annotators may be asked.
 bool IsStuck(const CampaignState& state, const Item& item, const absl::btree_set<std::string>& known) {
-  if (item.status != ItemStatus::kOffered || IsLeased(item)) return false;
+  if (item.status != ItemStatus::kOffered || ItemSet::IsLeased(item)) return false;
   return std::none_of(known.begin(), known.end(), [&](const std::string& who) { return state.MayAnswer(item, who); });
 }
 
@@ -61,7 +57,7 @@ absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleS
   const bool quiet = ledger.Now() - state.last_time() >= state.settings().dispute_time;
   SettleStuckAnswer answer;
   for (const Item* const item : OpenItems(state)) {
-    if (IsLeased(*item)) continue;
+    if (ItemSet::IsLeased(*item)) continue;
     const bool stuck = IsStuck(state, *item, known);
     const std::int64_t votes = VotesOf(*item);
     if (stuck && votes >= state.settings().overlap) {

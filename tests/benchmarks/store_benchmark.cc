@@ -90,7 +90,7 @@ struct LeasedCampaign {
         mine.insert(mine.end(), answer->leases.begin(), answer->leases.end());
       }
     }
-    Require(store->WriteDerivedTables());
+    Require(store->WriteCheckpoint());
     commits = 0;
   }
 
@@ -157,7 +157,7 @@ StoreTime TimeSubmitters(void (*submit)(LeasedCampaign&)) {
   submit(campaign);
   StoreTime time{.seconds = SecondsSince(start)};
   time.group = static_cast<double>(kLabels) / campaign.commits;
-  Require(campaign.store->WriteDerivedTables());
+  Require(campaign.store->WriteCheckpoint());
   time.with_tables = SecondsSince(start);
   return time;
 }

@@ -55,7 +55,7 @@ class CampaignCommandsTest : public ProgramTest {
             .ok());
     ASSERT_TRUE(
         store_->Run(storage::ImportLabels, {.source = "gold", .request_id = "i", .labels = {{"z", "cow"}}}).ok());
-    ASSERT_TRUE(store_->WriteDerivedTables().ok());
+    ASSERT_TRUE(store_->WriteCheckpoint().ok());
     folder_.Write("campaign/pool/part-0.arrow", "the pool");
   }
 

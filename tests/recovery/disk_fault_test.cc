@@ -131,10 +131,10 @@ TEST_F(FullDiskTest, AFullDiskFailsWhatItConcernsAndPasses) {
 TEST_F(FullDiskTest, TablesThatFoundNoRoomAreWrittenLater) {
   ASSERT_TRUE(store_->Run(storage::CommitBatch, {.round = 1, .items = {{"a", 0}, {"b", 0}}}).ok());
   vfs_.Arm(DiskFault::kDiskFull, 1);
-  EXPECT_EQ(store_->WriteDerivedTables().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_->WriteCheckpoint().code(), absl::StatusCode::kResourceExhausted);
   vfs_.Clear();
   EXPECT_TRUE(store_->health().ok());
-  EXPECT_TRUE(store_->WriteDerivedTables().ok());
+  EXPECT_TRUE(store_->WriteCheckpoint().ok());
   const auto report = storage::CheckCampaign(Folder());
   EXPECT_THAT(report->problems, IsEmpty());
   EXPECT_EQ(report->tables_through, report->events);

@@ -105,7 +105,7 @@ TEST_F(KillTest, WhatWasAnsweredSurvivesAnyKill) {
     ASSERT_TRUE(store.ok()) << store.status();
     late += (*store)->status()->totals.late_labels;
     expired += (*store)->status()->totals.expired_leases;
-    ASSERT_TRUE((*store)->WriteDerivedTables().ok());
+    ASSERT_TRUE((*store)->WriteCheckpoint().ok());
     ASSERT_NO_FATAL_FAILURE(CheckDerivedState());
   }
   // Ensures that the test covered enough.

@@ -1,10 +1,9 @@
-#include "storage/state/derived_tables.h"
-
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "storage/campaign_reader.h"
+#include "storage/maintenance/table_check.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {
@@ -19,12 +18,14 @@ class DerivedTablesTest : public StoreTest {
   std::vector<std::string> Differences() {
     auto reader = CampaignReader::Open(Folder());
     EXPECT_TRUE(reader.ok()) << reader.status();
-    EXPECT_TRUE((*reader)->CatchUp().ok());
-    auto tables = DerivedTables::Open((*reader)->database());
-    EXPECT_TRUE(tables.ok()) << tables.status();
-    const auto differences = tables->FindDifferences((*reader)->state());
-    EXPECT_TRUE(differences.ok()) << differences.status();
-    return *differences;
+    auto checkpoint = Checkpoint::Open((*reader)->database());
+    EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+    EXPECT_TRUE((*checkpoint)->Load().ok());
+    // From the log alone.
+    CampaignState state;
+    EXPECT_TRUE((*reader)->VisitEvents(1, kEndOfLog, [&](const Event& event) { return state.Apply(event); }).ok());
+    EXPECT_EQ((*checkpoint)->position().sequence, state.last_sequence());
+    return FindDifferences(**checkpoint, state);
   }
 
   /// One request of any kind, sensible or not.
@@ -88,6 +89,29 @@ class DerivedTablesTest : public StoreTest {
   std::vector<std::pair<std::string, GrantedLease>> leases_;
 };
 
+/// Everything that a state answers.
+struct Answers {
+  explicit Answers(const CampaignState& state)
+      : figures(state.Figures()), expiry(state.leases().NextExpiry()), leased_cost(state.leases().cost()) {
+    state.items().Visit([&](const Item& item) { items.emplace(item.id, WithLeases(item, state.leases())); });
+    state.items().VisitOpenSlots([&](const Item& item, const Slot& slot) {
+      offered.push_back(absl::StrCat(item.id, " ", slot.number));
+      return true;
+    });
+    state.rounds().Visit([&](const Round& round) { rounds.push_back(round); });
+    state.requests().Visit([&](const KnownRequest& request) { requests[request.key] = request.sequence; });
+  }
+  bool operator==(const Answers&) const = default;
+
+  std::map<std::string, std::string> figures;
+  std::optional<Time> expiry;
+  double leased_cost;
+  std::map<std::string, StoredItem> items;
+  std::vector<std::string> offered;
+  std::vector<Round> rounds;
+  std::map<RequestKey, std::int64_t> requests;
+};
+
 TEST_F(DerivedTablesTest, FollowTheLogWhateverHappens) {
   CampaignSettings settings = Settings();
   settings.overlap = 2;
@@ -100,7 +124,7 @@ TEST_F(DerivedTablesTest, FollowTheLogWhateverHappens) {
     DoSomething(random);
     if (step % 150 == 0) Reopen();
     if (step % 60 != 0) continue;
-    ASSERT_TRUE(store_->WriteDerivedTables().ok());
+    ASSERT_TRUE(store_->WriteCheckpoint().ok());
     ASSERT_THAT(Differences(), IsEmpty()) << "after step " << step;
   }
   // Otherwise the test would have tried little.
@@ -111,15 +135,52 @@ TEST_F(DerivedTablesTest, FollowTheLogWhateverHappens) {
   EXPECT_GT(store_->status()->round, 5);
 }
 
+TEST_F(DerivedTablesTest, RollingBackRestoresTheState) {
+  CampaignSettings settings = Settings();
+  settings.overlap = 2;
+  settings.most_attempts = 2;
+  Create(settings);
+  Random random(8);
+  for (int step = 1; step <= 400; ++step) DoSomething(random);
+  auto reader = CampaignReader::Open(Folder());
+  std::vector<Event> events;
+  ASSERT_TRUE((*reader)
+                  ->VisitEvents(1, kEndOfLog,
+                                [&](const Event& event) {
+                                  events.push_back(event);
+                                  return absl::OkStatus();
+                                })
+                  .ok());
+  ASSERT_GT(events.size(), 300u);
+  CampaignState state;
+  for (std::size_t at = 0; at < events.size();) {
+    const std::size_t end = std::min(events.size(), at + 1 + random.Below(12));
+    const Answers before(state);
+    state.Begin();
+    for (std::size_t i = at; i < end; ++i) ASSERT_TRUE(state.Apply(events[i]).ok());
+    state.RollBack();
+    ASSERT_TRUE(Answers(state) == before) << "events " << at << " to " << end;
+    state.Begin();
+    for (std::size_t i = at; i < end; ++i) ASSERT_TRUE(state.Apply(events[i]).ok());
+    state.Accept();
+    at = end;
+  }
+  CampaignState expected;
+  for (const Event& event : events) ASSERT_TRUE(expected.Apply(event).ok());
+  EXPECT_TRUE(Answers(state) == Answers(expected));
+}
+
 TEST_F(DerivedTablesTest, ADifferenceIsNamed) {
   Create();
   Batch({"a"});
   store_.reset();
   EXPECT_THAT(Differences(), IsEmpty());
   auto database = SqliteDatabase::Open(CampaignFolder(Folder()).database());
-  ASSERT_TRUE(database->Execute("UPDATE item SET value='forged'; DELETE FROM slot").ok());
-  EXPECT_THAT(Differences(), Contains(HasSubstr("forged")));
-  EXPECT_THAT(Differences(), Contains(HasSubstr("table slot: lacks (a, 0, open")));
+  ASSERT_TRUE(database->Execute("UPDATE item SET value='forged'").ok());
+  EXPECT_THAT(Differences(), Contains(HasSubstr("row of item 'a' in the derived tables is damaged")));
+  ASSERT_TRUE(database->Execute("DELETE FROM item; UPDATE round SET labeled=7").ok());
+  EXPECT_THAT(Differences(), Contains(HasSubstr("table item: lacks (a, offered")));
+  EXPECT_THAT(Differences(), Contains(HasSubstr("table round: lacks (1, open")));
 }
 
 }  // namespace

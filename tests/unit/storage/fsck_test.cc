@@ -52,7 +52,7 @@ class FsckTest : public StoreTest {
     for (int i = 0; i < kLabels; ++i) items.push_back(absl::StrCat("item-", i));
     Batch(items);
     for (int i = 0; i < kLabels; ++i) LabelNext("ada", i % 2 == 0 ? "cat" : "dog");
-    ASSERT_TRUE(store_->WriteDerivedTables().ok());
+    ASSERT_TRUE(store_->WriteCheckpoint().ok());
   }
 
   std::string Killed() const { return directory_.File("killed"); }
@@ -212,8 +212,16 @@ TEST_F(FsckTest, FindsWhatKeepsTheNextRoundFromRunning) {
   directory_.Write("campaign/" + (*files)[0], scores.substr(0, scores.size() / 2));
   EXPECT_THAT(Problems(Folder()), Contains(HasSubstr("scores cannot be read")));
   directory_.Write("campaign/" + (*files)[0], scores);
+  EXPECT_THAT(Problems(Folder()), IsEmpty());
   directory_.Write("campaign/rounds/000002-landmarks.csv", "class,row\n0,nothing\n");
   EXPECT_THAT(Problems(Folder()), Contains(HasSubstr("landmarks.csv' is damaged")));
+  fs::remove(folder.File("rounds/000002-landmarks.csv"));
+  // The same for a round that another one followed.
+  ASSERT_TRUE(store_->Run(AdvanceRound, {.round = 2, .forced = "enough"}).ok());
+  ASSERT_TRUE(store_->Run(CommitBatch, {.round = 3, .items = {{"b", 0}}}).ok());
+  EXPECT_THAT(Problems(Folder()), IsEmpty());
+  directory_.Write("campaign/" + (*files)[0], scores.substr(0, scores.size() / 2));
+  EXPECT_THAT(Problems(Folder()), Contains(HasSubstr("round 2: its scores cannot be read")));
 }
 
 TEST_F(FsckTest, FindsWhatKeepsThePoolFromOpening) {

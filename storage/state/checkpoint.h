@@ -1,0 +1,125 @@
+// The derived tables of campaign.db: the state of the campaign at one event of its log.
+//
+// Opening a campaign reads the checkpoint and the log after it. What is small is loaded at once (figures, the open
+// round, items that are offered or leased); items, requests, old rounds and models are read when they are needed, so
+// that the time to open does not depend on their number.
+//
+// A checkpoint is written in small groups of rows between commits. The rows that it replaces are kept in `item_before`
+// until the last group is committed: the tables always contain a complete checkpoint, the new one or the one before. A
+// row that is damaged is noted in damage(), and counts as missing; the owner then derives the state from the log alone.
+//
+// Belongs to one connection and its thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "storage/log/event_log.h"
+#include "storage/sqlite/sqlite.h"
+#include "storage/state/campaign_records.h"
+#include "storage/state/checkpoint_rows.h"
+
+namespace fulcrum::storage {
+
+class CampaignState;
+class RoundTable;
+
+/// Identifies a request: two independent hashes of its annotator and its id.
+using RequestKey = std::pair<std::uint64_t, std::uint64_t>;
+struct KnownRequest {
+  RequestKey key = {};
+  std::int64_t sequence = 0;  ///< of the first event that it caused
+};
+
+class Checkpoint {
+ public:
+  /// The database must outlive the checkpoint and have the tables of the latest schema.
+  static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(SqliteDatabase& database);
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  /// Reads the figures. DataLoss if they are damaged or of another version.
+  absl::Status Load();
+  /// The last event that the checkpoint includes; 0 if there is none.
+  const LogPosition& position() const { return position_; }
+  /// Why a row could not be read; OK if all could.
+  const absl::Status& damage() const { return damage_; }
+  /// The same for the first rows that could not be read.
+  const std::vector<std::string>& damaged_rows() const { return damaged_rows_; }
+
+  // Rows of the checkpoint.
+
+  /// Figures by name, as texts.
+  const std::map<std::string, std::string>& figures() const { return figures_; }
+  std::optional<StoredItem> FindItem(absl::string_view id);
+  std::optional<std::int64_t> FindRequest(const RequestKey& key);
+  std::optional<Round> FindRound(std::int64_t number);
+  /// The last model of a round, or of all for round 0.
+  std::optional<StoredModel> FindModel(std::int64_t round);
+  /// All items, or those that have slots.
+  enum class Which { kAll, kLive };
+  void VisitItems(const std::function<void(StoredItem)>& visit, Which which = Which::kAll);
+  /// Items in a status whose ids come after `after`, in the order of their ids, until `visit` returns false.
+  void VisitItems(ItemStatus status, absl::string_view after, const std::function<bool(const StoredItem&)>& visit);
+  void VisitRequests(const std::function<void(const KnownRequest&)>& visit);
+  void VisitRounds(const std::function<void(const Round&)>& visit);
+  void VisitModels(const std::function<void(const StoredModel&)>& visit);
+
+  // Writing the next checkpoint.
+
+  /// Rows that are written in one transaction.
+  struct Group {
+    std::vector<const Item*> items = {};
+    std::vector<KnownRequest> requests = {};
+    std::optional<LogPosition> position = {};  ///< of the checkpoint, if this is its last group
+  };
+  /// Writes the rows, and with the last group everything else that changed. Commits.
+  absl::Status Write(const CampaignState& state, const Group& group);
+  /// Writes all of the state in one transaction, as a checkpoint at this position.
+  absl::Status Rewrite(const CampaignState& state, const LogPosition& position);
+  /// There is no checkpoint any more; the tables are cleared by the next Write.
+  void Ignore();
+
+ private:
+  explicit Checkpoint(SqliteDatabase& database) : database_(database) {}
+
+  absl::Status Prepare();
+  absl::Status Clear();
+  absl::Status WriteItems(const CampaignState& state, const std::vector<const Item*>& items);
+  absl::Status WriteRequests(const std::vector<KnownRequest>& requests);
+  absl::Status WriteRounds(const RoundTable& rounds);
+  absl::Status WriteFigures(const std::map<std::string, std::string>& figures);
+  /// Calls `visit` for every row of a statement that was bound, until it returns Cancelled; notes other errors.
+  void VisitRows(SqliteStatement& statement, const std::function<absl::Status(const SqliteStatement&)>& visit);
+  void VisitQuery(const std::string& sql, const std::function<absl::Status(const SqliteStatement&)>& visit);
+  void Note(const absl::Status& status);
+
+  SqliteDatabase& database_;
+  LogPosition position_;
+  std::map<std::string, std::string> figures_;  ///< as they are in the table
+  bool stale_ = false;                          ///< the tables are not a checkpoint and have to be cleared
+  bool has_before_ = false;                     ///< a checkpoint was being written when the tables were loaded
+  absl::Status damage_;
+  std::vector<std::string> damaged_rows_;
+
+  std::optional<SqliteStatement> find_item_;
+  std::optional<SqliteStatement> find_before_;
+  std::optional<SqliteStatement> find_request_;
+  std::optional<SqliteStatement> keep_item_;
+  std::optional<SqliteStatement> write_item_;
+  std::optional<SqliteStatement> write_request_;
+};
+
+/// The figures of a checkpoint of this state.
+std::map<std::string, std::string> ExpectedFigures(const CampaignState& state, const LogPosition& position);
+
+}  // namespace fulcrum::storage
