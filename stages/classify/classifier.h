@@ -42,6 +42,10 @@ class Classifier {
   /// classes have labels. The model may have no probabilities until FitProbabilities is called.
   virtual absl::StatusOr<SvmModel> Train(std::span<const ClassIndex> labels, std::size_t class_count) = 0;
 
+  /// Weights of the examples in the next trainings, by pool row, 0 or more; empty: all weigh 1. An example of weight w
+  /// costs w times as much if it is misclassified as one of weight 1.
+  void UseWeights(std::span<const double> weights) { weights_.assign(weights.begin(), weights.end()); }
+
   /// Fits the probabilities of a model returned by the last Train, by cross-validation.
   virtual absl::Status FitProbabilities(SvmModel& model) const = 0;
 
@@ -53,6 +57,12 @@ class Classifier {
   virtual void Reset() = 0;
 
   virtual const TrainingReport& report() const = 0;
+
+ protected:
+  double WeightOf(RowIndex row) const { return weights_.empty() ? 1 : weights_[row]; }
+
+ private:
+  std::vector<double> weights_;
 };
 
 /// Labeled examples within a kernel matrix, for cross-validation.
@@ -62,6 +72,10 @@ struct GramExamples {
   std::span<const std::size_t> classes;      ///< by position in the matrix, from 0 to class_count - 1
   std::size_t class_count = 0;
   std::span<const double> costs;  ///< by class: the penalty times the weight of the class
+  /// By position in the matrix: how much an example counts, in training and where it is held out. Empty: all weigh 1.
+  std::span<const double> weights = {};
+
+  double WeightOf(std::uint32_t position) const { return weights.empty() ? 1 : weights[position]; }
 };
 
 /// The score of a class without examples.

@@ -28,6 +28,8 @@ constexpr std::size_t kMostProducts = 500;  // per step
 constexpr double kForcing = 0.1;            // conjugate gradients end at this share of the gradient, or less
 constexpr double kSufficientDecrease = 1e-4;
 constexpr double kLeastStep = 1e-10;
+// Of scores in cross-validation: settings differ by more.
+constexpr double kScoreTolerance = 1e-2;
 constexpr std::size_t kRowsAtOnce = 256;
 
 /// A function per class and an intercept each. `values` is the functions at the examples without intercepts, K alpha.
@@ -251,9 +253,9 @@ Matrix<double> ScoreWithLogistic(const GramExamples& examples, std::span<const s
     const std::uint32_t position = examples.positions[i];
     for (std::size_t j = 0; j < size; ++j) gram(i, j) = examples.gram(position, examples.positions[j]);
     classes.push_back(place[examples.classes[position]]);
-    costs.push_back(CostFactor(count) * examples.costs[examples.classes[position]]);
+    costs.push_back(CostFactor(count) * examples.costs[examples.classes[position]] * examples.WeightOf(position));
   }
-  const LogisticProblem problem{gram.view(), classes, count, costs};
+  const LogisticProblem problem{gram.view(), classes, count, costs, kScoreTolerance};
   LogisticSolver solver(problem, Functions(size, count));
   solver.Solve();
   const Functions& fitted = solver.result();
@@ -306,7 +308,7 @@ class Logistic final : public Classifier {
     std::vector<std::uint32_t> by_row;  // the folds do not depend on the order of the matrix
     for (const RowIndex row : model.support_rows) by_row.push_back(static_cast<std::uint32_t>(gram_.PositionOf(row)));
     FULCRUM_ASSIGN_OR_RETURN(const ClassifierEntry* const entry, FindClassifier("logistic"));
-    const GramExamples examples{gram_.matrix(), by_row, classes_, present_.size(), class_costs_};
+    const GramExamples examples{gram_.matrix(), by_row, classes_, present_.size(), class_costs_, weights_of_};
     const double temperature = FitTemperature(*entry, examples, parameters_.seed);
     for (SvmPair& pair : model.pairs) pair.platt = {-temperature, 0};
     return absl::OkStatus();
@@ -340,10 +342,12 @@ class Logistic final : public Classifier {
     }
     classes_.clear();
     costs_.clear();
+    weights_of_.clear();
     for (const RowIndex row : gram_.rows()) {
       const auto at = std::ranges::lower_bound(present_, labels[row]);
       classes_.push_back(static_cast<std::size_t>(at - present_.begin()));
-      costs_.push_back(CostFactor(present_.size()) * class_costs_[classes_.back()]);
+      weights_of_.push_back(WeightOf(row));
+      costs_.push_back(CostFactor(present_.size()) * class_costs_[classes_.back()] * weights_of_.back());
     }
   }
 
@@ -414,6 +418,7 @@ class Logistic final : public Classifier {
   std::vector<ClassIndex> present_;
   std::vector<std::size_t> classes_;  // places in present_
   std::vector<double> costs_;         // by example
+  std::vector<double> weights_of_;    // by example
   std::vector<double> class_costs_;   // by place in present_
   std::map<RowIndex, Coefficients> last_;
   Coefficients last_intercepts_;

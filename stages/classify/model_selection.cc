@@ -13,6 +13,9 @@ namespace fulcrum::classify {
 namespace {
 
 constexpr std::size_t kFolds = 5;
+// Examples are divided into folds again until so many were predicted, but not more often than this.
+constexpr std::size_t kEnoughPredictions = 200, kMostDivisions = 4;
+constexpr double kShrinkage = 0.5, kLabelsToShrink = 100;
 constexpr double kTemperatures[] = {0.125, 0.25, 0.5, 1, 2, 4};  // times the usual one
 // No example counts for more than this, so that one mislabeled example does not decide.
 constexpr double kLeastProbability = 1e-4;
@@ -31,39 +34,69 @@ struct Classes {
   std::vector<std::size_t> of_example;
 };
 
-/// Scores of every example from a classifier that did not see its fold: in the order of `examples`, by class.
-Matrix<double> HeldOutScores(const ClassifierEntry& classifier, const GramExamples& examples,
-                             std::span<const std::size_t> folds) {
-  Matrix<double> scores(examples.positions.size(), examples.class_count);
-  for (std::size_t fold = 0; fold < kFolds; ++fold) {
+/// What a classifier that did not see an example's fold says about it.
+struct HeldOut {
+  HeldOut(std::size_t examples, std::size_t classes) : scores(examples, classes), known(examples, 0) {}
+  Matrix<double> scores;            // examples x classes
+  std::vector<std::uint8_t> known;  // by example: whether the classifier saw others of its class
+};
+
+/// In the order of `examples`.
+HeldOut HeldOutScores(const ClassifierEntry& classifier, const GramExamples& examples,
+                      std::span<const std::size_t> folds) {
+  HeldOut result(examples.positions.size(), examples.class_count);
+  ParallelForBlocks(kFolds, 1, [&](std::size_t fold, std::size_t) {
     ThrowIfStopRequested();
     std::vector<std::uint32_t> seen, held_out;
     std::vector<std::size_t> rows;
+    std::vector<std::uint8_t> has_class(examples.class_count, 0);
     for (std::size_t i = 0; i < folds.size(); ++i) {
-      (folds[i] == fold ? held_out : seen).push_back(examples.positions[i]);
-      if (folds[i] == fold) rows.push_back(i);
+      const std::uint32_t position = examples.positions[i];
+      if (folds[i] != fold) {
+        seen.push_back(position);
+        has_class[examples.classes[position]] = 1;
+      } else {
+        held_out.push_back(position);
+        rows.push_back(i);
+      }
     }
-    if (held_out.empty()) continue;
+    if (held_out.empty()) return;
     GramExamples part = examples;
     part.positions = seen;
     const Matrix<double> found = classifier.score(part, held_out);
-    for (std::size_t t = 0; t < rows.size(); ++t) std::ranges::copy(found.row(t), scores.row(rows[t]).begin());
-  }
-  return scores;
+    for (std::size_t t = 0; t < rows.size(); ++t) {
+      std::ranges::copy(found.row(t), result.scores.row(rows[t]).begin());
+      result.known[rows[t]] = has_class[examples.classes[held_out[t]]];
+    }
+  });
+  return result;
 }
 
-/// Mean log loss of the softmax of temperature * scores.
-double LogLoss(ConstMatrixView scores, double temperature, std::span<const std::size_t> truth) {
+/// The classes of held-out examples, and how much each counts.
+struct Truth {
+  std::vector<std::size_t> classes;
+  std::vector<double> weights;
+
+  std::size_t size() const { return classes.size(); }
+  double TotalWeight() const { return std::accumulate(weights.begin(), weights.end(), 0.0); }
+};
+
+/// Mean log loss of the softmax of temperature * scores. An example whose class the classifier did not see is left out:
+/// it costs the same with every setting, and at no temperature that is right for the others.
+double LogLoss(const HeldOut& held_out, double temperature, const Truth& truth) {
   double total = 0;
+  double weight = 0;
   for (std::size_t i = 0; i < truth.size(); ++i) {
-    const std::span<const double> row = scores.row(i);
+    if (held_out.known[i] == 0) continue;
+    weight += truth.weights[i];
+    const std::span<const double> row = held_out.scores.row(i);
     const double largest = *std::ranges::max_element(row);
     double sum = 0;
     for (const double score : row) sum += std::exp(temperature * (score - largest));
-    const double probability = std::exp(temperature * (row[truth[i]] - largest)) / sum;
-    total -= std::log(std::max(probability, kLeastProbability));
+    const double probability = std::exp(temperature * (row[truth.classes[i]] - largest)) / sum;
+    total -= truth.weights[i] * std::log(std::max(probability, kLeastProbability));
   }
-  return total / static_cast<double>(truth.size());
+  return weight == 0 ? 0 : total / weight;
 }
 
 struct Temperature {
@@ -71,24 +104,25 @@ struct Temperature {
   double log_loss = std::numeric_limits<double>::infinity();  // with the penalty
 };
 
-Temperature BestTemperature(ConstMatrixView scores, double usual, std::span<const std::size_t> truth) {
+Temperature BestTemperature(const HeldOut& held_out, double usual, const Truth& truth) {
   Temperature best;
   for (const double factor : kTemperatures) {
     const double penalty = kTemperaturePenalty * std::abs(std::log2(factor));
-    const double loss = LogLoss(scores, factor * usual, truth) + penalty;
+    const double loss = LogLoss(held_out, factor * usual, truth) + penalty;
     if (loss < best.log_loss) best = {factor * usual, loss};
   }
   return best;
 }
 
-TrialScore Judge(ConstMatrixView scores, double usual_temperature, std::span<const std::size_t> truth) {
-  TrialScore result{.log_loss = BestTemperature(scores, usual_temperature, truth).log_loss};
-  std::size_t right = 0;
+TrialScore Judge(const HeldOut& held_out, double usual_temperature, const Truth& truth) {
+  TrialScore result{.log_loss = BestTemperature(held_out, usual_temperature, truth).log_loss};
+  double right = 0;
   for (std::size_t i = 0; i < truth.size(); ++i) {
-    const std::span<const double> row = scores.row(i);
-    right += static_cast<std::size_t>(std::ranges::max_element(row) - row.begin()) == truth[i] ? 1 : 0;
+    const std::span<const double> row = held_out.scores.row(i);
+    const auto best = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
+    right += best == truth.classes[i] ? truth.weights[i] : 0;
   }
-  result.accuracy = static_cast<double>(right) / static_cast<double>(truth.size());
+  result.accuracy = right / truth.TotalWeight();
   return result;
 }
 
@@ -108,31 +142,116 @@ std::vector<std::size_t> StratifiedFolds(std::span<const ClassIndex> labels, std
 }
 
 std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, std::span<const Trial> trials,
-                                      std::span<const ClassIndex> labels, std::uint64_t seed) {
+                                      std::span<const ClassIndex> labels, std::uint64_t seed,
+                                      std::span<const double> weights) {
   const Classes classes(labels);
-  const std::vector<std::size_t> folds = StratifiedFolds(labels, kFolds, seed);
+  const std::size_t divisions = std::clamp<std::size_t>(kEnoughPredictions / labels.size(), 1, kMostDivisions);
+  std::vector<std::vector<std::size_t>> folds;
+  Truth truth;
+  for (std::size_t i = 0; i < divisions; ++i) {
+    folds.push_back(StratifiedFolds(labels, kFolds, i == 0 ? seed : Random::Fork(seed, i).Next()));
+    truth.classes.insert(truth.classes.end(), classes.of_example.begin(), classes.of_example.end());
+    truth.weights.insert(truth.weights.end(), weights.begin(), weights.end());
+  }
+  if (weights.empty()) truth.weights.assign(truth.classes.size(), 1.0);
   std::vector<std::uint32_t> all(labels.size());
   std::iota(all.begin(), all.end(), 0u);
   std::vector<TrialScore> scores(trials.size());
   ParallelForBlocks(trials.size(), 1, [&](std::size_t i, std::size_t) {
     const Trial& trial = trials[i];
     const std::vector<double> costs(classes.count, trial.c);
-    const Matrix<double> held_out =
-        HeldOutScores(*trial.classifier, {grams[trial.gram], all, classes.of_example, classes.count, costs}, folds);
-    scores[i] = Judge(held_out.view(), trial.classifier->usual_temperature, classes.of_example);
+    const GramExamples examples{grams[trial.gram], all, classes.of_example, classes.count, costs, weights};
+    HeldOut held_out(truth.size(), classes.count);
+    for (std::size_t division = 0; division < divisions; ++division) {
+      const HeldOut found = HeldOutScores(*trial.classifier, examples, folds[division]);
+      for (std::size_t row = 0; row < labels.size(); ++row) {
+        const std::size_t to = division * labels.size() + row;
+        std::ranges::copy(found.scores.row(row), held_out.scores.row(to).begin());
+        held_out.known[to] = found.known[row];
+      }
+    }
+    scores[i] = Judge(held_out, trial.classifier->usual_temperature, truth);
   });
   return scores;
 }
 
-double FitTemperature(const ClassifierEntry& classifier, const GramExamples& examples, std::uint64_t seed) {
-  std::vector<ClassIndex> labels;
-  std::vector<std::size_t> truth;
-  for (const std::uint32_t position : examples.positions) {
-    truth.push_back(examples.classes[position]);
-    labels.push_back(static_cast<ClassIndex>(truth.back()));
+double ChanceLoss(std::span<const ClassIndex> labels) {
+  std::map<ClassIndex, double> counts;
+  for (const ClassIndex label : labels) counts[label] += 1;
+  double loss = 0;
+  for (const auto& [label, count] : counts) {
+    const double share = count / static_cast<double>(labels.size());
+    loss -= share * std::log(share);
   }
-  const Matrix<double> scores = HeldOutScores(classifier, examples, StratifiedFolds(labels, kFolds, seed));
-  return BestTemperature(scores.view(), classifier.usual_temperature, truth).value;
+  return loss;
+}
+
+std::vector<double> ShrinkToParts(std::span<const double> losses, std::span<const SettingParts> parts,
+                                  std::size_t labels, double largest) {
+  std::array<std::map<std::size_t, std::pair<double, double>>, std::tuple_size_v<SettingParts>> sums;  // and counts
+  double total = 0;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const double loss = std::min(losses[i], largest);
+    total += loss;
+    for (std::size_t part = 0; part < sums.size(); ++part) {
+      auto& [sum, count] = sums[part][parts[i][part]];
+      sum += loss;
+      count += 1;
+    }
+  }
+  const double mean = total / static_cast<double>(losses.size());
+  const double share = kShrinkage * std::min(1.0, kLabelsToShrink / static_cast<double>(labels));
+  std::vector<double> shrunk;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    double expected = mean;
+    for (std::size_t part = 0; part < sums.size(); ++part) {
+      const auto& [sum, count] = sums[part].at(parts[i][part]);
+      expected += sum / count - mean;
+    }
+    shrunk.push_back((1 - share) * losses[i] + share * expected);
+  }
+  return shrunk;
+}
+
+namespace {
+
+/// Held-out scores and the temperature that makes them probabilities.
+struct CalibratedScores {
+  HeldOut held_out;
+  double temperature = 1;
+};
+
+CalibratedScores Calibrate(const ClassifierEntry& classifier, const GramExamples& examples, std::uint64_t seed) {
+  std::vector<ClassIndex> labels;
+  Truth truth;
+  for (const std::uint32_t position : examples.positions) {
+    truth.classes.push_back(examples.classes[position]);
+    truth.weights.push_back(examples.WeightOf(position));
+    labels.push_back(static_cast<ClassIndex>(truth.classes.back()));
+  }
+  CalibratedScores found{HeldOutScores(classifier, examples, StratifiedFolds(labels, kFolds, seed))};
+  found.temperature = BestTemperature(found.held_out, classifier.usual_temperature, truth).value;
+  return found;
+}
+
+}  // namespace
+
+double FitTemperature(const ClassifierEntry& classifier, const GramExamples& examples, std::uint64_t seed) {
+  return Calibrate(classifier, examples, seed).temperature;
+}
+
+Matrix<double> HeldOutProbabilities(const ClassifierEntry& classifier, const GramExamples& examples,
+                                    std::uint64_t seed) {
+  CalibratedScores found = Calibrate(classifier, examples, seed);
+  Matrix<double> probabilities = std::move(found.held_out.scores);
+  for (std::size_t i = 0; i < probabilities.rows(); ++i) {
+    const std::span<double> row = probabilities.row(i);
+    const double largest = *std::ranges::max_element(row);
+    double sum = 0;
+    for (double& value : row) sum += value = std::exp(found.temperature * (value - largest));
+    for (double& value : row) value /= sum;
+  }
+  return probabilities;
 }
 
 }  // namespace fulcrum::classify

@@ -23,13 +23,14 @@ struct Targets {
 };
 
 /// The cross entropy to minimise, written so that neither branch overflows.
-double NegativeLogLikelihood(std::span<const double> decisions, std::span<const double> y, const Targets& targets,
-                             const PlattParameters& platt) {
+double NegativeLogLikelihood(std::span<const double> decisions, std::span<const double> y,
+                             std::span<const double> weights, const Targets& targets, const PlattParameters& platt) {
   double sum = 0;
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     const double z = platt.a * decisions[i] + platt.b;
     const double target = targets.Of(y[i]);
-    sum += z >= 0 ? target * z + std::log1p(std::exp(-z)) : (target - 1) * z + std::log1p(std::exp(z));
+    const double loss = z >= 0 ? target * z + std::log1p(std::exp(-z)) : (target - 1) * z + std::log1p(std::exp(z));
+    sum += weights[i] * loss;
   }
   return sum;
 }
@@ -39,16 +40,16 @@ struct Derivatives {
   double g1 = 0, g2 = 0;
 };
 
-Derivatives ComputeDerivatives(std::span<const double> decisions, std::span<const double> y, const Targets& targets,
-                               const PlattParameters& platt) {
+Derivatives ComputeDerivatives(std::span<const double> decisions, std::span<const double> y,
+                               std::span<const double> weights, const Targets& targets, const PlattParameters& platt) {
   Derivatives d;
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     const double p = PlattProbability(platt, decisions[i]);
-    const double curvature = p * PlattProbability({-platt.a, -platt.b}, decisions[i]);
+    const double curvature = weights[i] * p * PlattProbability({-platt.a, -platt.b}, decisions[i]);
     d.h11 += decisions[i] * decisions[i] * curvature;
     d.h22 += curvature;
     d.h21 += decisions[i] * curvature;
-    const double residual = targets.Of(y[i]) - p;
+    const double residual = weights[i] * (targets.Of(y[i]) - p);
     d.g1 += decisions[i] * residual;
     d.g2 += residual;
   }
@@ -75,16 +76,18 @@ double PlattProbability(const PlattParameters& platt, double decision) {
   return 1 / (1 + std::exp(z));
 }
 
-PlattParameters FitSigmoid(std::span<const double> decisions, std::span<const double> y) {
-  double positives = 0;
-  for (double label : y) positives += label > 0 ? 1 : 0;
-  const double negatives = static_cast<double>(y.size()) - positives;
+PlattParameters FitSigmoid(std::span<const double> decisions, std::span<const double> y,
+                           std::span<const double> weights) {
+  const std::vector<double> ones(weights.empty() ? y.size() : 0, 1.0);
+  if (weights.empty()) weights = ones;
+  double positives = 0, negatives = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) (y[i] > 0 ? positives : negatives) += weights[i];
   const Targets targets{(positives + 1) / (positives + 2), 1 / (negatives + 2)};
   PlattParameters platt{0, std::log((negatives + 1) / (positives + 1))};
-  double value = NegativeLogLikelihood(decisions, y, targets, platt);
+  double value = NegativeLogLikelihood(decisions, y, weights, targets, platt);
 
   for (int newton = 0; newton < kMaxNewtonSteps; ++newton) {
-    const Derivatives d = ComputeDerivatives(decisions, y, targets, platt);
+    const Derivatives d = ComputeDerivatives(decisions, y, weights, targets, platt);
     if (std::abs(d.g1) < kGradientTolerance && std::abs(d.g2) < kGradientTolerance) break;
     const double determinant = d.h11 * d.h22 - d.h21 * d.h21;
     const double step_a = -(d.h22 * d.g1 - d.h21 * d.g2) / determinant;
@@ -93,7 +96,7 @@ PlattParameters FitSigmoid(std::span<const double> decisions, std::span<const do
     double size = 1;
     for (; size >= kLeastStep; size /= 2) {
       const PlattParameters next{platt.a + size * step_a, platt.b + size * step_b};
-      const double next_value = NegativeLogLikelihood(decisions, y, targets, next);
+      const double next_value = NegativeLogLikelihood(decisions, y, weights, targets, next);
       if (next_value < value + 0.0001 * size * slope) {
         platt = next;
         value = next_value;

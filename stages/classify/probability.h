@@ -14,8 +14,10 @@
 
 namespace fulcrum::classify {
 
-/// Returns the sigmoid that best fits the decision values of examples with labels y (+1 or -1).
-PlattParameters FitSigmoid(std::span<const double> decisions, std::span<const double> y);
+/// Returns the sigmoid that best fits the decision values of examples with labels y (+1 or -1). An example of weight w
+/// counts like w examples; without weights all count once.
+PlattParameters FitSigmoid(std::span<const double> decisions, std::span<const double> y,
+                           std::span<const double> weights = {});
 
 /// Returns the probability of the positive class, without overflow.
 double PlattProbability(const PlattParameters& platt, double decision);

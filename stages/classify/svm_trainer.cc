@@ -15,6 +15,9 @@
 namespace fulcrum::classify {
 namespace {
 
+// The solver needs bounds above 0.
+constexpr double kLeastWeight = 1e-6;
+
 double BoundOf(const SvmParameters& parameters, ClassIndex class_index) {
   if (parameters.class_weights.empty()) return parameters.c;
   return parameters.c * parameters.class_weights[static_cast<std::size_t>(class_index)];
@@ -125,6 +128,9 @@ absl::StatusOr<SvmModel> SvmTrainer::Train(std::span<const ClassIndex> labels, s
   std::vector<char> warm(names.size(), 0);
   ParallelForBlocks(names.size(), 1, [&](std::size_t index, std::size_t) {
     pairs[index] = MakePairProblem(names[index].first, names[index].second, gram_, labels, parameters_);
+    for (std::size_t t = 0; t < pairs[index].rows.size(); ++t) {
+      pairs[index].c[t] *= std::max(WeightOf(pairs[index].rows[t]), kLeastWeight);
+    }
     warm[index] = SolvePair(pairs[index]);
   });
   last_ = std::move(pairs);
@@ -182,7 +188,9 @@ absl::Status SvmTrainer::FitProbabilities(SvmModel& model) const {
     const std::vector<double> decisions =
         CrossValidatedDecisions(pair.View(gram_), Options(), {pair.solution.alpha, pair.solution.products},
                                 ExamplesByRow(pair), parameters_.seed, stream);
-    model.pairs[p].platt = FitSigmoid(decisions, pair.y);
+    std::vector<double> weights;
+    for (const RowIndex row : pair.rows) weights.push_back(WeightOf(row));
+    model.pairs[p].platt = FitSigmoid(decisions, pair.y, weights);
     model.pairs[p].has_platt = true;
   });
   return absl::OkStatus();
@@ -251,6 +259,7 @@ CarriedMultipliers CarryMultipliers(const PairProblem& previous, const PairProbl
   CarriedMultipliers start{std::vector<double>(count, 0), std::vector<double>(count, 0)};
   std::vector<bool> stayed(previous.rows.size(), false);
   std::vector<std::size_t> newcomers;
+  bool lowered = false;  // an example weighs less than before
   for (std::size_t t = 0; t < count; ++t) {
     const auto known = lookup.Find(next.rows[t]);
     if (!known || previous.y[*known] != next.y[t]) {
@@ -258,8 +267,9 @@ CarriedMultipliers CarryMultipliers(const PairProblem& previous, const PairProbl
       continue;
     }
     stayed[*known] = true;
-    start.alpha[t] = previous.solution.alpha[*known];
+    start.alpha[t] = std::min(previous.solution.alpha[*known], next.c[t]);
     start.products[t] = previous.solution.products[*known];
+    lowered = lowered || start.alpha[t] < previous.solution.alpha[*known];
   }
   Leavers leavers;
   for (std::size_t s = 0; s < stayed.size(); ++s) {
@@ -268,7 +278,7 @@ CarriedMultipliers CarryMultipliers(const PairProblem& previous, const PairProbl
     leavers.beta.push_back(previous.y[s] * previous.solution.alpha[s]);
   }
   const bool much_changed = newcomers.size() + leavers.rows.size() > count / 8;
-  if (much_changed || previous.starts_since_full_products >= kStartsBetweenFullProducts) {
+  if (much_changed || lowered || previous.starts_since_full_products >= kStartsBetweenFullProducts) {
     start.products.clear();
     return start;
   }
@@ -320,6 +330,9 @@ class PairVotes {
     std::vector<double> y(positions.size(), -1.0), bounds(positions.size(), examples_.costs[b]);
     std::fill_n(y.begin(), members_[a].size(), 1.0);
     std::fill_n(bounds.begin(), members_[a].size(), examples_.costs[a]);
+    for (std::size_t s = 0; s < positions.size(); ++s) {
+      bounds[s] *= std::max(examples_.WeightOf(positions[s]), kLeastWeight);
+    }
     const SmoSolution solution = SolveSmo({examples_.gram, positions, y, bounds}, {});
     for (std::size_t t = 0; t < held_out_.size(); ++t) {
       const std::span<const double> row = examples_.gram.row(held_out_[t]);

@@ -33,9 +33,16 @@ std::string FollowLinks(const std::string& path) {
   return error ? path : followed.string();
 }
 
+/// Room on the disk or in a table of the kernel, which may come back.
+bool IsLackOfRoom(int error) {
+  return error == ENOSPC || error == EDQUOT || error == ENOMEM || error == EMFILE || error == ENFILE;
+}
+
 absl::Status CannotWrite(const std::string& path) {
-  return absl::InvalidArgumentError(absl::StrCat("cannot write to '", path, "': ", std::strerror(errno),
-                                                 "; check that its folder exists and may be written to"));
+  const int error = errno;
+  const std::string message = absl::StrCat("cannot write to '", path, "': ", std::strerror(error));
+  if (IsLackOfRoom(error)) return absl::ResourceExhaustedError(absl::StrCat(message, "; make room and run again"));
+  return absl::InvalidArgumentError(absl::StrCat(message, "; check that its folder exists and may be written to"));
 }
 
 }  // namespace
@@ -109,7 +116,7 @@ absl::Status AtomicFile::Commit() {
 absl::Status AtomicFile::Error(std::string_view doing) const {
   const int error = errno;
   const std::string message = absl::StrCat(std::string(doing), " '", path_, "': ", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT || error == ENOMEM) {
+  if (IsLackOfRoom(error)) {
     return absl::ResourceExhaustedError(absl::StrCat(message, "; make room and run again"));
   }
   return absl::UnavailableError(message);
@@ -155,6 +162,9 @@ absl::Status SyncFile(const std::string& path) {
   const int error = errno;
   close(descriptor);
   if (synced) return absl::OkStatus();
+  if (IsLackOfRoom(error)) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot make '", path, "' durable: ", std::strerror(error)));
+  }
   return absl::UnavailableError(absl::StrCat("cannot make '", path, "' durable: ", std::strerror(error)));
 }
 

@@ -17,7 +17,8 @@ namespace fulcrum {
 
 class AtomicFile {
  public:
-  /// Opens the temporary file. Returns InvalidArgument if the path cannot be written.
+  /// Opens the temporary file. Returns InvalidArgument if the path cannot be written, ResourceExhausted if the disk is
+  /// full or too many files are open.
   static absl::StatusOr<AtomicFile> Create(const std::string& path);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;

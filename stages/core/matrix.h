@@ -84,6 +84,12 @@ class Matrix {
   Matrix(std::size_t rows, std::size_t cols)
       : rows_(rows), cols_(cols), stride_(PaddedStride(cols)), data_(Allocate(rows * stride_)) {}
 
+  /// With memory for more rows behind those that it has, which costs nothing until it is used.
+  static Matrix WithCapacity(std::size_t rows, std::size_t cols, std::size_t capacity) {
+    Matrix matrix(std::max(rows, capacity), cols);
+    matrix.capacity_ = std::exchange(matrix.rows_, rows);
+    return matrix;
+  }
   static Matrix Zero(std::size_t rows, std::size_t cols) {
     Matrix matrix(rows, cols);
     std::fill_n(matrix.data(), rows * matrix.stride(), T{});
@@ -102,6 +108,10 @@ class Matrix {
   std::size_t cols() const { return cols_; }
   std::size_t stride() const { return stride_; }
   bool empty() const { return rows_ == 0 || cols_ == 0; }
+  /// Rows that there is memory for, those that it has included.
+  std::size_t capacity() const { return std::max(rows_, capacity_); }
+  /// All of them.
+  MatrixView<T> whole() { return {data_.get(), capacity(), cols_, stride_}; }
 
   MatrixView<T> view() { return {data_.get(), rows_, cols_, stride_}; }
   MatrixView<const T> view() const { return {data_.get(), rows_, cols_, stride_}; }
@@ -133,6 +143,7 @@ class Matrix {
   std::size_t rows_ = 0;
   std::size_t cols_ = 0;
   std::size_t stride_ = 0;
+  std::size_t capacity_ = 0;
   std::unique_ptr<T[], AlignedDelete> data_;
 };
 

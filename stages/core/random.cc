@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 namespace fulcrum {
 namespace {
@@ -65,6 +66,22 @@ double Random::Normal() {
   spare_normal_ = v * factor;
   has_spare_normal_ = true;
   return u * factor;
+}
+
+std::vector<std::uint64_t> DrawDifferent(std::uint64_t total, std::uint64_t count, Random& random) {
+  // The places of the shuffled list whose number is not their own.
+  std::unordered_map<std::uint64_t, std::uint64_t> moved;
+  const auto at = [&](std::uint64_t place) {
+    const auto found = moved.find(place);
+    return found == moved.end() ? place : found->second;
+  };
+  std::vector<std::uint64_t> drawn;
+  for (std::uint64_t i = 0; i < count && i < total; ++i) {
+    const std::uint64_t other = i + random.Below(total - i);
+    drawn.push_back(at(other));
+    moved[other] = at(i);
+  }
+  return drawn;
 }
 
 }  // namespace fulcrum

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace fulcrum {
 
@@ -38,5 +39,9 @@ class Random {
   double spare_normal_ = 0;
   bool has_spare_normal_ = false;
 };
+
+/// `count` different numbers below `total`, or all of them if there are fewer: the first ones of a shuffle of 0, 1,
+/// ..., in its order. Takes memory for `count` numbers only.
+std::vector<std::uint64_t> DrawDifferent(std::uint64_t total, std::uint64_t count, Random& random);
 
 }  // namespace fulcrum

@@ -20,8 +20,8 @@ namespace {
 constexpr std::size_t kRowsPerBlock = 512;
 constexpr double kSmallestDeviation = 1e-5;
 constexpr std::size_t kMostQuantileRows = 10'000;
+constexpr std::size_t kColumnsAtOnce = 8;     // that share the lines of the cache which a row of them takes
 constexpr double kQuartilesOfNormal = 1.349;  // interquartile range of a normal distribution with deviation 1
-constexpr double kLargestRobust = 3;
 
 // Sums term(column, value) down every column, block by block, the blocks in order.
 template <typename Term>
@@ -72,10 +72,15 @@ void ScaleToUnit(std::span<double> row) {
 namespace {
 
 // In the order of the enumeration.
-constexpr std::string_view kStepNames[] = {"zscore", "unit", "tfidf", "onehot", "robust"};
+constexpr std::string_view kStepNames[] = {"zscore", "unit", "tfidf", "onehot", "robust", "quantile", "bins"};
+
+/// Whether it may change the number of columns.
+bool ReplacesColumns(NormalizeStep step) {
+  return step == NormalizeStep::kOneHot || step == NormalizeStep::kQuantile || step == NormalizeStep::kBins;
+}
 
 bool ScalesColumns(NormalizeStep step) {
-  return step == NormalizeStep::kZscore || step == NormalizeStep::kRobust || step == NormalizeStep::kOneHot;
+  return step == NormalizeStep::kZscore || step == NormalizeStep::kRobust || ReplacesColumns(step);
 }
 
 bool AnyScalesColumns(const std::vector<NormalizeStep>& steps) {
@@ -92,8 +97,8 @@ absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view 
     const auto* const found = std::ranges::find(kStepNames, std::string(name));
     if (found == std::end(kStepNames)) {
       return absl::InvalidArgumentError(absl::StrCat("unknown normalisation '", name,
-                                                     "'; it must be none, zscore, robust, unit, tfidf, onehot, or "
-                                                     "several of them joined by commas"));
+                                                     "'; it must be none, zscore, robust, unit, tfidf, onehot, "
+                                                     "quantile, bins, or several of them joined by commas"));
     }
     const auto step = static_cast<NormalizeStep>(found - std::begin(kStepNames));
     if (std::find(steps.begin(), steps.end(), step) != steps.end()) {
@@ -101,11 +106,10 @@ absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view 
     }
     steps.push_back(step);
   }
-  // zscore next to onehot is refused when it is fitted, with the reason for any step that learns and is not the first.
-  const bool robust = std::ranges::find(steps, NormalizeStep::kRobust) != steps.end();
-  if (robust && std::ranges::count_if(steps, ScalesColumns) > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the normalisation '", text, "' scales columns twice; choose one of zscore, robust and onehot"));
+  if (std::ranges::count_if(steps, ScalesColumns) > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("the normalisation '", text,
+                                                   "' scales columns twice; choose one of ",
+                                                   "zscore, robust, onehot, quantile and bins"));
   }
   return steps;
 }
@@ -125,14 +129,7 @@ void ScaleRowsToUnit(SparseMatrix& features) {
 
 absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeStep>& steps, PoolFeatures& features,
                                                   std::size_t max_dense_bytes) {
-  if (std::find(steps.begin(), steps.end(), NormalizeStep::kOneHot) != steps.end()) {
-    features.MakeDense();
-    FULCRUM_ASSIGN_OR_RETURN(Normalizer normalizer, Fit(steps, features.dense().view()));
-    normalizer.Apply(features);
-    return normalizer;
-  }
-  if (!features.is_sparse()) return FitInPlace(steps, features.dense().view());
-  if (!AnyScalesColumns(steps)) {
+  if (features.is_sparse() && !AnyScalesColumns(steps)) {
     Normalizer normalizer;
     normalizer.steps_ = steps;
     for (const NormalizeStep step : steps) {
@@ -141,14 +138,18 @@ absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeSte
     }
     return normalizer;
   }
-  if (features.cols() > max_dense_bytes / sizeof(double) / std::max<std::size_t>(features.rows(), 1)) {
+  if (features.is_sparse() &&
+      features.cols() > max_dense_bytes / sizeof(double) / std::max<std::size_t>(features.rows(), 1)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("scaling columns makes sparse features dense, and ", features.rows(), " x ", features.cols(),
                      " numbers need more than ", max_dense_bytes >> 30,
                      " GiB; scale rows to unit length instead, which keeps them sparse"));
   }
   features.MakeDense();
-  return FitInPlace(steps, features.dense().view());
+  if (std::ranges::none_of(steps, ReplacesColumns)) return FitInPlace(steps, features.dense().view());
+  FULCRUM_ASSIGN_OR_RETURN(Normalizer normalizer, Fit(steps, features.dense().view()));
+  normalizer.Apply(features);
+  return normalizer;
 }
 
 absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeStep>& steps, MutableMatrixView features) {
@@ -186,6 +187,8 @@ absl::StatusOr<Normalizer> Normalizer::Fit(const std::vector<NormalizeStep>& ste
     normalizer.FitInverseFrequencies(features);
   } else if (steps[0] == NormalizeStep::kRobust) {
     FULCRUM_RETURN_IF_ERROR(normalizer.FitQuantiles(features));
+  } else if (steps[0] == NormalizeStep::kQuantile || steps[0] == NormalizeStep::kBins) {
+    normalizer.FitQuantileColumns(steps[0], features);
   } else {
     FULCRUM_RETURN_IF_ERROR(normalizer.FitZscore(features));
   }
@@ -211,7 +214,11 @@ void Normalizer::Apply(MutableMatrixView features) const {
 
 void Normalizer::Apply(PoolFeatures& features) const {
   if (!means_.empty()) features.MakeDense();
-  if (adds_columns()) features = PoolFeatures(WithCategories(features.dense().view()));
+  if (!categories_.empty()) features = PoolFeatures(WithCategories(features.dense().view()));
+  if (!quantiles_.empty()) {
+    features.MakeDense();
+    features = PoolFeatures(quantiles_.Replace(features.dense().view()));
+  }
   if (!features.is_sparse()) return Apply(features.dense().view());
   for (const NormalizeStep step : steps_) ApplyStep(step, features.sparse());
 }
@@ -329,12 +336,25 @@ absl::Status Normalizer::FitQuantiles(ConstMatrixView features) {
   means_.assign(features.cols(), 0);
   deviations_.assign(features.cols(), 0);
   if (rows.empty()) return SettleDeviations();
-  ParallelForBlocks(features.cols(), 1, [&](std::size_t col, std::size_t) {
-    std::vector<double> values;
-    for (const RowIndex row : rows) values.push_back(features(row, col));
-    std::tie(means_[col], deviations_[col]) = MedianAndScale(values);
+  ParallelForBlocks(features.cols(), kColumnsAtOnce, [&](std::size_t first, std::size_t count) {
+    Matrix<double> columns(count, rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::span<const double> values = features.row(rows[i]).subspan(first, count);
+      for (std::size_t col = 0; col < count; ++col) columns(col, i) = values[col];
+    }
+    for (std::size_t col = 0; col < count; ++col) {
+      std::tie(means_[first + col], deviations_[first + col]) = MedianAndScale(columns.row(col));
+    }
   });
   return SettleDeviations();
+}
+
+void Normalizer::FitQuantileColumns(NormalizeStep step, ConstMatrixView features) {
+  const RowList rows = RowsForQuantiles(features.rows());
+  Matrix<double> sample(rows.size(), features.cols());
+  for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(features.row(rows[i]), sample.row(i).begin());
+  const auto kind = step == NormalizeStep::kBins ? QuantileColumns::Kind::kBins : QuantileColumns::Kind::kNormal;
+  quantiles_ = QuantileColumns(kind, sample.view());
 }
 
 absl::Status Normalizer::SettleDeviations() {
@@ -371,7 +391,7 @@ absl::StatusOr<Normalizer> Normalizer::FromStatistics(const std::vector<Normaliz
 }
 
 void Normalizer::ApplyStep(NormalizeStep step, MutableMatrixView features) const {
-  if (step == NormalizeStep::kOneHot) return;  // WithCategories has done it
+  if (ReplacesColumns(step)) return;  // that has been done before
   ParallelForBlocks(features.rows(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     for (std::size_t row = first; row < first + count; ++row) {
       const std::span<double> values = features.row(row);

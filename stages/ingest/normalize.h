@@ -6,7 +6,8 @@
 // range / 1.349 (the deviation of a normal distribution), clipped to [-3, 3], for columns with outliers. Quantiles are
 // those of at most 10,000 rows. `onehot`: a column of 3 to 10 different whole numbers
 // becomes a column per number, 1 where the row has it and 0 elsewhere, scaled to a total variance of 1; other columns
-// get a z-score. It must be the first step, and has more columns than the features. Sums run over fixed blocks in
+// get a z-score. It must be the first step, and has more columns than the features; so do `quantile` and `bins`
+// (quantile_columns.h). Sums run over fixed blocks in
 // order, so the result is the same bit for bit whatever the number of threads.
 //
 // Unit length and tf-idf leave zeros zero; a z-score does not, so it makes sparse features dense if that fits in
@@ -22,13 +23,17 @@
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/pool.h"
+#include "stages/ingest/quantile_columns.h"
 
 namespace fulcrum::ingest {
 
-enum class NormalizeStep { kZscore, kUnit, kTfidf, kOneHot, kRobust };
+/// Robust values are clipped to plus and minus this one.
+inline constexpr double kLargestRobust = 3;
 
-/// Some of "zscore", "unit", "tfidf", "onehot" and "robust" in any order, joined by commas, or "none". InvalidArgument
-/// for anything else, and if two of them scale columns.
+enum class NormalizeStep { kZscore, kUnit, kTfidf, kOneHot, kRobust, kQuantile, kBins };
+
+/// Some of "zscore", "unit", "tfidf", "onehot", "robust", "quantile" and "bins" in any order, joined by commas, or
+/// "none". InvalidArgument for anything else, and if two of them scale columns.
 absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view text);
 
 /// The rows whose quantiles stand for those of a set of rows: all of them, or 10,000 evenly spaced ones.
@@ -61,17 +66,27 @@ class Normalizer {
   static absl::StatusOr<Normalizer> FromStatistics(const std::vector<NormalizeStep>& steps, std::vector<double> means,
                                                    std::vector<double> deviations);
 
+  /// Of one-hot columns: the numbers that the column has, ascending, and the factor of their columns; none for others.
+  struct Categories {
+    std::vector<double> values = {};
+    double scale = 1;
+  };
+
   /// Apply leaves everything as it is.
   bool changes_nothing() const { return steps_.empty(); }
-  /// Whether Apply changes the number of columns, so that it cannot be done in place.
-  bool adds_columns() const { return !categories_.empty(); }
+  /// Whether Apply may change the number of columns, so that it cannot be done in place.
+  bool adds_columns() const { return !categories_.empty() || !quantiles_.empty(); }
   /// Applies what was learned; the columns must be the same ones. Not if it adds columns.
   void Apply(MutableMatrixView features) const;
   /// The same for either kind of features; a z-score makes sparse ones dense.
   void Apply(PoolFeatures& features) const;
 
+  const std::vector<NormalizeStep>& steps() const { return steps_; }
   const std::vector<double>& means() const { return means_; }
   const std::vector<double>& deviations() const { return deviations_; }
+  const std::vector<double>& inverse_frequencies() const { return inverse_frequencies_; }
+  const std::vector<Categories>& categories() const { return categories_; }
+  const QuantileColumns& quantiles() const { return quantiles_; }
   /// Columns whose deviation counted as 1: they tell the rows apart no more.
   const std::vector<std::size_t>& constant_columns() const { return constant_columns_; }
 
@@ -79,6 +94,7 @@ class Normalizer {
   absl::Status FitZscore(ConstMatrixView features);
   absl::Status FitQuantiles(ConstMatrixView features);
   absl::Status FitCategories(ConstMatrixView features);
+  void FitQuantileColumns(NormalizeStep step, ConstMatrixView features);
   /// The features with their columns of categories replaced.
   Matrix<double> WithCategories(ConstMatrixView features) const;
   void FitInverseFrequencies(ConstMatrixView features);
@@ -94,12 +110,8 @@ class Normalizer {
   std::vector<double> means_;                // medians if the step is robust
   std::vector<double> deviations_;           // what values are divided by
   std::vector<double> inverse_frequencies_;  // of tf-idf, by column
-  /// Of one-hot columns: the numbers that the column has, ascending, and the factor of their columns; none for others.
-  struct Categories {
-    std::vector<double> values = {};
-    double scale = 1;
-  };
-  std::vector<Categories> categories_;  // by column; empty unless there is a one-hot step
+  std::vector<Categories> categories_;       // by column; empty unless there is a one-hot step
+  QuantileColumns quantiles_;                // of the steps quantile and bins
   std::vector<std::size_t> constant_columns_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
+#include "stages/ingest/digit_images.h"
 
 namespace fulcrum::ingest {
 namespace {
@@ -175,12 +176,16 @@ int Scales(const SyntheticSpec& spec, Random& random, Features features) {
   return static_cast<int>(index);
 }
 
+int DigitImages(const SyntheticSpec&, Random& random, Features features) {
+  return DrawDigit(random, features);
+}
+
 using Generator = int (*)(const SyntheticSpec&, Random&, Features);
 
 // Parallel to kEntries.
-constexpr Generator kGenerators[] = {Twonorm,    Ringnorm,   ManyClasses, Imbalance,   Words, Embeddings,
-                                     Duplicates, Outliers,   LabelNoise,  Rings,       Moons, Spirals,
-                                     Xor,        Categories, Scales,      Checkerboard};
+constexpr Generator kGenerators[] = {Twonorm,    Ringnorm,   ManyClasses, Imbalance,    Words,      Embeddings,
+                                     Duplicates, Outliers,   LabelNoise,  Rings,        Moons,      Spirals,
+                                     Xor,        Categories, Scales,      Checkerboard, DigitImages};
 constexpr SyntheticEntry kEntries[] = {
     {"twonorm", "class 1 from N((a,...,a), I), class -1 from N(-(a,...,a), I), a = 2/sqrt(dims)"},
     {"ringnorm", "class 1 from N(0, 4 I), class -1 from N((a,...,a), I), a = 1/sqrt(dims)"},
@@ -197,7 +202,8 @@ constexpr SyntheticEntry kEntries[] = {
     {"xor", "whether the first two columns have the same sign, the others are noise"},
     {"categories", "codes of four categories; the majority of three comparisons"},
     {"scales", "3 clusters; columns of very unequal scale"},
-    {"checkerboard", "4 x 4 squares in the first two columns, the others are noise"}};
+    {"checkerboard", "4 x 4 squares in the first two columns, the others are noise"},
+    {"digits", "10 digits as images; the features are the pixels, the column image shows them"}};
 static_assert(std::size(kEntries) == std::size(kGenerators));
 
 }  // namespace

@@ -38,7 +38,8 @@ enum class SyntheticProblem {
   kXor,
   kCategories,
   kScales,
-  kCheckerboard
+  kCheckerboard,
+  kDigits
 };
 
 struct SyntheticEntry {

@@ -97,18 +97,57 @@ std::vector<double> SquaredNormsOf(const Features& features, std::span<const Row
   return norms;
 }
 
+DenseFeatures::DenseFeatures(std::shared_ptr<Memory> memory, std::size_t rows, Precision precision)
+    : memory_(std::move(memory)), values_(memory_->rows.whole().Rows(0, rows)), precision_(precision) {}
+
 DenseFeatures::DenseFeatures(Matrix<double> values, Precision precision)
-    : values_(std::move(values)), precision_(precision) {
+    : memory_(std::make_shared<Memory>()), precision_(precision) {
+  memory_->used = values.rows();
+  memory_->rows = std::move(values);
+  values_ = memory_->rows.view();
+  ComputeNorms(0);
+}
+
+DenseFeatures::~DenseFeatures() {
+  const std::scoped_lock lock(memory_->mutex);
+  // Without this one, the rows that it alone had are free again: those of an append that was refused.
+  if (memory_->used == values_.rows() && own_first_ < values_.rows()) memory_->used = own_first_;
+}
+
+void DenseFeatures::ComputeNorms(std::size_t before) {
   squared_norms_.resize(values_.rows());
-  ParallelForBlocks(values_.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
-    for (std::size_t row = first; row < first + count; ++row) {
+  ParallelForBlocks(values_.rows() - before, kRowsPerTask, [&](std::size_t first, std::size_t count) {
+    for (std::size_t row = before + first; row < before + first + count; ++row) {
       squared_norms_[row] = linalg::Dot(values_.row(row), values_.row(row));
     }
   });
 }
 
+std::unique_ptr<DenseFeatures> DenseFeatures::With(ConstMatrixView more) const {
+  const std::size_t rows = values_.rows() + more.rows();
+  std::shared_ptr<Memory> memory = memory_;
+  {
+    const std::scoped_lock lock(memory_->mutex);
+    // Others have continued these rows, or there is no room.
+    if (memory_->used != values_.rows() || memory_->rows.capacity() < rows) memory = nullptr;
+    if (memory != nullptr) memory->used = rows;
+  }
+  if (memory == nullptr) {
+    memory = std::make_shared<Memory>();
+    memory->rows = Matrix<double>::WithCapacity(0, values_.cols(), 2 * rows);
+    memory->used = rows;
+    CopyMatrix<double>(values_, memory->rows.whole().Rows(0, values_.rows()));
+  }
+  CopyMatrix<double>(more, memory->rows.whole().Rows(values_.rows(), more.rows()));
+  std::unique_ptr<DenseFeatures> grown(new DenseFeatures(std::move(memory), rows, precision_));
+  grown->own_first_ = values_.rows();
+  grown->squared_norms_ = squared_norms_;
+  grown->ComputeNorms(values_.rows());
+  return grown;
+}
+
 PackedRows DenseFeatures::Pack(std::span<const RowIndex> rows) const {
-  if (!rows.empty() && AreConsecutive(rows)) return PackedRows(values_.view().Rows(rows[0], rows.size()));
+  if (!rows.empty() && AreConsecutive(rows)) return PackedRows(values_.Rows(rows[0], rows.size()));
   Matrix<double> copy(rows.size(), dims());
   ParallelForBlocks(rows.size(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) std::ranges::copy(values_.row(rows[i]), copy.row(i).begin());

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <variant>
 #include <vector>
@@ -95,19 +97,37 @@ class Features {
 /// Squared norms of the named rows.
 std::vector<double> SquaredNormsOf(const Features& features, std::span<const RowIndex> rows);
 
-/// Features in a dense matrix, one row per example. Owns it.
+/// Features in a dense matrix, one row per example. Owns it, together with the features that continue it.
 class DenseFeatures final : public Features {
  public:
   explicit DenseFeatures(Matrix<double> values, Precision precision = Precision::kDouble);
+  ~DenseFeatures() override;
+  DenseFeatures(const DenseFeatures&) = delete;
+  DenseFeatures& operator=(const DenseFeatures&) = delete;
+  /// These rows with more of them behind. If the matrix has memory behind its rows, both share it, and only the new
+  /// rows are copied; otherwise all are, into a matrix of twice the capacity. Thread-safe.
+  std::unique_ptr<DenseFeatures> With(ConstMatrixView more) const;
   FeatureKind kind() const override { return FeatureKind::kDense; }
   Precision precision() const override { return precision_; }
   std::size_t dims() const override { return values_.cols(); }
   PackedRows Pack(std::span<const RowIndex> rows) const override;
   void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;
-  ConstMatrixView values() const { return values_.view(); }
+  ConstMatrixView values() const { return values_; }
 
  private:
-  Matrix<double> values_;
+  /// What several features share. Rows are written once, before any features have them.
+  struct Memory {
+    std::mutex mutex;
+    Matrix<double> rows;
+    std::size_t used = 0;  ///< rows that some features have; guarded by mutex
+  };
+
+  DenseFeatures(std::shared_ptr<Memory> memory, std::size_t rows, Precision precision);
+  void ComputeNorms(std::size_t before);
+
+  std::shared_ptr<Memory> memory_;
+  ConstMatrixView values_;
+  std::size_t own_first_ = 0;  // the first row that no features had before these
   Precision precision_;
 };
 

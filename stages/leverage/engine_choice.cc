@@ -47,6 +47,12 @@ double MatrixSeconds(const ClassSize& size) {
          (kOperationsPerSecond * static_cast<double>(size.threads));
 }
 
+double LandmarkSeconds(const ClassSize& size, std::size_t landmarks) {
+  const auto m = static_cast<double>(size.rows), n = static_cast<double>(landmarks);
+  return n * (m * (static_cast<double>(size.dims) + n / 2 + 16) + 10 * n * n) /
+         (kOperationsPerSecond * static_cast<double>(size.threads));
+}
+
 std::string Mebibytes(std::size_t bytes) {
   return absl::StrFormat("%d MiB", bytes >> 20);
 }
@@ -96,6 +102,9 @@ absl::StatusOr<EngineChoice> ChooseEngine(const std::string& asked, const ClassS
     choice.landmarks = AffordableLandmarks(size, memory - (choice.refine ? RefinementBytes(size.rows, size.dims) : 0));
   }
   if (choice.form == KernelForm::kTiles && size.memory_bytes > 0) choice.basis_bytes = memory / 2;
+  choice.seconds = choice.form == KernelForm::kMatrix  ? MatrixSeconds(size)
+                   : choice.form == KernelForm::kTiles ? TiledSeconds(size)
+                                                       : LandmarkSeconds(size, choice.landmarks);
   return choice;
 }
 

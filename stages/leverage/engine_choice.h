@@ -29,6 +29,7 @@ struct EngineChoice {
   std::size_t landmarks = 0;    ///< landmark: n_s
   bool refine = false;          ///< landmark: by a product with the whole kernel, which is affordable
   std::size_t basis_bytes = 0;  ///< tiled: what its vectors may take
+  double seconds = 0;           ///< estimate for a class that is scored from scratch, on an idle machine
 };
 
 /// The size of a class with `rows` rows, for a request.

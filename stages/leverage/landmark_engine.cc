@@ -25,13 +25,11 @@ namespace {
 constexpr std::size_t kResidualRows = 64;
 constexpr std::size_t kComparedRows = 1000;
 // Streams of the seed, so that landmarks and samples are independent.
-constexpr std::uint64_t kLandmarkStream = 11, kResidualStream = 12, kComparedStream = 13;
+constexpr std::uint64_t kResidualStream = 12, kComparedStream = 13;
 // An update costs as much per row as the first sum; above this share of changes the sum is computed again.
 constexpr double kLargestChangedShare = 0.4;
 // Rounding errors of updates accumulate; after this many updates the sum is computed again.
 constexpr std::size_t kUpdatesBetweenSums = 32;
-// With fewer rows per landmark than this, landmarks are not corrected: if all rows are landmarks that is exact.
-constexpr std::size_t kLeastRowsForOne = 2;
 // Scores that moved by at most this share of their mean are within float32 rounding.
 constexpr double kNegligibleChange = 1e-4;
 
@@ -58,19 +56,6 @@ std::string Describe(const LandmarkScores& scores, std::size_t landmarks) {
   return text;
 }
 
-/// The part of a class that is summed: one of so many, chosen by a hash of the row number alone, so that a row that
-/// stays in its class stays in the sum.
-RowList SummedPart(std::span<const RowIndex> rows, std::size_t most) {
-  constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15;
-  std::uint64_t one_of = 1;
-  while (rows.size() / one_of > most) one_of *= 2;
-  RowList part;
-  for (const RowIndex row : rows) {
-    if ((row * kMix >> 40) % one_of == 0) part.push_back(row);
-  }
-  return part;
-}
-
 std::size_t WantedLandmarks(std::size_t rows, const LandmarkRequest& request) {
   return request.landmarks > 0 ? std::min(request.landmarks, rows) : DefaultLandmarks(rows);
 }
@@ -91,8 +76,8 @@ struct LastPass {
 /// What stays from round to round.
 struct LandmarkEngine::Model {
   Model(const kernel::KernelFunction& kernel, const kernel::Features& features, const RowList& chosen,
-        KernelSubspace made)
-      : landmarks(kernel, features, chosen), span(std::move(made)), gram(landmarks) {}
+        KernelSubspace made, const SumOrder& order)
+      : landmarks(kernel, features, chosen), span(std::move(made)), gram(landmarks, order) {}
 
   kernel::KernelTiles<float> landmarks;
   KernelSubspace span;
@@ -123,13 +108,14 @@ absl::Status LandmarkEngine::Begin(std::span<const RowIndex> rows, const Landmar
     landmarks = SampleRows(rows, wanted, request.seed, kLandmarkStream);
   }
   FULCRUM_ASSIGN_OR_RETURN(KernelSubspace span, KernelSubspace::OfLandmarks(kernel_, features_, landmarks));
-  model_ = std::make_unique<Model>(kernel_, features_, landmarks, std::move(span));
+  model_ = std::make_unique<Model>(kernel_, features_, landmarks, std::move(span),
+                                   OrderOfClass(features_.rows(), rows.size(), LargestDiagonal(rows)));
   return absl::OkStatus();
 }
 
 void LandmarkEngine::UpdateGram(std::span<const RowIndex> rows, const LandmarkRequest& request,
                                 LandmarkScores& result) {
-  RowList summed = SummedPart(rows, request.most_summed);
+  RowList summed = SummedPart(rows, rows.size(), request.most_summed);
   const RowList entered = RowsOnlyIn(summed, model_->rows), left = RowsOnlyIn(model_->rows, summed);
   const std::size_t changed = entered.size() + left.size();
   result.warm = static_cast<double>(changed) <= kLargestChangedShare * static_cast<double>(summed.size()) &&
@@ -151,9 +137,15 @@ std::span<const RowIndex> LandmarkEngine::landmarks() const {
 }
 
 double LandmarkEngine::TraceOf(std::span<const RowIndex> rows) const {
-  double trace = 0;
-  for (RowIndex row : rows) trace += kernel::KernelDiagonal(kernel_, features_.squared_norms()[row]);
-  return trace;
+  return TraceOfRows(kernel_, features_, rows, LargestDiagonal(rows) * static_cast<double>(rows.size()));
+}
+
+double LandmarkEngine::LargestDiagonal(std::span<const RowIndex> rows) const {
+  double largest = 0;
+  for (RowIndex row : rows) {
+    largest = std::max(largest, kernel::KernelDiagonal(kernel_, features_.squared_norms()[row]));
+  }
+  return largest;
 }
 
 absl::Status LandmarkEngine::CompareWithExact(std::span<const RowIndex> rows, const LandmarkRequest& request,
@@ -169,11 +161,7 @@ absl::Status LandmarkEngine::CompareWithExact(std::span<const RowIndex> rows, co
 absl::StatusOr<double> LandmarkEngine::ChangeSinceLastPass(std::span<const RowIndex> rows) const {
   const Matrix<double> vectors = ScaledVectors(model_->solution.eigen);
   FULCRUM_ASSIGN_OR_RETURN(const double change, LargestChange(vectors.view(), model_->last_pass.vectors.view()));
-  double largest_diagonal = 0;
-  for (RowIndex row : rows) {
-    largest_diagonal = std::max(largest_diagonal, kernel::KernelDiagonal(kernel_, features_.squared_norms()[row]));
-  }
-  return change * largest_diagonal;
+  return change * LargestDiagonal(rows);
 }
 
 void LandmarkEngine::ScoreNewcomers(std::span<const RowIndex> rows, LandmarkScores& result) {

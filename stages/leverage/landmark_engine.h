@@ -101,6 +101,7 @@ class LandmarkEngine {
   absl::Status CompareWithExact(std::span<const RowIndex> rows, const LandmarkRequest& request,
                                 LandmarkQuality& quality) const;
   double TraceOf(std::span<const RowIndex> rows) const;
+  double LargestDiagonal(std::span<const RowIndex> rows) const;
 
   kernel::KernelFunction kernel_;
   const kernel::Features& features_;

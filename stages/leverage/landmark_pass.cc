@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stages/core/parallel.h"
+#include "stages/core/row_share.h"
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
@@ -136,11 +137,11 @@ namespace {
 
 /// Subtracts from the landmarks in a block the part that only they themselves represent.
 void LeaveOneOut(const LandmarkResiduals& view, std::span<const RowIndex> block, MatrixView<float> u) {
-  const std::span<const RowIndex> landmarks = view.landmarks->columns();
+  const std::span<const RowIndex> landmarks = view.own_rows.value_or(view.landmarks->columns());
   for (std::size_t i = 0; i < block.size(); ++i) {
     const auto found = std::ranges::lower_bound(landmarks, block[i]);
     if (found == landmarks.end() || *found != block[i]) continue;
-    const auto s = static_cast<std::size_t>(found - landmarks.begin());
+    const auto s = view.first_own + static_cast<std::size_t>(found - landmarks.begin());
     for (std::size_t j = 0; j < u.cols(); ++j) {
       u(i, j) -= static_cast<float>(view.unseen[s]) * (*view.projection)(s, j);
     }
@@ -182,18 +183,63 @@ std::vector<PanelPair> UpperPanels(std::size_t size) {
   return panels;
 }
 
-void AddScaled(double factor, MatrixView<const float> from, MutableMatrixView to) {
+void AddScaled(double factor, MatrixView<const float> from, const ExactTerms& terms, MutableMatrixView to) {
   for (std::size_t i = 0; i < from.rows(); ++i) {
     const auto row = from.row(i);
     const auto sums = to.row(i);
-    for (std::size_t j = 0; j < row.size(); ++j) sums[j] += factor * static_cast<double>(row[j]);
+    for (std::size_t j = 0; j < row.size(); ++j) sums[j] += factor * terms(static_cast<double>(row[j]));
   }
+}
+
+/// Consecutive rows of at most kRowsPerBlock each, none of which crosses a multiple of `unit`.
+std::vector<std::span<const RowIndex>> CutIntoBlocks(std::span<const RowIndex> rows, std::size_t unit) {
+  std::vector<std::span<const RowIndex>> blocks;
+  for (std::size_t first = 0, count = 0; first < rows.size(); first += count) {
+    count = std::min(kRowsPerBlock, rows.size() - first);
+    if (unit > 0) {
+      const std::size_t end = (rows[first] / unit + 1) * unit;
+      const auto some = rows.subspan(first, count);
+      count = static_cast<std::size_t>(std::ranges::lower_bound(some, end) - some.begin());
+    }
+    blocks.push_back(rows.subspan(first, count));
+  }
+  return blocks;
 }
 
 }  // namespace
 
-LandmarkGram::LandmarkGram(const kernel::KernelTiles<float>& columns)
-    : columns_(columns), upper_(Matrix<double>::Zero(columns.size(), columns.size())) {}
+SumOrder OrderOfClass(std::size_t pool_rows, std::size_t class_rows, double largest_diagonal) {
+  // Room for a class that grows to twice its size before its landmarks are drawn again.
+  constexpr double kGrowth = 4;
+  return {.unit = RowsPerUnit(pool_rows),
+          .bound = kGrowth * static_cast<double>(class_rows) * largest_diagonal * largest_diagonal};
+}
+
+double TraceOfRows(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                   std::span<const RowIndex> rows, double bound) {
+  const ExactTerms terms(bound);
+  double trace = 0;
+  for (const RowIndex row : rows) trace += terms(kernel::KernelDiagonal(kernel, features.squared_norms()[row]));
+  return trace;
+}
+
+LandmarkGram::LandmarkGram(const kernel::KernelTiles<float>& columns, const SumOrder& order)
+    : columns_(columns),
+      upper_(Matrix<double>::Zero(columns.size(), columns.size())),
+      unit_(order.unit),
+      terms_(order.bound) {}
+
+void LandmarkGram::SumOverRanks(const Communicator& peers) {
+  if (peers.is_alone()) return;
+  for (const PanelPair& panel : UpperPanels(columns_.size())) {
+    const MutableMatrixView part = upper_.view().Block(panel.row, panel.column, panel.rows, panel.columns);
+    std::vector<double> values;
+    values.reserve(panel.rows * panel.columns);
+    for (std::size_t i = 0; i < part.rows(); ++i) values.insert(values.end(), part.row(i).begin(), part.row(i).end());
+    peers.ReduceSum(values);
+    CopyMatrix<double>(ConstMatrixView(values.data(), panel.rows, panel.columns), part);
+  }
+}
 
 void LandmarkGram::Clear() {
   std::fill_n(upper_.data(), upper_.rows() * upper_.stride(), 0.0);
@@ -206,24 +252,22 @@ void LandmarkGram::AddProducts(MatrixView<const float> values, double sign) {
     Matrix<float> product(panel.rows, panel.columns);
     linalg::Gemm(linalg::Transpose::kYes, linalg::Transpose::kNo, 1.0F, values.Cols(panel.row, panel.rows),
                  values.Cols(panel.column, panel.columns), 0.0F, product.view());
-    AddScaled(sign, product.view(), upper_.view().Block(panel.row, panel.column, panel.rows, panel.columns));
+    AddScaled(sign, product.view(), terms_, upper_.view().Block(panel.row, panel.column, panel.rows, panel.columns));
   });
 }
 
 void LandmarkGram::Accumulate(std::span<const RowIndex> rows, double sign, const BlockStream& stream) {
   std::vector<Matrix<float>> blocks(kBlocksAtOnce);
-  const auto rows_of = [&](std::size_t index) {
-    return rows.subspan(index * kRowsPerBlock, std::min(kRowsPerBlock, rows.size() - index * kRowsPerBlock));
-  };
+  const std::vector<std::span<const RowIndex>> cut = CutIntoBlocks(rows, unit_);
   const auto write = [&](std::size_t index) {
     Matrix<float>& block = blocks[index % kBlocksAtOnce];
     if (block.empty()) block = Matrix<float>(std::min(kRowsPerBlock, rows.size()), columns_.size());
-    columns_.Write(rows_of(index), block.view().Rows(0, rows_of(index).size()));
+    columns_.Write(cut[index], block.view().Rows(0, cut[index].size()));
   };
   const auto add = [&](std::size_t index) {
-    AddProducts(std::as_const(blocks[index % kBlocksAtOnce]).view().Rows(0, rows_of(index).size()), sign);
+    AddProducts(std::as_const(blocks[index % kBlocksAtOnce]).view().Rows(0, cut[index].size()), sign);
   };
-  stream.Run((rows.size() + kRowsPerBlock - 1) / kRowsPerBlock, kBlocksAtOnce, write, add);
+  stream.Run(cut.size(), kBlocksAtOnce, write, add);
 }
 
 Matrix<double> LandmarkGram::Symmetric(double factor) const {

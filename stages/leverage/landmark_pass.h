@@ -8,11 +8,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "stages/core/block_stream.h"
+#include "stages/core/communicator.h"
+#include "stages/core/exact_sum.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
@@ -69,6 +72,10 @@ struct LandmarkResiduals {
   const kernel::KernelTiles<float>* landmarks = nullptr;
   const Matrix<float>* projection = nullptr;
   std::span<const double> unseen = {};  ///< r_s by landmark; empty: landmarks are not corrected
+  /// The rows of some consecutive landmarks, ascending, and the first of them; for a process that has some of the rows
+  /// of a class. Otherwise the columns of `landmarks`.
+  std::optional<std::span<const RowIndex>> own_rows = {};
+  std::size_t first_own = 0;
 };
 
 /// Refers to what `view` refers to. `values` are needed for residuals only.
@@ -78,13 +85,30 @@ LeadingVectors VectorsSeen(const LandmarkResiduals& view, std::span<const double
 //
 // All that Rayleigh-Ritz on the landmarks' span needs of the class, in n_s x n_s numbers for any number of rows. Rows
 // can be added and subtracted again, so that a round visits only those whose class changed. Tiles are
-// float32, sums are doubles, taken in a fixed order: the result does not depend on the number of threads. Not
-// thread-safe; its loops run in parallel inside.
+// float32, sums are doubles, taken in a fixed order: the result does not depend on the number of threads. With a
+// SumOrder it does not depend on how many processes have the rows either. Not thread-safe; its loops run in parallel
+// inside.
+
+/// What makes a sum independent of the processes that form it.
+struct SumOrder {
+  std::size_t unit = 0;  ///< products are over rows between multiples of this (RowsPerUnit); 0: over any rows
+  double bound = 0;  ///< on the magnitude of every element of the sum; the products are rounded to exact terms of it
+};
+
+/// The order of the sums over a class, from the rows of the pool and of the class, and its largest K(x, x).
+SumOrder OrderOfClass(std::size_t pool_rows, std::size_t class_rows, double largest_diagonal);
+
+/// The sum of K(x, x) over some rows of a class, of exact terms: `bound` is at least the sum over the class.
+double TraceOfRows(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                   std::span<const RowIndex> rows, double bound);
 
 class LandmarkGram {
  public:
   /// Of no rows. `columns` (the landmarks) must outlive it.
-  explicit LandmarkGram(const kernel::KernelTiles<float>& columns);
+  explicit LandmarkGram(const kernel::KernelTiles<float>& columns, const SumOrder& order = {});
+
+  /// The root has the sum over the rows of all ranks afterwards.
+  void SumOverRanks(const Communicator& peers);
 
   void Add(std::span<const RowIndex> rows, const BlockStream& stream) { Accumulate(rows, 1.0, stream); }
   void Subtract(std::span<const RowIndex> rows, const BlockStream& stream) { Accumulate(rows, -1.0, stream); }
@@ -99,6 +123,8 @@ class LandmarkGram {
 
   const kernel::KernelTiles<float>& columns_;
   Matrix<double> upper_;  // tiles on and above the diagonal
+  std::size_t unit_;
+  ExactTerms terms_;
 };
 
 // Refinement: one product with the whole kernel of a class, which removes most of the error of landmarks.

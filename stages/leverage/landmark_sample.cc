@@ -39,14 +39,31 @@ double SumAt(const std::vector<double>& scores, std::span<const std::size_t> pos
 }  // namespace
 
 RowList SampleRows(std::span<const RowIndex> rows, std::size_t count, std::uint64_t seed, std::uint64_t stream) {
-  RowList sample(rows.begin(), rows.end());
-  if (count >= sample.size()) return sample;
-  Random random = Random::Fork(seed, stream);
-  for (std::size_t i = 0; i < count; ++i) std::swap(sample[i], sample[i + random.Below(sample.size() - i)]);
-  sample.resize(count);
-  sample.shrink_to_fit();
-  std::sort(sample.begin(), sample.end());
+  if (count >= rows.size()) return RowList(rows.begin(), rows.end());
+  RowList sample;
+  for (const std::uint64_t position : SamplePositions(rows.size(), count, seed, stream)) {
+    sample.push_back(rows[position]);
+  }
   return sample;
+}
+
+std::vector<std::uint64_t> SamplePositions(std::size_t size, std::size_t count, std::uint64_t seed,
+                                           std::uint64_t stream) {
+  Random random = Random::Fork(seed, stream);
+  std::vector<std::uint64_t> positions = DrawDifferent(size, count, random);
+  std::sort(positions.begin(), positions.end());
+  return positions;
+}
+
+RowList SummedPart(std::span<const RowIndex> rows, std::size_t class_rows, std::size_t most, std::uint64_t first_row) {
+  constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15;
+  std::uint64_t one_of = 1;
+  while (class_rows / one_of > most) one_of *= 2;
+  RowList part;
+  for (const RowIndex row : rows) {
+    if (((first_row + row) * kMix >> 40) % one_of == 0) part.push_back(row);
+  }
+  return part;
 }
 
 absl::StatusOr<double> CollectedShare(const kernel::KernelFunction& kernel, const kernel::Features& features,

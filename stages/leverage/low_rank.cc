@@ -14,9 +14,7 @@
 namespace fulcrum::leverage {
 namespace {
 
-// Smaller classes are cheap anyway.
-constexpr std::size_t kFewestRows = 2000;
-constexpr std::size_t kMostColumns = 16;
+constexpr std::size_t kMostColumns = kMostColumnsOfLowRank;
 // Rows that are tried first: a kernel has no lower rank than that of some of its rows.
 constexpr std::size_t kSampleRows = 64;
 // Of the trace: less is left out by rounding errors alone.
@@ -74,20 +72,26 @@ class PartialFactor {
   double trace_ = 0;
 };
 
-/// Costs a few thousand kernel values, and spares nearly every class the columns over all of its rows.
-bool SampleHasLowRank(const kernel::KernelFunction& kernel, const kernel::Features& features,
-                      std::span<const RowIndex> rows) {
-  RowList sample(kSampleRows);
-  for (std::size_t i = 0; i < kSampleRows; ++i) sample[i] = rows[i * rows.size() / kSampleRows];
-  return PartialFactor(kernel, features, sample).Complete();
+}  // namespace
+
+std::vector<std::uint64_t> LowRankSample(std::size_t rows) {
+  std::vector<std::uint64_t> positions(kSampleRows);
+  for (std::size_t i = 0; i < kSampleRows; ++i) positions[i] = i * rows / kSampleRows;
+  return positions;
 }
 
-}  // namespace
+bool SampleHasLowRank(const kernel::KernelFunction& kernel, const kernel::Features& features,
+                      std::span<const RowIndex> sample) {
+  return PartialFactor(kernel, features, sample).Complete();
+}
 
 absl::StatusOr<std::optional<ClassScores>> ScoreLowRank(const kernel::KernelFunction& kernel,
                                                         const kernel::Features& features,
                                                         std::span<const RowIndex> rows, double tau) {
-  if (rows.size() < kFewestRows || !SampleHasLowRank(kernel, features, rows)) return std::nullopt;
+  if (rows.size() < kFewestRowsOfLowRank) return std::nullopt;
+  RowList sample;
+  for (const std::uint64_t position : LowRankSample(rows.size())) sample.push_back(rows[position]);
+  if (!SampleHasLowRank(kernel, features, sample)) return std::nullopt;
   PartialFactor factor(kernel, features, rows);
   FULCRUM_RETURN_IF_ERROR(CheckScorable(tau, rows.size(), factor.trace()));
   if (!factor.Complete()) return std::nullopt;

@@ -28,7 +28,6 @@ class MatrixEngine final : public LeverageEngine {
 
   absl::StatusOr<ClassScores> Score(std::span<const RowIndex> rows, const ClassRequest& request) override {
     FULCRUM_RETURN_IF_ERROR(kernel::CheckKernelValues(kernel_, features_->squared_norms(), rows));
-    FULCRUM_RETURN_IF_ERROR(ChooseEngine(name_, SizeOfClass(*features_, rows.size(), request)).status());
     if (name_ != "dense") {
       FULCRUM_ASSIGN_OR_RETURN(std::optional<ClassScores> low_rank,
                                ScoreLowRank(kernel_, *features_, rows, request.tau));
@@ -37,6 +36,8 @@ class MatrixEngine final : public LeverageEngine {
         return *std::move(low_rank);
       }
     }
+    // Only now: a kernel of a low rank needs no matrix.
+    FULCRUM_RETURN_IF_ERROR(ChooseEngine(name_, SizeOfClass(*features_, rows.size(), request)).status());
     if (!matrix_) matrix_.emplace(kernel_, *features_);
     matrix_->Update(rows);
     const StartSubspace start = subspace_->For(*matrix_);

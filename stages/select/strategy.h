@@ -59,6 +59,15 @@ struct Requirements {
   bool bounds_suffice = false;
 };
 
+/// What a batch may cost, and what each row costs.
+struct CostLimit {
+  /// By row of the pool, at least 0; a row that costs infinity cannot be bought. Empty: costs do not count.
+  std::span<const double> costs = {};
+  double budget = 0;
+
+  bool limits() const { return !costs.empty(); }
+};
+
 struct Candidates {
   const kernel::Features* features = nullptr;
   kernel::KernelFunction leverage_kernel;
@@ -76,7 +85,8 @@ struct Candidates {
   std::span<const double> pool_leverage;  ///< by row, over the whole pool
   std::size_t queries_so_far = 0;         ///< labels requested since the start, for schedules
 
-  std::size_t batch = 1;
+  std::size_t batch = 1;  ///< with a cost limit at most so many
+  CostLimit cost = {};    ///< only for a strategy that weighs costs
   double alpha = 0.5;
   LeverageScale scale = LeverageScale::kNone;
   std::uint64_t seed = 1;
@@ -89,10 +99,11 @@ struct Pick {
   double gain = 0;                      ///< the value by which the strategy ranked it
 };
 
-/// How close a batch is to the optimum (DBALEVS and strategies with the same set function).
+/// How close a batch is to the optimum: DBALEVS and strategies with the same set function, and with a cost limit those
+/// that cover (greedy/coverage.h), whose F counts what the batch adds to the labeled examples.
 struct Certificate {
   double value = 0;        ///< F of the batch and the labeled examples, summed over the classes
-  double upper_bound = 0;  ///< no batch of this size can have a larger F
+  double upper_bound = 0;  ///< no batch of this size, or within the cost limit, can have a larger F
 };
 
 struct Selection {
@@ -111,6 +122,8 @@ class Strategy {
   /// Whether it has nothing to go by before two classes have labels. The first batch is made by `herding` then, which
   /// covers the pool.
   virtual bool needs_labels() const { return true; }
+  /// Whether it looks for the best batch that Candidates::cost allows. Nothing is picked if no row fits.
+  virtual bool weighs_costs() const { return false; }
   /// Requires at least one unlabeled row, and everything that requirements() names.
   virtual absl::StatusOr<Selection> Select(const Candidates& candidates) const = 0;
 };

@@ -15,7 +15,7 @@ namespace fulcrum::ingest {
 namespace {
 
 constexpr std::uint64_t kHashHalf = 0xffffffff00000000;
-constexpr std::size_t kRowsPerTask = 1 << 14;
+constexpr std::size_t kIdsPerTask = 1 << 14;
 // A string array's offsets have 31 bits.
 constexpr std::size_t kChunkBytes = std::size_t{1} << 30;
 
@@ -46,13 +46,25 @@ RowIds::RowIds(std::vector<std::shared_ptr<arrow::Array>> ids) : chunks_(std::mo
     chunk_begins_.push_back(rows_);
     rows_ += static_cast<std::size_t>(chunk->length());
   }
+  indices_.push_back(std::make_shared<Index>(0, rows_));
 }
 
 RowIds RowIds::With(const RowIds& more) const {
   if (are_row_numbers()) return RowIds(rows_ + more.rows_);
   std::vector<std::shared_ptr<arrow::Array>> chunks = chunks_;
   chunks.insert(chunks.end(), more.chunks_.begin(), more.chunks_.end());
-  return RowIds(std::move(chunks));
+  RowIds joined(std::move(chunks));
+  // Each index covers at least twice as many rows as the next one: there are few of them, and each row is indexed again
+  // only a few times.
+  std::vector<std::shared_ptr<Index>> indices = indices_;
+  std::size_t first = rows_;
+  while (indices.size() > 1 && indices.back()->count < 2 * (joined.rows_ - first)) {
+    first = indices.back()->first;
+    indices.pop_back();
+  }
+  indices.push_back(std::make_shared<Index>(first, joined.rows_ - first));
+  joined.indices_ = std::move(indices);
+  return joined;
 }
 
 absl::string_view RowIds::ViewOf(RowIndex row) const {
@@ -63,17 +75,19 @@ absl::string_view RowIds::ViewOf(RowIndex row) const {
   return {id.data(), id.size()};
 }
 
-const std::vector<std::uint64_t>& RowIds::Entries() const {
-  std::call_once(index_->made, [&] {
-    index_->entries.resize(rows_);
-    ParallelForBlocks(rows_, kRowsPerTask, [&](std::size_t first, std::size_t count) {
-      for (std::size_t row = first; row < first + count; ++row) {
-        index_->entries[row] = HashOf(ViewOf(static_cast<RowIndex>(row))) | row;
+const std::vector<std::uint64_t>& RowIds::EntriesOf(Index& index) const {
+  std::call_once(index.made, [&] {
+    std::vector<std::uint64_t> entries(index.count);
+    ParallelForBlocks(index.count, kIdsPerTask, [&](std::size_t first, std::size_t count) {
+      for (std::size_t i = first; i < first + count; ++i) {
+        const std::size_t row = index.first + i;
+        entries[i] = HashOf(ViewOf(static_cast<RowIndex>(row))) | row;
       }
     });
-    tbb::this_task_arena::isolate([&] { tbb::parallel_sort(index_->entries.begin(), index_->entries.end()); });
+    tbb::this_task_arena::isolate([&] { tbb::parallel_sort(entries.begin(), entries.end()); });
+    index.entries = std::move(entries);
   });
-  return index_->entries;
+  return index.entries;
 }
 
 std::string RowIds::TextOf(RowIndex row) const {
@@ -87,12 +101,14 @@ std::optional<RowIndex> RowIds::Find(absl::string_view id) const {
     if (!absl::SimpleAtoi(id, &row) || row >= rows_ || absl::StrCat(row) != id) return std::nullopt;
     return row;
   }
-  const std::vector<std::uint64_t>& entries = Entries();
   const std::uint64_t hash = HashOf(id);
-  for (auto entry = std::lower_bound(entries.begin(), entries.end(), hash);
-       entry != entries.end() && (*entry & kHashHalf) == hash; ++entry) {
-    const auto row = static_cast<RowIndex>(*entry & ~kHashHalf);
-    if (ViewOf(row) == id) return row;
+  for (const std::shared_ptr<Index>& index : indices_) {
+    const std::vector<std::uint64_t>& entries = EntriesOf(*index);
+    for (auto entry = std::lower_bound(entries.begin(), entries.end(), hash);
+         entry != entries.end() && (*entry & kHashHalf) == hash; ++entry) {
+      const auto row = static_cast<RowIndex>(*entry & ~kHashHalf);
+      if (ViewOf(row) == id) return row;
+    }
   }
   return std::nullopt;
 }
@@ -100,7 +116,9 @@ std::optional<RowIndex> RowIds::Find(absl::string_view id) const {
 std::vector<RowIds::Repeated> RowIds::FindRepeated(std::size_t most) const {
   std::vector<Repeated> repeated;
   if (are_row_numbers()) return repeated;
-  const std::vector<std::uint64_t>& entries = Entries();
+  Index whole(0, rows_);
+  Index& index = indices_.size() == 1 ? *indices_[0] : whole;
+  const std::vector<std::uint64_t>& entries = EntriesOf(index);
   std::vector<RowIndex> distinct;  // of the rows with one hash, those whose id none of the earlier ones has
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (i > 0 && (entries[i] & kHashHalf) != (entries[i - 1] & kHashHalf)) distinct.clear();

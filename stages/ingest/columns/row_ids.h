@@ -1,7 +1,8 @@
 // The ids a user knows the rows of a pool by.
 //
 // Either given, as text exactly as in the file, or the row numbers from 0. Given ids may lie in a file that is mapped
-// into memory: nothing is read before the first lookup of an id, which builds an index of 8 bytes per row.
+// into memory: nothing is read before the first lookup of an id, which builds an index of 8 bytes per row. Ids with
+// others behind them share the index of the first ones, so that adding a few costs little.
 // Immutable and thread-safe after construction.
 #pragma once
 
@@ -47,19 +48,22 @@ class RowIds {
   std::vector<Repeated> FindRepeated(std::size_t most) const;
 
  private:
-  /// Entries have a hash in their upper half and a row in their lower one, ascending.
+  /// The index of adjacent rows. Entries have a hash in their upper half and a row in their lower one, ascending.
   struct Index {
+    Index(std::size_t first_row, std::size_t rows) : first(first_row), count(rows) {}
+    const std::size_t first, count;
     std::once_flag made;
     std::vector<std::uint64_t> entries;
   };
 
   absl::string_view ViewOf(RowIndex row) const;
-  const std::vector<std::uint64_t>& Entries() const;
+  /// Of an index of these ids, or of ids that begin with all that it covers.
+  const std::vector<std::uint64_t>& EntriesOf(Index& index) const;
 
   std::size_t rows_ = 0;
   std::vector<std::shared_ptr<arrow::Array>> chunks_;
-  std::vector<std::size_t> chunk_begins_;  // first row of each
-  std::unique_ptr<Index> index_ = std::make_unique<Index>();
+  std::vector<std::size_t> chunk_begins_;        // first row of each
+  std::vector<std::shared_ptr<Index>> indices_;  // of all rows, in order
 };
 
 }  // namespace fulcrum::ingest

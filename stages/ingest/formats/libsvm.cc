@@ -24,7 +24,7 @@
 namespace fulcrum::ingest {
 namespace {
 
-constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kTextBytes = std::int64_t{4} << 20;
 constexpr std::size_t kLinesPerTask = 256;
 
 struct Problem {
@@ -148,7 +148,7 @@ class LibsvmSource final : public TableSource {
   absl::StatusOr<std::string> ReadWholeLines() {
     std::string text = std::exchange(rest_, {});
     for (;;) {
-      FULCRUM_ASSIGN_OR_RETURN(const auto buffer, FromArrow(stream_->Read(kReadBytes), doing_));
+      FULCRUM_ASSIGN_OR_RETURN(const auto buffer, FromArrow(stream_->Read(kTextBytes), doing_));
       at_end_ = buffer->size() == 0;
       const std::size_t searched = text.size();
       text.append(reinterpret_cast<const char*>(buffer->data()), static_cast<std::size_t>(buffer->size()));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "stages/core/parallel.h"
@@ -12,6 +13,8 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/vector_exp.h"
+#include "stages/select/greedy/budget.h"
+#include "stages/select/greedy/group_peers.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/score_order.h"
 
@@ -26,6 +29,9 @@ constexpr std::size_t kReferencesPerLabel = 4;
 // Gains are multiples of this share of the largest first one, well above float32 rounding: two rows that cover nothing
 // but each other have equal gains, and the smaller row must win.
 constexpr double kGainStep = 0x1p-18;
+
+// Pairs of so many references are enough for a median.
+constexpr std::size_t kRowsForMedian = 256;
 
 /// s(x, r) of rows and all references.
 class Similarities {
@@ -72,7 +78,10 @@ class Similarities {
 class Coverage {
  public:
   explicit Coverage(const CoverageProblem& problem)
-      : problem_(problem), similarities_(problem), taken_(problem.candidates.size(), 0) {
+      : problem_(problem),
+        group_(problem.peers, problem.candidates.size()),
+        similarities_(problem),
+        taken_(problem.candidates.size(), 0) {
     weights_.assign(problem.weights.begin(), problem.weights.end());
     for (const double squared : problem.nearest) {
       covered_.push_back(static_cast<float>(std::exp(-squared / (problem.width * problem.width))));
@@ -81,7 +90,7 @@ class Coverage {
 
   absl::StatusOr<std::vector<Pick>> Choose() {
     std::vector<Pick> picks;
-    const std::size_t batch = std::min(problem_.batch, problem_.candidates.size());
+    const std::size_t batch = std::min(problem_.batch, group_.size());
     while (picks.size() < batch) {
       FULCRUM_RETURN_IF_ERROR(PickWhileThereIsGain(batch, picks));
       std::ranges::fill(covered_, 0.0F);
@@ -89,22 +98,108 @@ class Coverage {
     return picks;
   }
 
+  /// The better batch of both orders. A gain after the batch bounds what an example could add to it.
+  absl::StatusOr<Selection> Buy() {
+    FULCRUM_ASSIGN_OR_RETURN(const std::vector<LazyQueue::Candidate> first, AllGains());
+    const std::vector<float> start = covered_;
+    Selection best;
+    best.has_certificate = true;
+    double bound = MostWorthOf(first);
+    bool any = false;
+    for (const BuyingOrder order : kBuyingOrders) {
+      covered_ = start;
+      std::ranges::fill(taken_, std::uint8_t{0});
+      std::vector<Pick> picks = PickThatFits(order, first);
+      double value = 0;
+      for (const Pick& pick : picks) value += pick.gain;
+      FULCRUM_ASSIGN_OR_RETURN(const std::vector<LazyQueue::Candidate> after, AllGains());
+      bound = std::min(bound, value + MostWorthOf(after));
+      if (!any || LargerFirst()(value, best.certificate.value)) {
+        best.picks = std::move(picks);
+        best.certificate.value = value;
+      }
+      any = true;
+    }
+    best.certificate.upper_bound = std::max(best.certificate.value, bound);
+    return best;
+  }
+
  private:
+  double CostOf(std::uint32_t item) const { return problem_.cost.costs[problem_.candidates[item]]; }
+
+  /// Gains are rounded to steps, so a bound has half a step more for each.
+  double MostWorthOf(std::span<const LazyQueue::Candidate> candidates) const {
+    std::vector<double> gains, costs;
+    for (const LazyQueue::Candidate& candidate : candidates) {
+      gains.push_back(candidate.gain + step_);
+      costs.push_back(CostOf(candidate.item));
+    }
+    return MostWorth(gains, costs, problem_.batch, problem_.cost.budget);
+  }
+
+  std::vector<Pick> PickThatFits(BuyingOrder order, std::span<const LazyQueue::Candidate> first) {
+    std::vector<LazyQueue::Candidate> candidates(first.begin(), first.end());
+    for (LazyQueue::Candidate& candidate : candidates) {
+      candidate.gain = PriorityOf(order, candidate.gain, CostOf(candidate.item));
+    }
+    LazyQueue queue(std::move(candidates));
+    std::vector<float> values(covered_.size());
+    std::vector<Pick> picks;
+    Purse purse(problem_.cost.budget);
+    while (picks.size() < problem_.batch && !queue.empty()) {
+      ThrowIfStopRequested();
+      const auto best = queue.PopBest(static_cast<std::uint32_t>(picks.size()), [&](std::uint32_t item) {
+        return PriorityOf(order, GainOf(item, values), CostOf(item));
+      });
+      // What does not fit now never will.
+      if (!purse.CanPay(CostOf(best.item))) continue;
+      const double gain = GainOf(best.item, values);
+      if (gain <= 0 && !picks.empty()) break;
+      picks.push_back({.row = best.row, .gain = gain});
+      purse.Pay(CostOf(best.item));
+      taken_[best.item] = 1;
+      for (std::size_t r = 0; r < values.size(); ++r) covered_[r] = std::max(covered_[r], values[r]);
+    }
+    return picks;
+  }
+
   absl::Status PickWhileThereIsGain(std::size_t batch, std::vector<Pick>& picks) {
     FULCRUM_ASSIGN_OR_RETURN(std::vector<LazyQueue::Candidate> candidates, AllGains());
     LazyQueue queue(std::move(candidates));
     std::vector<float> values(covered_.size());
-    for (std::uint32_t step = 0; picks.size() < batch && !queue.empty(); ++step) {
+    for (std::uint32_t step = 0; picks.size() < batch; ++step) {
       ThrowIfStopRequested();
-      const LazyQueue::Candidate best = queue.PopBest(step, [&](std::uint32_t item) { return GainOf(item, values); });
+      std::optional<LazyQueue::Candidate> own;
+      if (!queue.empty()) own = queue.PopBest(step, [&](std::uint32_t item) { return GainOf(item, values); });
+      const GroupPeers::Champion best =
+          group_.BestOf({own ? own->gain : 0.0, problem_.first_row + (own ? own->row : 0), own.has_value()});
       // The first is always taken, so that there is an end even if nothing is similar to anything.
-      if (step > 0 && best.gain <= 0) return absl::OkStatus();
-      picks.push_back({.row = best.row, .gain = best.gain});
-      taken_[best.item] = 1;
-      similarities_.WriteRow(best.row, values);
+      if (!best.is_there || (step > 0 && best.score <= 0)) return absl::OkStatus();
+      picks.push_back({.row = static_cast<RowIndex>(best.position), .gain = best.score});
+      if (best.rank == problem_.peers.rank()) {
+        taken_[own->item] = 1;
+      } else if (own) {
+        queue.PutBack(*own);
+      }
+      WriteSimilarities(best, values);
       for (std::size_t r = 0; r < values.size(); ++r) covered_[r] = std::max(covered_[r], values[r]);
     }
     return absl::OkStatus();
+  }
+
+  /// Of a pick, which only one of the processes has, with all references.
+  void WriteSimilarities(const GroupPeers::Champion& pick, std::span<float> values) const {
+    const auto row = static_cast<RowIndex>(pick.position - (group_.is_alone() ? 0 : problem_.first_row));
+    if (group_.is_alone()) return similarities_.WriteRow(row, values);
+    std::vector<double> features;
+    if (pick.rank == problem_.peers.rank()) {
+      const Matrix<double> dense = problem_.features->Pack(std::span(&row, 1)).ToDense();
+      features.assign(dense.row(0).begin(), dense.row(0).end());
+    }
+    BroadcastValues(problem_.peers, features, pick.rank);
+    const RowIndex guest = problem_.guests->Add(ConstMatrixView(features.data(), 1, features.size()))[0];
+    similarities_.WriteRow(guest, values);
+    problem_.guests->DropFrom(guest);
   }
 
   /// By candidate that is not taken.
@@ -114,8 +209,11 @@ class Coverage {
     ParallelForBlocks(rows.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
       AddGains(rows.subspan(first, count), std::span(gains).subspan(first, count));
     });
-    FULCRUM_RETURN_IF_ERROR(CheckScores("gain in coverage", rows, gains));
-    if (step_ == 0) step_ = kGainStep * *std::ranges::max_element(gains);
+    FULCRUM_RETURN_IF_ERROR(AgreeOn(problem_.peers, CheckScores("gain in coverage", rows, gains)));
+    if (step_ == 0) {
+      const double largest = gains.empty() ? 0 : *std::ranges::max_element(gains);
+      step_ = kGainStep * std::ranges::max(ShareValue(problem_.peers, largest));
+    }
     std::vector<LazyQueue::Candidate> candidates;
     candidates.reserve(rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -154,6 +252,7 @@ class Coverage {
   double Rounded(double gain) const { return step_ > 0 ? std::round(gain / step_) * step_ : 0; }
 
   const CoverageProblem& problem_;
+  const GroupPeers group_;
   const Similarities similarities_;
   std::vector<float> weights_, covered_;  // w_r and m_r
   std::vector<std::uint8_t> taken_;       // by candidate
@@ -166,6 +265,11 @@ absl::StatusOr<std::vector<Pick>> MaximizeCoverage(const CoverageProblem& proble
   return Coverage(problem).Choose();
 }
 
+absl::StatusOr<Selection> BuyCoverage(const CoverageProblem& problem) {
+  if (!problem.peers.is_alone()) return absl::UnimplementedError("several processes do not weigh costs");
+  return Coverage(problem).Buy();
+}
+
 PoolCover::PoolCover(const Candidates& candidates, Distance distance)
     : candidates_(candidates),
       distance_(distance),
@@ -176,30 +280,58 @@ PoolCover::PoolCover(const Candidates& candidates, Distance distance)
 absl::StatusOr<Selection> PoolCover::Select(double width, std::span<const double> weights) const {
   FULCRUM_RETURN_IF_ERROR(CheckScores("weight", references_, weights));
   const RowList unlabeled = UnlabeledRows(candidates_.labels);
+  const CoverageProblem problem = {.features = candidates_.features,
+                                   .distance = distance_,
+                                   .width = width,
+                                   .references = references_,
+                                   .weights = weights,
+                                   .nearest = nearest_,
+                                   .candidates = unlabeled,
+                                   .batch = candidates_.batch,
+                                   .cost = candidates_.cost};
   Selection selection;
-  FULCRUM_ASSIGN_OR_RETURN(selection.picks, MaximizeCoverage({.features = candidates_.features,
-                                                              .distance = distance_,
-                                                              .width = width,
-                                                              .references = references_,
-                                                              .weights = weights,
-                                                              .nearest = nearest_,
-                                                              .candidates = unlabeled,
-                                                              .batch = candidates_.batch}));
+  if (problem.cost.limits()) {
+    FULCRUM_ASSIGN_OR_RETURN(selection, BuyCoverage(problem));
+  } else {
+    FULCRUM_ASSIGN_OR_RETURN(selection.picks, MaximizeCoverage(problem));
+  }
   AnnotateClasses(candidates_, selection.picks);
   return selection;
 }
 
 RowList SampleReferences(std::size_t pool_rows, std::size_t labeled_and_batch, std::uint64_t seed) {
   const std::size_t wanted = std::clamp(kReferencesPerLabel * labeled_and_batch, kFewestReferences, kMostReferences);
-  RowList rows(pool_rows);
-  std::iota(rows.begin(), rows.end(), RowIndex{0});
-  if (pool_rows <= wanted) return rows;
+  if (pool_rows <= wanted) {
+    RowList all(pool_rows);
+    std::iota(all.begin(), all.end(), RowIndex{0});
+    return all;
+  }
   Random random = Random::Fork(seed, pool_rows);
   // A larger sample begins with the smaller one.
-  for (std::size_t i = 0; i < wanted; ++i) std::swap(rows[i], rows[i + random.Below(pool_rows - i)]);
-  rows.resize(wanted);
+  const std::vector<std::uint64_t> drawn = DrawDifferent(pool_rows, wanted, random);
+  RowList rows(drawn.begin(), drawn.end());
   std::ranges::sort(rows);
   return rows;
+}
+
+double MedianSquaredDistance(const kernel::Features& features, std::span<const RowIndex> references) {
+  RowList some;
+  const std::size_t step = (references.size() + kRowsForMedian - 1) / kRowsForMedian;
+  for (std::size_t i = 0; i < references.size(); i += step) some.push_back(references[i]);
+  Matrix<double> dots(some.size(), some.size());
+  kernel::ComputeKernelSymmetric({.type = kernel::KernelType::kLinear}, features, some, dots.view());
+  std::vector<double> distances;
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const double squared = dots(i, i) + dots(j, j) - 2 * dots(i, j);
+      // Copies say nothing about the scale.
+      if (squared > 1e-12 * (dots(i, i) + dots(j, j))) distances.push_back(squared);
+    }
+  }
+  if (distances.empty()) return 1;
+  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::ranges::nth_element(distances, middle);
+  return *middle;
 }
 
 std::vector<double> NearestSquaredDistances(const kernel::Features& features, Distance distance,

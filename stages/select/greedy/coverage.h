@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stages/core/communicator.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
+#include "stages/kernel/guest_features.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {
@@ -35,12 +37,22 @@ struct CoverageProblem {
   std::span<const double> nearest;       ///< by reference: squared distance to the nearest labeled row, or infinity
   std::span<const RowIndex> candidates;  ///< ascending
   std::size_t batch = 0;
+  CostLimit cost = {};  ///< in one process only
+  /// A pool that is spread over processes: `candidates` are those of this process, whose rows count from `first_row` of
+  /// the pool, as those of the picks do. `features` are then `guests`, which have the references.
+  const Communicator& peers = OneProcess();
+  kernel::GuestFeatures* guests = nullptr;
+  std::size_t first_row = 0;
 };
 
 /// The greedy batch with its gains, ties to the smaller row: `batch` rows, or all candidates if there are fewer. Once
 /// nothing is left to gain, covering starts again from nothing, so that a batch larger than the sample stays spread
 /// out. FailedPrecondition if a gain is NaN.
 absl::StatusOr<std::vector<Pick>> MaximizeCoverage(const CoverageProblem& problem);
+
+/// The same within a cost limit: the better batch of both orders (budget.h), which ends when nothing is left to gain.
+/// The certificate is about what the batch adds to the coverage.
+absl::StatusOr<Selection> BuyCoverage(const CoverageProblem& problem);
 
 /// A pool with what covers it so far, and the batch that covers it best: what the strategies of this kind share.
 class PoolCover {
@@ -66,6 +78,9 @@ class PoolCover {
 /// A uniform sample of the rows of a pool, ascending; all of them if they are few. The same in every round with the
 /// same seed, unless so many rows are labeled or asked for that a larger sample is needed.
 RowList SampleReferences(std::size_t pool_rows, std::size_t labeled_and_batch, std::uint64_t seed);
+
+/// The median of the squared distances between the references, or between some of them if there are many.
+double MedianSquaredDistance(const kernel::Features& features, std::span<const RowIndex> references);
 
 /// By row, the squared distance to the nearest of the centers; infinity if there are none. Works in blocks, in
 /// parallel.

@@ -58,10 +58,12 @@ using Ceilings = std::span<const double, kLanes>;
 /// float32 sum is as accurate as its terms.
 constexpr std::size_t kRowsAtOnce = 8;
 
-/// Adds the lanes of the tile's rows one by one, as long as no sum is below its ceiling less the level of the row;
-/// returns how many.
-std::size_t AddOneByOne(MatrixView<const float> tile, std::size_t first, std::span<const double> levels,
-                        Ceilings ceilings, Lanes sums) {
+/// How many of the tile's rows can be added, one by one, as long as no sum is below its ceiling less the level of the
+/// row.
+std::size_t RowsUnbeaten(MatrixView<const float> tile, std::size_t first, std::span<const double> levels,
+                         Ceilings ceilings, std::span<const double, kLanes> before) {
+  std::array<double, kLanes> sums;
+  std::ranges::copy(before, sums.begin());
   for (std::size_t t = 0; t < tile.rows(); ++t) {
     for (std::size_t i = 0; i < kLanes; ++i) {
       if (sums[i] < ceilings[i] - levels[t]) return t;
@@ -72,7 +74,7 @@ std::size_t AddOneByOne(MatrixView<const float> tile, std::size_t first, std::sp
   return tile.rows();
 }
 
-/// The same without checking ceilings.
+/// Always in the same way, so that the sum of a candidate does not depend on those next to it.
 void AddTogether(MatrixView<const float> tile, std::size_t first, Lanes sums) {
   std::array<float, kLanes> sum{};
   for (std::size_t t = 0; t < tile.rows(); ++t) {
@@ -93,7 +95,7 @@ bool NoneCanBeBelow(Lanes sums, Ceilings ceilings, double lowest_level) {
   return below == 0;
 }
 
-/// Adds a few rows of a tile; returns how many no rival would have beaten.
+/// Adds a few rows of a tile; returns how many of them no rival would have beaten.
 std::size_t AddSomeRows(MatrixView<const float> tile, std::span<const double> levels, std::span<const double> ceilings,
                         std::span<double> sums) {
   const double lowest_level = *std::ranges::min_element(levels);
@@ -101,16 +103,15 @@ std::size_t AddSomeRows(MatrixView<const float> tile, std::span<const double> le
   for (std::size_t first = 0; first < sums.size(); first += kLanes) {
     const Lanes some = sums.subspan(first).first<kLanes>();
     const Ceilings limits = ceilings.subspan(first).first<kLanes>();
-    if (NoneCanBeBelow(some, limits, lowest_level)) {
-      AddTogether(tile, first, some);
-    } else {
-      unbeaten = std::min(unbeaten, AddOneByOne(tile, first, levels, limits, some));
+    if (!NoneCanBeBelow(some, limits, lowest_level)) {
+      unbeaten = std::min(unbeaten, RowsUnbeaten(tile, first, levels, limits, some));
     }
+    AddTogether(tile, first, some);
   }
   return unbeaten;
 }
 
-/// The same for a whole tile; what comes after a beaten row is not added.
+/// The same for a whole tile. The sums are of no use if a row was beaten.
 std::size_t AddRows(MatrixView<const float> tile, std::span<const double> levels, std::span<const double> ceilings,
                     std::span<double> sums) {
   for (std::size_t first = 0; first < tile.rows(); first += kRowsAtOnce) {
@@ -183,8 +184,11 @@ absl::Status SimilaritySums::Add(std::span<const RowIndex> picks) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::size_t> SimilaritySums::AddUnbeaten(std::span<const RowIndex> picks, const Rivals& rivals) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::size_t unbeaten, Sum(picks, &rivals));
+absl::StatusOr<std::size_t> SimilaritySums::AddUnbeaten(std::span<const RowIndex> picks, const Rivals& rivals,
+                                                        const Communicator& peers) {
+  const absl::StatusOr<std::size_t> of_rank = Sum(picks, &rivals);
+  FULCRUM_RETURN_IF_ERROR(AgreeOn(peers, of_rank.status()));
+  const std::size_t unbeaten = std::ranges::min(ShareValue(peers, *of_rank));
   if (unbeaten < picks.size()) {
     FULCRUM_RETURN_IF_ERROR(Add(picks.first(unbeaten)));
   } else {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stages/core/communicator.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
@@ -39,8 +40,9 @@ class SimilaritySums {
   absl::Status Add(std::span<const RowIndex> picks);
 
   /// Adds picks up to the first one (but not the very first) that a rival would have beaten, whose gain was the larger
-  /// at that moment. Returns how many were added.
-  absl::StatusOr<std::size_t> AddUnbeaten(std::span<const RowIndex> picks, const Rivals& rivals);
+  /// at that moment. Returns how many were added. `peers` have the other candidates of the group.
+  absl::StatusOr<std::size_t> AddUnbeaten(std::span<const RowIndex> picks, const Rivals& rivals,
+                                          const Communicator& peers = OneProcess());
 
   /// By position.
   std::span<const double> values() const { return sums_; }

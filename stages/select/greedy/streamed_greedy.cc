@@ -9,6 +9,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
+#include "stages/select/greedy/group_peers.h"
 #include "stages/select/greedy/similarity_sums.h"
 #include "stages/select/score_order.h"
 
@@ -74,18 +75,20 @@ class StreamedRun {
  public:
   explicit StreamedRun(const StreamedProblem& problem)
       : problem_(problem),
+        group_(problem.peers, problem.rows.size()),
         sums_(problem.kernel, *problem.features, problem.rows),
         scores_(problem.scores, problem.slack, problem.exact_scores),
         open_(problem.rows.size(), 1) {
     for (const std::size_t position : problem.labeled) open_[position] = 0;
-    batch_ = std::min(problem.batch, problem.rows.size() - problem.labeled.size());
-    const std::size_t capacity = problem.labeled.size() + batch_;
+    const std::size_t labeled = group_.Sum(problem.labeled.size());
+    batch_ = std::min(problem.batch, group_.size() - labeled);
+    const std::size_t capacity = labeled + batch_;
     factor_ = capacity > 0 ? problem.alpha / static_cast<double>(capacity) : 0.0;
   }
 
   absl::StatusOr<GreedyBatch> Run() {
     FULCRUM_RETURN_IF_ERROR(AddLabeled());
-    const double first_bound = value_ + SumOfLargest(OpenGains(), batch_);
+    const double first_bound = value_ + SumOfLargest(group_.Largest(OpenGains(), batch_), batch_);
     while (result_.positions.size() < batch_) {
       ThrowIfStopRequested();
       const Proposal proposal = ProposeFromShortlist();
@@ -110,17 +113,27 @@ class StreamedRun {
 
   absl::Status AddLabeled() {
     scores_.Settle(problem_.labeled);
-    RowList rows;
-    for (const std::size_t position : problem_.labeled) rows.push_back(problem_.rows[position]);
+    RowList rows(problem_.given.begin(), problem_.given.end());
+    if (rows.empty()) {
+      for (const std::size_t position : problem_.labeled) rows.push_back(problem_.rows[position]);
+    }
     std::sort(rows.begin(), rows.end());
-    FULCRUM_ASSIGN_OR_RETURN(std::vector<double> sums,
-                             Similarities().Recall(problem_.kernel, *problem_.features, problem_.rows, rows));
-    if (problem_.similarities) to_labeled_ = {rows, sums};
-    sums_.StartFrom(std::move(sums));
-    double twice_the_pairs = 0;
+    absl::StatusOr<std::vector<double>> sums =
+        Similarities().Recall(problem_.kernel, *problem_.features, problem_.rows, rows);
+    FULCRUM_RETURN_IF_ERROR(AgreeOn(problem_.peers, sums.status()));
+    if (problem_.similarities) to_labeled_ = {rows, *sums};
+    sums_.StartFrom(*std::move(sums));
+    struct Labeled {
+      double similarity_to_others, worth;
+    };
+    std::vector<Labeled> labeled;
     for (const std::size_t position : problem_.labeled) {
-      twice_the_pairs += sums_.values()[position] - OwnSimilarity(position);
-      value_ += scores_.AtMost(position) + 1;
+      labeled.push_back({sums_.values()[position] - OwnSimilarity(position), scores_.AtMost(position) + 1});
+    }
+    double twice_the_pairs = 0;
+    for (const Labeled& one : ShareValues(problem_.peers, std::move(labeled))) {
+      twice_the_pairs += one.similarity_to_others;
+      value_ += one.worth;
     }
     value_ -= factor_ * twice_the_pairs / 2;
     return absl::OkStatus();
@@ -132,7 +145,7 @@ class StreamedRun {
   void RememberSums() {
     if (!problem_.similarities || !(factor_ > 0)) return;
     RowList given = to_labeled_.given;
-    for (const std::size_t position : result_.positions) given.push_back(problem_.rows[position]);
+    given.insert(given.end(), picked_rows_.begin(), picked_rows_.end());
     std::sort(given.begin(), given.end());
     problem_.similarities->Remember(problem_.rows, std::move(to_labeled_), {std::move(given), sums_.Release()});
   }
@@ -147,15 +160,21 @@ class StreamedRun {
 
   /// Returns a threshold with about `count` gains above it, from a sample at regular distances.
   double EdgeOfBest(std::size_t count) const {
-    const std::size_t stride = std::max<std::size_t>(1, open_.size() / kGainsSampled);
+    const std::size_t stride = std::max<std::size_t>(1, group_.size() / kGainsSampled);
     std::vector<double> sample;
-    for (std::size_t position = 0; position < open_.size(); position += stride) {
+    for (std::size_t position = (stride - group_.first() % stride) % stride; position < open_.size();
+         position += stride) {
       if (open_[position]) sample.push_back(GainOf(position));
     }
+    sample = GatherValues(problem_.peers, std::move(sample));
     const std::size_t wanted = count / stride;
-    if (wanted >= sample.size()) return -std::numeric_limits<double>::infinity();
-    std::nth_element(sample.begin(), sample.begin() + static_cast<std::ptrdiff_t>(wanted), sample.end(), LargerFirst());
-    return sample[wanted];
+    double edge = -std::numeric_limits<double>::infinity();
+    if (wanted < sample.size()) {
+      const auto middle = sample.begin() + static_cast<std::ptrdiff_t>(wanted);
+      std::nth_element(sample.begin(), middle, sample.end(), LargerFirst());
+      edge = *middle;
+    }
+    return BroadcastValue(problem_.peers, edge);
   }
 
   /// Returns the candidates whose gain is above `edge`.
@@ -176,7 +195,8 @@ class StreamedRun {
     return {position, problem_.rows[position], scores_.AtMost(position), sums_.values()[position]};
   }
 
-  std::size_t BestOfAll() const {
+  /// The best candidate of all, on the rank that has it.
+  std::vector<Shortlist::Member> BestOfAll() const {
     std::size_t best = open_.size();
     for (std::size_t position = 0; position < open_.size(); ++position) {
       if (!open_[position]) continue;
@@ -184,7 +204,10 @@ class StreamedRun {
                           GoesBefore(GainOf(position), problem_.rows[position], GainOf(best), problem_.rows[best]);
       if (better) best = position;
     }
-    return best;
+    const bool is_there = best < open_.size();
+    const auto winner = group_.BestOf({is_there ? GainOf(best) : 0.0, group_.first() + best, is_there});
+    if (!group_.IsOwn(winner.position)) return {};
+    return {MemberAt(winner.position - group_.first())};
   }
 
   /// Returns false if all scores were already exact.
@@ -213,7 +236,7 @@ class StreamedRun {
 
   /// Picks from the shortlist, not yet applied to the other candidates.
   struct Proposal {
-    std::vector<std::size_t> positions = {};
+    std::vector<std::size_t> positions = {};  // in the whole group
     std::vector<double> gains = {};
     RowList rows = {};
   };
@@ -221,16 +244,22 @@ class StreamedRun {
   Proposal ProposeFromShortlist() {
     auto [edge, members] = SettleTheBest();
     std::size_t most = std::min(turn_, batch_ - result_.positions.size());
-    if (members.empty()) {
+    if (group_.Sum(members.size()) == 0) {
       // More candidates share the largest gain than fit into a shortlist; one pick separates them.
       edge = -std::numeric_limits<double>::infinity();
-      members.push_back(MemberAt(BestOfAll()));
+      members = BestOfAll();
       most = 1;
     }
     if (SettleScoresOf(members)) return {};
     rivals_ = open_;
     for (const Shortlist::Member& member : members) rivals_[member.position] = 0;
-    Shortlist shortlist(problem_.kernel, *problem_.features, std::move(members), factor_);
+    if (group_.is_alone()) return Propose(*problem_.features, std::move(members), edge, most);
+    return ProposeTogether(members, edge, most);
+  }
+
+  Proposal Propose(const kernel::Features& features, std::vector<Shortlist::Member> members, double edge,
+                   std::size_t most) const {
+    Shortlist shortlist(problem_.kernel, features, std::move(members), factor_);
     Proposal proposal;
     while (proposal.rows.size() < most && shortlist.best()) {
       // If gains do not decrease, no gain outside will ever be above the threshold, and none inside below it.
@@ -244,14 +273,46 @@ class StreamedRun {
     return proposal;
   }
 
+  /// The root proposes from the members of all ranks. The picks become guests of every rank.
+  Proposal ProposeTogether(std::vector<Shortlist::Member> members, double edge, std::size_t most) const {
+    const Communicator& peers = problem_.peers;
+    RowList rows;
+    for (Shortlist::Member& member : members) {
+      rows.push_back(member.row);
+      member.position += group_.first();
+    }
+    Matrix<double> features = kernel::GatherRows(peers, *problem_.features, rows);
+    members = GatherValues(peers, std::move(members));
+    Proposal proposal;
+    std::vector<double> picked;
+    if (peers.is_root()) {
+      // The rows of the merged list, in the order of the rows of the pool.
+      for (std::size_t i = 0; i < members.size(); ++i) members[i].row = static_cast<RowIndex>(i);
+      const kernel::DenseFeatures merged(std::move(features), problem_.features->precision());
+      proposal = Propose(merged, std::move(members), edge, most);
+      for (const RowIndex row : proposal.rows) {
+        picked.insert(picked.end(), merged.values().row(row).begin(), merged.values().row(row).end());
+      }
+    }
+    BroadcastValues(peers, proposal.positions);
+    BroadcastValues(peers, proposal.gains);
+    BroadcastValues(peers, picked);
+    proposal.rows =
+        problem_.guests->Add(ConstMatrixView(picked.data(), proposal.positions.size(), problem_.features->dims()));
+    return proposal;
+  }
+
   /// Accepts a proposal up to the first pick that another candidate would have beaten.
   absl::Status Take(const Proposal& proposal) {
     std::size_t count = proposal.rows.size();
     if (factor_ > 0) {
       const Rivals rivals{rivals_, scores_.AtMost(), factor_, proposal.gains};
-      FULCRUM_ASSIGN_OR_RETURN(count, sums_.AddUnbeaten(proposal.rows, rivals));
+      FULCRUM_ASSIGN_OR_RETURN(count, sums_.AddUnbeaten(proposal.rows, rivals, problem_.peers));
     }
     for (std::size_t i = 0; i < count; ++i) Note(proposal.positions[i], proposal.gains[i]);
+    picked_rows_.insert(picked_rows_.end(), proposal.rows.begin(),
+                        proposal.rows.begin() + static_cast<std::ptrdiff_t>(count));
+    if (!group_.is_alone()) problem_.guests->DropFrom(proposal.rows[0] + count);
     turn_ = count < proposal.rows.size() ? std::max(turn_ / 2, kFewestAtATurn) : std::min(turn_ * 2, kMostAtATurn);
     return absl::OkStatus();
   }
@@ -260,17 +321,15 @@ class StreamedRun {
     // Sums of the shortlist and of all candidates round differently in float32, which must not make a gain increase.
     if (!result_.gains.empty()) gain = std::min(gain, result_.gains.back());
     value_ += gain;
-    open_[position] = 0;
+    if (group_.IsOwn(position)) open_[position - group_.first()] = 0;
     result_.positions.push_back(position);
     result_.gains.push_back(gain);
   }
 
   /// Returns 1_S' K 1_S of the picks.
   absl::StatusOr<double> PairsOfPicks() const {
-    RowList picks;
-    for (const std::size_t position : result_.positions) picks.push_back(problem_.rows[position]);
-    SimilaritySums among_picks(problem_.kernel, *problem_.features, picks);
-    FULCRUM_RETURN_IF_ERROR(among_picks.Add(picks));
+    SimilaritySums among_picks(problem_.kernel, *problem_.features, picked_rows_);
+    FULCRUM_RETURN_IF_ERROR(among_picks.Add(picked_rows_));
     return std::accumulate(among_picks.values().begin(), among_picks.values().end(), 0.0);
   }
 
@@ -282,13 +341,16 @@ class StreamedRun {
     for (std::size_t position = 0; position < open_.size(); ++position) {
       if (open_[position]) terms.push_back(GainOf(position) + 0.5 * factor_ * OwnSimilarity(position));
     }
-    for (const std::size_t position : result_.positions) {
+    for (const std::size_t in_group : result_.positions) {
+      if (!group_.IsOwn(in_group)) continue;
+      const std::size_t position = in_group - group_.first();
       terms.push_back(GainOf(position) + 0.5 * factor_ * OwnSimilarity(position));
     }
-    return value_ - gained + 0.5 * factor_ * pairs + SumOfLargest(std::move(terms), batch_);
+    return value_ - gained + 0.5 * factor_ * pairs + SumOfLargest(group_.Largest(std::move(terms), batch_), batch_);
   }
 
   const StreamedProblem& problem_;
+  const GroupPeers group_;
   SimilarityMemory nothing_remembered_;
   SimilaritySums sums_;
   GivenSums to_labeled_;  // for the next round
@@ -300,6 +362,7 @@ class StreamedRun {
   double value_ = 0;
   std::size_t turn_ = kMostAtATurn;  // maximum number of picks that a shortlist may propose
   GreedyBatch result_;
+  RowList picked_rows_;  // of the features, in the order of the picks
 };
 
 }  // namespace

@@ -12,6 +12,10 @@
 // Scores need not be exact at the start: a candidate with an inexact score counts with its upper bound, and its exact
 // score is computed before it enters a shortlist. The batch is the same as with exact scores for all candidates.
 //
+// A group may be spread over processes. Each updates its own candidates; the shortlists of all of them are merged at
+// the root, which proposes, and a proposal is accepted up to the first pick that a candidate of any process would have
+// beaten. The batch does not depend on the number of processes.
+//
 // The result does not depend on the number of threads. Thread-safe.
 #pragma once
 
@@ -23,8 +27,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stages/core/communicator.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
+#include "stages/kernel/guest_features.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/select/greedy/similarity_sums.h"
@@ -75,6 +81,12 @@ struct StreamedProblem {
   ExactScores exact_scores = {};  ///< required with a slack
   /// State carried from the previous round to the next; with it `rows` must ascend. May be null.
   SimilarityMemory* similarities = nullptr;
+  /// A group that is spread over processes: `rows` (ascending), `scores` and `labeled` are those of this process,
+  /// scores are exact, and positions of the result are in the whole group (group_peers.h). `features` are then
+  /// `guests`, which have the labeled rows of the whole group, `given`, and are given the picks.
+  const Communicator& peers = OneProcess();
+  kernel::GuestFeatures* guests = nullptr;
+  std::span<const RowIndex> given = {};
 };
 
 /// GreedyBatch::evaluations counts the shortlists. Returns InvalidArgument if a computed kernel value is outside [0,

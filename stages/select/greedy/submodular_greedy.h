@@ -93,6 +93,12 @@ class LazyQueue {
     return PopBound();
   }
 
+  /// Returns a candidate that was removed.
+  void PutBack(const Candidate& candidate) {
+    heap_.push_back(candidate);
+    std::push_heap(heap_.begin(), heap_.end(), WorseThan);
+  }
+
   /// Removes and returns the candidate with the largest bound, up to date or not.
   Candidate PopBound() {
     std::pop_heap(heap_.begin(), heap_.end(), WorseThan);

@@ -52,30 +52,14 @@ double WidthForCoverage(std::span<const double> nearest) {
   return std::sqrt(low * high);
 }
 
-/// Of least squares with targets +1 and -1, one class against the rest.
-absl::StatusOr<std::vector<double>> MarginsOfLeastSquares(const Candidates& candidates,
-                                                          std::span<const RowIndex> labeled,
-                                                          std::span<const RowIndex> rows) {
-  Matrix<double> targets(candidates.class_count, labeled.size());
-  for (std::size_t c = 0; c < targets.rows(); ++c) {
-    for (std::size_t i = 0; i < labeled.size(); ++i) {
-      targets(c, i) = candidates.labels[labeled[i]] == static_cast<ClassIndex>(c) ? 1 : -1;
-    }
-  }
-  FULCRUM_ASSIGN_OR_RETURN(const Posterior posterior, Posterior::Compute({.features = candidates.features,
-                                                                          .kernel = candidates.classifier_kernel,
-                                                                          .labeled = labeled,
-                                                                          .candidates = rows,
-                                                                          .noise = kNoise,
-                                                                          .targets = targets.view()}));
-  std::vector<double> margins;
-  for (std::size_t i = 0; i < rows.size(); ++i) margins.push_back(MarginOf(posterior, i));
-  return margins;
-}
-
 absl::StatusOr<std::vector<double>> MarginsOf(const Candidates& candidates, std::span<const RowIndex> labeled,
                                               std::span<const RowIndex> rows) {
-  if (candidates.margin.empty()) return MarginsOfLeastSquares(candidates, labeled, rows);
+  if (candidates.margin.empty()) {
+    std::vector<ClassIndex> labels;
+    for (const RowIndex row : labeled) labels.push_back(candidates.labels[row]);
+    return MarginsOfLeastSquares(*candidates.features, candidates.classifier_kernel, labeled, labels,
+                                 candidates.class_count, rows);
+  }
   std::vector<double> margins;
   for (const RowIndex row : rows) margins.push_back(candidates.margin[row]);
   return margins;
@@ -89,11 +73,42 @@ std::vector<double> Doubts(std::span<const double> margins, double labels_per_cl
   return doubts;
 }
 
+}  // namespace
+
+absl::StatusOr<std::vector<double>> MarginsOfLeastSquares(const kernel::Features& features,
+                                                          const kernel::KernelFunction& kernel,
+                                                          std::span<const RowIndex> labeled,
+                                                          std::span<const ClassIndex> labels, std::size_t class_count,
+                                                          std::span<const RowIndex> rows) {
+  Matrix<double> targets(class_count, labeled.size());
+  for (std::size_t c = 0; c < targets.rows(); ++c) {
+    for (std::size_t i = 0; i < labeled.size(); ++i) {
+      targets(c, i) = labels[i] == static_cast<ClassIndex>(c) ? 1 : -1;
+    }
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const Posterior posterior, Posterior::Compute({.features = &features,
+                                                                          .kernel = kernel,
+                                                                          .labeled = labeled,
+                                                                          .candidates = rows,
+                                                                          .noise = kNoise,
+                                                                          .targets = targets.view()}));
+  std::vector<double> margins;
+  for (std::size_t i = 0; i < rows.size(); ++i) margins.push_back(MarginOf(posterior, i));
+  return margins;
+}
+
+CoverWeights AdaptiveCover(std::span<const double> nearest, std::span<const double> margins, double labels_per_class) {
+  return {WidthForCoverage(nearest), Doubts(margins, labels_per_class)};
+}
+
+namespace {
+
 class AdaptiveHerding final : public Strategy {
  public:
   Requirements requirements() const override {
     return {.predictions = true, .margin = true, .given_predictions_suffice = true};
   }
+  bool weighs_costs() const override { return true; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
     const PoolCover cover(candidates, Distance::kEuclidean);
@@ -104,7 +119,8 @@ class AdaptiveHerding final : public Strategy {
                              MarginsOf(candidates, cover.labeled(), cover.references()));
     const double labels_per_class =
         static_cast<double>(cover.labeled().size()) / static_cast<double>(candidates.class_count);
-    return cover.Select(WidthForCoverage(cover.nearest()), Doubts(margins, labels_per_class));
+    const CoverWeights adaptive = AdaptiveCover(cover.nearest(), margins, labels_per_class);
+    return cover.Select(adaptive.width, adaptive.weights);
   }
 
  private:

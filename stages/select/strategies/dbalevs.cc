@@ -10,6 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
+#include "stages/kernel/kernel_tiles.h"
+#include "stages/select/greedy/budget.h"
 #include "stages/select/greedy/streamed_greedy.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/score_order.h"
@@ -126,6 +128,74 @@ absl::StatusOr<GreedyBatch> ChooseFrom(const Candidates& candidates, const Group
                            .alpha = candidates.alpha});
 }
 
+/// K(x, position) of all rows of the group; InvalidArgument for a value outside [0, 1].
+absl::Status WriteColumn(const Candidates& candidates, const Group& group, std::size_t position,
+                         std::span<double> column) {
+  constexpr std::size_t kRowsPerBlock = 4096;
+  if (!group.kernel.empty()) {
+    std::ranges::copy(group.kernel.row(position), column.begin());
+    return absl::OkStatus();
+  }
+  const RowIndex& row = group.rows[position];
+  ParallelForBlocks(group.rows.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
+    kernel::ComputeKernelBlock(candidates.leverage_kernel, *candidates.features, group.rows.subspan(first, count),
+                               std::span(&row, 1), MutableMatrixView(column.data() + first, count, 1));
+  });
+  const auto outside = std::ranges::find_if(
+      column, [](double value) { return !(value >= -kKernelTolerance && value <= 1 + kKernelTolerance); });
+  if (outside == column.end()) return absl::OkStatus();
+  const auto other = static_cast<std::size_t>(outside - column.begin());
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "the set function of a diverse batch needs a kernel with values in [0, 1], but %s gives %g between rows %d and "
+      "%d of the pool (counted from 0). %s",
+      kernel::DescribeKernel(candidates.leverage_kernel), *outside, row, group.rows[other],
+      AdviceAgainst(*outside, candidates.leverage_kernel)));
+}
+
+/// Within what may be spent on this class.
+absl::StatusOr<GreedyBatch> BuyFrom(const Candidates& candidates, const Group& group,
+                                    std::span<const std::size_t> labeled, std::size_t share, double budget) {
+  const double factor = LeverageFactor(group, candidates.scale);
+  std::vector<double> scores = ScaledLeverage(group, candidates.scale);
+  if (const ExactScores exact = RefinerOf(group, factor)) {
+    std::vector<std::size_t> all(scores.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    scores = exact(all);
+  }
+  std::vector<double> costs;
+  for (const RowIndex row : group.rows) costs.push_back(candidates.cost.costs[row]);
+  return MaximizeWithinBudget({.rows = group.rows,
+                               .scores = scores,
+                               .costs = costs,
+                               .labeled = labeled,
+                               .batch = share,
+                               .budget = budget,
+                               .alpha = candidates.alpha,
+                               .column = [&](std::size_t position, std::span<double> column) {
+                                 return WriteColumn(candidates, group, position, column);
+                               }});
+}
+
+/// Each class gets the part of the budget that it has of the batch, and what the classes before it left.
+std::vector<absl::StatusOr<GreedyBatch>> BuyBatches(const Candidates& candidates,
+                                                    std::span<const std::vector<std::size_t>> labeled,
+                                                    std::span<const std::size_t> shares) {
+  std::vector<absl::StatusOr<GreedyBatch>> batches(shares.size(), GreedyBatch());
+  std::size_t places = std::accumulate(shares.begin(), shares.end(), std::size_t{0});
+  Purse purse(candidates.cost.budget);
+  for (std::size_t g = 0; g < shares.size(); ++g) {
+    if (shares[g] == 0) continue;
+    const double budget = purse.left() * static_cast<double>(shares[g]) / static_cast<double>(places);
+    places -= shares[g];
+    batches[g] = BuyFrom(candidates, candidates.groups[g], labeled[g], shares[g], std::max(budget, 0.0));
+    if (!batches[g].ok()) return batches;
+    for (const std::size_t position : batches[g]->positions) {
+      purse.Pay(candidates.cost.costs[candidates.groups[g].rows[position]]);
+    }
+  }
+  return batches;
+}
+
 void AppendPicks(const Group& group, const GreedyBatch& batch, Selection& selection) {
   for (std::size_t i = 0; i < batch.positions.size(); ++i) {
     const std::size_t position = batch.positions[i];
@@ -147,8 +217,8 @@ void SortByGain(std::vector<Pick>& picks) {
 
 /// Divides the batch among candidates.groups and maximises F in each, with scores scaled as set in the candidates.
 /// Picks are ordered by decreasing gain, which keeps the order within each class. The certificate holds for all batches
-/// with the same share per class. Returns an error if alpha is outside [0, 1] or a kernel has values outside [0, 1],
-/// because F would not be monotone.
+/// with the same share per class, and the same part of the budget with a cost limit. Returns an error if alpha is
+/// outside [0, 1] or a kernel has values outside [0, 1], because F would not be monotone.
 absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates) {
   FULCRUM_RETURN_IF_ERROR(CheckAlpha(candidates.alpha));
   const std::span<const Group> groups = candidates.groups;
@@ -161,9 +231,13 @@ absl::StatusOr<Selection> SelectDiverseBatch(const Candidates& candidates) {
     FULCRUM_RETURN_IF_ERROR(CheckKernel(candidates, groups[g]));
   }
   std::vector<absl::StatusOr<GreedyBatch>> batches(groups.size(), GreedyBatch());
-  ParallelForBlocks(groups.size(), 1, [&](std::size_t g, std::size_t) {
-    if (shares[g] > 0) batches[g] = ChooseFrom(candidates, groups[g], labeled[g], shares[g]);
-  });
+  if (candidates.cost.limits()) {
+    batches = BuyBatches(candidates, labeled, shares);
+  } else {
+    ParallelForBlocks(groups.size(), 1, [&](std::size_t g, std::size_t) {
+      if (shares[g] > 0) batches[g] = ChooseFrom(candidates, groups[g], labeled[g], shares[g]);
+    });
+  }
   Selection selection;
   selection.has_certificate = true;
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -179,6 +253,7 @@ class Dbalevs final : public Strategy {
   Requirements requirements() const override {
     return {.predictions = true, .class_groups = true, .bounds_suffice = true};
   }
+  bool weighs_costs() const override { return true; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
     return SelectDiverseBatch(candidates);

@@ -46,6 +46,7 @@ double SmallestDistance(const kernel::Features& features, std::span<const RowInd
 class UncertaintyHerding final : public Strategy {
  public:
   Requirements requirements() const override { return {.predictions = true, .probabilities = true}; }
+  bool weighs_costs() const override { return true; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
     const PoolCover cover(candidates, Distance::kAngular);

@@ -1,0 +1,126 @@
+// The processes that compute one round together, and what they exchange.
+//
+// A pool may be spread over several processes (ranks), each with its own rows. What crosses between them goes through
+// this interface, so that the numerical stages know neither MPI nor a network: over MPI (pipeline/cluster), between
+// threads in tests, and OneProcess(), which exchanges nothing and costs nothing.
+//
+// Every rank makes the same calls in the same order, from one thread. A call throws PeerFailed if another rank has
+// failed. Rank 0 is the root.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace fulcrum {
+
+/// Another rank has failed; this one ends too, and says nothing.
+class PeerFailed final : public std::exception {
+ public:
+  const char* what() const noexcept override { return "another rank has failed"; }
+};
+
+class Communicator {
+ public:
+  static constexpr int kRoot = 0;
+
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// The machine that this rank runs on, for messages.
+  virtual std::string host() const = 0;
+
+  /// The bytes of every rank, in the order of the ranks, at the root; nothing elsewhere.
+  virtual std::vector<std::string> Gather(std::string bytes) const = 0;
+  /// Every rank has the bytes of `from` afterwards.
+  virtual void Broadcast(std::string& bytes, int from = kRoot) const = 0;
+  /// The root has the element-wise sums afterwards; the other ranks keep what they had. The order of the additions is
+  /// not defined: use it for sums that are exact (stages/core/exact_sum.h).
+  virtual void ReduceSum(std::span<double> values) const = 0;
+  /// Returns when every rank has called it.
+  virtual void Barrier() const = 0;
+
+  /// What this rank has sent so far.
+  virtual std::uint64_t bytes_sent() const { return 0; }
+
+  /// AgreeOn reports here what the ranks agreed on, so that an error that a rank has by itself can be told from one
+  /// that all of them know.
+  virtual void NoteAgreement(const absl::Status&) const {}
+
+  bool is_root() const { return rank() == kRoot; }
+  bool is_alone() const { return size() == 1; }
+};
+
+/// One process that has the whole pool.
+const Communicator& OneProcess();
+
+/// The first error of any rank, by rank, with the rank and its host in the message; OK if all are OK. The same on every
+/// rank.
+absl::Status AgreeOn(const Communicator& peers, const absl::Status& status);
+
+// Plain values instead of bytes.
+
+template <typename T>
+std::string BytesOf(std::span<const T> values) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+}
+
+template <typename T>
+void AppendFrom(const std::string& bytes, std::vector<T>& values) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const std::size_t before = values.size();
+  values.resize(before + bytes.size() / sizeof(T));
+  if (!bytes.empty()) std::memcpy(values.data() + before, bytes.data(), bytes.size());
+}
+
+/// Every rank has the values of the root afterwards; their number may differ before.
+template <typename T>
+void BroadcastValues(const Communicator& peers, std::vector<T>& values, int from = Communicator::kRoot) {
+  if (peers.is_alone()) return;
+  std::string bytes = peers.rank() == from ? BytesOf(std::span<const T>(values)) : std::string();
+  peers.Broadcast(bytes, from);
+  values.clear();
+  AppendFrom(bytes, values);
+}
+
+template <typename T>
+T BroadcastValue(const Communicator& peers, T value, int from = Communicator::kRoot) {
+  std::vector<T> values(1, value);
+  BroadcastValues(peers, values, from);
+  return values[0];
+}
+
+/// The values of all ranks, one rank after the other, at the root; nothing elsewhere.
+template <typename T>
+std::vector<T> GatherValues(const Communicator& peers, std::vector<T> values) {
+  if (peers.is_alone()) return values;
+  std::vector<T> all;
+  for (const std::string& bytes : peers.Gather(BytesOf(std::span<const T>(values)))) AppendFrom(bytes, all);
+  return all;
+}
+
+/// The same on every rank.
+template <typename T>
+std::vector<T> ShareValues(const Communicator& peers, std::vector<T> values) {
+  std::vector<T> all = GatherValues(peers, std::move(values));
+  BroadcastValues(peers, all);
+  return all;
+}
+
+/// One value of each rank, by rank, on every rank.
+template <typename T>
+std::vector<T> ShareValue(const Communicator& peers, T value) {
+  return ShareValues(peers, std::vector<T>(1, value));
+}
+
+}  // namespace fulcrum
