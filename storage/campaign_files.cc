@@ -19,6 +19,7 @@
 #include "stages/ingest/columns/text_column.h"
 #include "stages/ingest/formats/parquet_file.h"
 #include "storage/checksum.h"
+#include "storage/retention.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -103,6 +104,10 @@ absl::StatusOr<RecordModelRequest> WriteModelFile(const CampaignFolder& folder, 
 absl::StatusOr<std::string> ReadModelFile(const CampaignFolder& folder, const StoredModel& model) {
   const std::string path = folder.File(model.file);
   std::ifstream file(path, std::ios::binary);
+  if (!file && WasRemoved(folder, model.file)) {
+    return absl::NotFoundError(
+        absl::StrCat("the model of round ", model.round, " was removed, as the campaign's retention rule says"));
+  }
   if (!file) return absl::NotFoundError(absl::StrCat("the model '", path, "' is missing; restore a backup"));
   std::ostringstream bytes;
   bytes << file.rdbuf();
@@ -151,6 +156,14 @@ absl::StatusOr<std::vector<Value>> NumberColumn(const arrow::Table& table, const
 }
 
 }  // namespace
+
+absl::StatusOr<RoundScores> ReadRoundScores(const CampaignFolder& folder, std::int64_t round) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto table, ingest::ReadParquetFile(folder.File(ScoresName(round))));
+  RoundScores scores;
+  FULCRUM_ASSIGN_OR_RETURN(scores.predicted, TextColumn(*table, "class"));
+  FULCRUM_ASSIGN_OR_RETURN(scores.leverage, (NumberColumn<arrow::DoubleArray, double>(*table, "leverage")));
+  return scores;
+}
 
 absl::StatusOr<RoundBatch> ReadRoundBatch(const CampaignFolder& folder, std::int64_t round) {
   FULCRUM_ASSIGN_OR_RETURN(const auto table, ingest::ReadParquetFile(folder.File(BatchName(round))));

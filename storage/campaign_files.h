@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "stages/core/rows.h"
 #include "storage/campaign_folder.h"
+#include "storage/rules/round_rules.h"
 #include "storage/state/campaign_records.h"
-#include "storage/state/round_rules.h"
 
 namespace fulcrum::storage {
 
@@ -57,6 +57,10 @@ absl::StatusOr<RoundBatch> ReadRoundBatch(const CampaignFolder& folder, std::int
 /// The class that a committed round predicted for each row, in the order of the pool. NotFound or DataLoss if the file
 /// is missing or damaged.
 absl::StatusOr<std::vector<std::string>> ReadRoundPredictions(const CampaignFolder& folder, std::int64_t round);
+
+/// What a committed round computed for every row, in the order of the pool, without the ids. NotFound or DataLoss if
+/// the file is missing or damaged.
+absl::StatusOr<RoundScores> ReadRoundScores(const CampaignFolder& folder, std::int64_t round);
 
 // The landmarks of each class in a round, stored next to its scores: a campaign that is opened again continues with
 // them, and so selects the batch that it would have selected.

@@ -3,7 +3,7 @@
 //   campaign.db     the log and what is derived from it (SQLite, with -wal and -shm next to it while open)
 //   campaign.lock   held by the one process that writes
 //   campaign.high-water   the last event that was committed, by which a log that lost its end is recognized
-//   campaign.lost-events  written if the store was opened with such a log
+//   campaign.lost-events  one line for every time that the store was opened with such a log
 //   pool/           imported pools: imported/, appended-00001/ and so on, and validation/, the set that accuracy is
 //                   measured on
 //   models/         one file per model

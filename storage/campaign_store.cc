@@ -1,10 +1,11 @@
 #include "storage/campaign_store.h"
 
+#include <algorithm>
 #include <future>
 
 #include "stages/core/status_macros.h"
 #include "storage/commit/campaign_writer.h"
-#include "storage/state/lease_rules.h"
+#include "storage/rules/lease_rules.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -45,10 +46,24 @@ CampaignStore::CampaignStore(std::unique_ptr<CampaignWriter> writer, const Commi
     // A failure is reported by health(), or is temporary and tried again.
     if (ledger.state().last_sequence() - ledger.checkpoint_sequence() > kMostEventsAfterCheckpoint) {
       writer_->WriteSomeOfCheckpoint().IgnoreError();
+      NoteCheckpoint();
     }
   };
-  queue_ = std::make_unique<CommitQueue>(options, commit,
-                                         [this] { return writer_->WriteSomeOfCheckpoint().value_or(false); });
+  const auto idle = [this] {
+    const bool more = writer_->WriteSomeOfCheckpoint().value_or(false);
+    NoteCheckpoint();
+    return more;
+  };
+  NoteCheckpoint();
+  queue_ = std::make_unique<CommitQueue>(options, commit, idle);
+}
+
+void CampaignStore::NoteCheckpoint() {
+  checkpoint_sequence_ = writer_->ledger().checkpoint_sequence();
+}
+
+std::int64_t CampaignStore::events_since_checkpoint() const {
+  return std::max<std::int64_t>(0, writer_->status()->last_sequence - checkpoint_sequence_);
 }
 
 CampaignStore::~CampaignStore() {
@@ -97,6 +112,14 @@ std::shared_ptr<const CampaignStatus> CampaignStore::status() const {
 
 absl::Status CampaignStore::health() const {
   return writer_->health();
+}
+
+Time CampaignStore::Now() const {
+  return writer_->Now();
+}
+
+const OpeningFindings& CampaignStore::opening_findings() const {
+  return writer_->findings();
 }
 
 const CampaignFolder& CampaignStore::folder() const {

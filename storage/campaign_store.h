@@ -18,6 +18,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -51,6 +52,14 @@ struct StoreOptions {
   std::function<void(std::chrono::nanoseconds)> on_commit_time = {};
   /// Called once, on the writing thread, when the store ends with an error.
   std::function<void(const absl::Status&)> on_fatal = {};
+};
+
+/// What was found out about the log when a store was opened.
+struct OpeningFindings {
+  /// When the log lost committed events, and how many: one line per loss, now and earlier. Empty if it has lost none.
+  std::string lost_events = {};
+  /// Why it cannot be said whether the log is complete; empty if it can.
+  std::string warning = {};
 };
 
 class CampaignWriter;
@@ -117,8 +126,13 @@ class CampaignStore {
   std::shared_ptr<const CampaignStatus> status() const;
   /// OK, or why the store ended.
   absl::Status health() const;
+  const OpeningFindings& opening_findings() const;
+  /// The time by which leases end and events are recorded: what is compared with times of the store must be this.
+  Time Now() const;
   const CampaignFolder& folder() const;
   std::size_t queued() const;
+  /// Events that are not in the last checkpoint: so many are read when the campaign is opened.
+  std::int64_t events_since_checkpoint() const;
 
  private:
   template <typename Request, typename Result>
@@ -169,10 +183,13 @@ class CampaignStore {
   };
 
   explicit CampaignStore(std::unique_ptr<CampaignWriter> writer, const CommitQueueOptions& options);
+  /// On the writing thread, after it may have written one.
+  void NoteCheckpoint();
 
   void Enqueue(std::unique_ptr<Operation> operation, Turn turn = Turn::kInOrder);
 
   const std::unique_ptr<CampaignWriter> writer_;
+  std::atomic<std::int64_t> checkpoint_sequence_ = 0;
   std::unique_ptr<CommitQueue> queue_;  // last: its thread uses the writer
 };
 

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "storage/log/schema.h"
+#include "storage/rules/lease_rules.h"
+#include "storage/rules/round_rules.h"
 #include "storage/sqlite/sqlite.h"
-#include "storage/state/lease_rules.h"
-#include "storage/state/round_rules.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -49,8 +52,7 @@ absl::Status CampaignWriter::Prepare() {
   database_.AllowOnlyAppendingTo(kEventTable);
   FULCRUM_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(database_));
   FULCRUM_ASSIGN_OR_RETURN(HighWaterFile high_water, HighWaterFile::Open(folder_.high_water()));
-  const Clock& clock = options_.clock != nullptr ? *options_.clock : own_clock_;
-  FULCRUM_ASSIGN_OR_RETURN(ledger_, Ledger::Open(database_, *checkpoint_, clock));
+  FULCRUM_ASSIGN_OR_RETURN(ledger_, Ledger::Open(database_, *checkpoint_, clock()));
   high_water_.emplace(std::move(high_water));
   Publish();
   return absl::OkStatus();
@@ -171,11 +173,19 @@ absl::StatusOr<bool> CampaignWriter::WriteSomeOfCheckpoint() {
 }
 
 absl::Status CampaignWriter::NoteLostEvents() {
+  std::ostringstream noted;
+  noted << std::ifstream(folder_.lost_events(), std::ios::binary).rdbuf();
+  findings_.lost_events = noted.str();
   const auto known = HighWaterFile::Read(folder_.high_water());
-  const absl::Status status = known.ok() ? CheckHighWater(ledger_->log(), *known) : known.status();
+  // It says nothing about the log, and is written again with the next commit.
+  if (!known.ok()) findings_.warning = std::string(known.status().message());
+  const absl::Status status = known.ok() ? CheckHighWater(ledger_->log(), *known) : absl::OkStatus();
   if (!absl::IsDataLoss(status)) return status;
-  return ReplaceFile(folder_.lost_events(), absl::StrCat("before the campaign was opened at ",
-                                                         FormatUtc(ledger_->Now()), ": ", status.message(), "\n"));
+  // If the opening fails after this, the next one finds the same loss.
+  if (absl::StrContains(findings_.lost_events, status.message())) return absl::OkStatus();
+  absl::StrAppend(&findings_.lost_events, "before the campaign was opened at ", FormatUtc(ledger_->Now()), ": ",
+                  status.message(), "\n");
+  return ReplaceFile(folder_.lost_events(), findings_.lost_events);
 }
 
 void CampaignWriter::RecordHighWater() {

@@ -2,9 +2,11 @@
 //
 // Commit is the whole path of a group of operations: begin a transaction, run the operations, each of which appends its
 // events to the log and applies them, commit, publish, answer. If the commit fails, the state goes back to what it was;
-// the log is not read again. All methods run on that thread, except status() and health(), which are thread-safe.
+// the log is not read again. All methods run on that thread, except status(), health() and Now(), which are
+// thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,10 +16,10 @@
 #include "absl/status/statusor.h"
 #include "storage/campaign_folder.h"
 #include "storage/campaign_store.h"
+#include "storage/checkpoint/checkpoint.h"
 #include "storage/commit/commit_queue.h"
 #include "storage/log/high_water.h"
 #include "storage/sqlite/sqlite.h"
-#include "storage/state/checkpoint.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
@@ -48,18 +50,24 @@ class CampaignWriter {
 
   const Ledger& ledger() const { return *ledger_; }
   const CampaignFolder& folder() const { return folder_; }
+  /// What RecordOpening found; does not change after it.
+  const OpeningFindings& findings() const { return findings_; }
   std::shared_ptr<const CampaignStatus> status() const;
   absl::Status health() const;
+  /// Thread-safe too.
+  Time Now() const { return std::max(clock().Now(), status()->last_time); }
 
  private:
   CampaignWriter(CampaignFolder folder, StoreOptions options, FileLock lock, SqliteDatabase database);
 
+  const Clock& clock() const { return options_.clock != nullptr ? *options_.clock : own_clock_; }
   absl::Status Prepare();
   /// Fills results_, one per operation. Not OK if the store must end.
   absl::Status WriteGroup(const OperationGroup& group);
   /// The operation whose writing failed, if any. Those in `left_out` are not run.
   std::optional<std::size_t> RunOperations(const OperationGroup& group, const std::vector<bool>& left_out);
-  /// Writes a note for fsck if the log is known to have had more events than it has.
+  /// Compares the log with the high-water file. A loss is added to the file of losses, which stays until somebody
+  /// deletes it: from now on the log looks complete.
   absl::Status NoteLostEvents();
   void RecordHighWater();
   void Publish();
@@ -74,6 +82,7 @@ class CampaignWriter {
   std::optional<Ledger> ledger_;
   std::optional<HighWaterFile> high_water_;
   std::vector<absl::Status> results_;
+  OpeningFindings findings_;
 
   mutable std::mutex mutex_;
   std::shared_ptr<const CampaignStatus> published_;

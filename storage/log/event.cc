@@ -40,6 +40,16 @@ constexpr std::array kKinds = {
     KindName{EventKind::kItemReturned, "item_returned"},
     KindName{EventKind::kItemDisputed, "item_disputed"},
     KindName{EventKind::kItemResolved, "item_resolved"},
+    KindName{EventKind::kModelTaskOpened, "model_task_opened"},
+    KindName{EventKind::kModelLeaseGranted, "model_lease_granted"},
+    KindName{EventKind::kModelLeaseRenewed, "model_lease_renewed"},
+    KindName{EventKind::kModelLeaseEnded, "model_lease_ended"},
+    KindName{EventKind::kPredictionsStored, "predictions_stored"},
+    KindName{EventKind::kModelTaskClosed, "model_task_closed"},
+    KindName{EventKind::kVotesAccepted, "votes_accepted"},
+    KindName{EventKind::kAnnotatorsEstimated, "annotators_estimated"},
+    KindName{EventKind::kAnnotatorPaused, "annotator_paused"},
+    KindName{EventKind::kAnnotatorResumed, "annotator_resumed"},
 };
 static_assert(kKinds.size() == std::variant_size_v<EventBody>);
 
@@ -119,6 +129,7 @@ struct Encoder {
   void operator()(LabelImported& body) const {
     row.item = std::move(body.item);
     row.value = std::move(body.value);
+    row.cost = body.cost;
   }
   void operator()(TaskSkipped& body) const {
     row.item = std::move(body.item);
@@ -143,6 +154,53 @@ struct Encoder {
   void operator()(ItemResolved& body) const {
     row.item = std::move(body.item);
     row.value = std::move(body.value);
+    row.reason = std::move(body.reason);
+  }
+  void operator()(ModelTaskOpened& body) const {
+    row.round = body.round;
+    row.number = body.rows;
+  }
+  void operator()(ModelLeaseGranted& body) const {
+    row.round = body.round;
+    row.epoch = body.epoch;
+    row.number = ToMicros(body.expires_at);
+  }
+  void operator()(ModelLeaseRenewed& body) const {
+    row.lease = body.lease;
+    row.epoch = body.epoch;
+    row.number = ToMicros(body.expires_at);
+  }
+  void operator()(ModelLeaseEnded& body) const {
+    row.lease = body.lease;
+    row.epoch = body.epoch;
+    row.reason = std::move(body.reason);
+  }
+  void operator()(PredictionsStored& body) const {
+    row.round = body.round;
+    row.lease = body.lease;
+    row.epoch = body.epoch;
+    row.value = std::move(body.file);
+    row.detail = std::move(body.checksum);
+    if (body.late) row.reason = kLate;
+  }
+  void operator()(ModelTaskClosed& body) const {
+    row.round = body.round;
+    row.reason = std::move(body.reason);
+  }
+  void operator()(VotesAccepted& body) const {
+    row.item = std::move(body.item);
+    row.reason = std::move(body.reason);
+  }
+  void operator()(AnnotatorsEstimated& body) const {
+    row.number = body.votes;
+    row.detail = std::move(body.crowd);
+  }
+  void operator()(AnnotatorPaused& body) const {
+    row.value = std::move(body.who);
+    row.reason = std::move(body.reason);
+  }
+  void operator()(AnnotatorResumed& body) const {
+    row.value = std::move(body.who);
     row.reason = std::move(body.reason);
   }
 };
@@ -183,7 +241,7 @@ absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
     case EventKind::kLabelWithdrawn:
       return LabelWithdrawn{std::move(row.item)};
     case EventKind::kLabelImported:
-      return LabelImported{std::move(row.item), std::move(row.value)};
+      return LabelImported{std::move(row.item), std::move(row.value), row.cost};
     case EventKind::kTaskSkipped:
       return TaskSkipped{std::move(row.item), row.slot, row.lease, row.epoch, row.round, std::move(row.reason)};
     case EventKind::kItemSetAside:
@@ -194,6 +252,27 @@ absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
       return ItemDisputed{std::move(row.item), std::move(row.reason)};
     case EventKind::kItemResolved:
       return ItemResolved{std::move(row.item), std::move(row.value), std::move(row.reason)};
+    case EventKind::kModelTaskOpened:
+      return ModelTaskOpened{row.round, row.number};
+    case EventKind::kModelLeaseGranted:
+      return ModelLeaseGranted{row.round, row.epoch, FromMicros(row.number)};
+    case EventKind::kModelLeaseRenewed:
+      return ModelLeaseRenewed{row.lease, row.epoch, FromMicros(row.number)};
+    case EventKind::kModelLeaseEnded:
+      return ModelLeaseEnded{row.lease, row.epoch, std::move(row.reason)};
+    case EventKind::kPredictionsStored:
+      return PredictionsStored{row.round,          row.lease, row.epoch, std::move(row.value), std::move(row.detail),
+                               row.reason == kLate};
+    case EventKind::kModelTaskClosed:
+      return ModelTaskClosed{row.round, std::move(row.reason)};
+    case EventKind::kVotesAccepted:
+      return VotesAccepted{std::move(row.item), std::move(row.reason)};
+    case EventKind::kAnnotatorsEstimated:
+      return AnnotatorsEstimated{row.number, std::move(row.detail)};
+    case EventKind::kAnnotatorPaused:
+      return AnnotatorPaused{std::move(row.value), std::move(row.reason)};
+    case EventKind::kAnnotatorResumed:
+      return AnnotatorResumed{std::move(row.value), std::move(row.reason)};
   }
   return absl::DataLossError(absl::StrCat("event ", row.sequence, " of the log is of an unknown kind, ",
                                           static_cast<std::int64_t>(row.kind),

@@ -132,6 +132,7 @@ struct LabelWithdrawn {
 struct LabelImported {
   std::string item = {};
   std::string value = {};
+  double cost = 0;  ///< of one answer, if annotators are asked about it
   bool operator==(const LabelImported&) const = default;
 };
 
@@ -173,10 +174,86 @@ struct ItemReturned {
   bool operator==(const ItemReturned&) const = default;
 };
 
+/// A round waits for the predictions of a model process. Its sequence is the task's id.
+struct ModelTaskOpened {
+  std::int64_t round = 0;
+  std::int64_t rows = 0;  ///< to predict
+  bool operator==(const ModelTaskOpened&) const = default;
+};
+
+/// The annotator is the process. Its sequence is the lease's id.
+struct ModelLeaseGranted {
+  std::int64_t round = 0;
+  std::int64_t epoch = 0;
+  Time expires_at = {};
+  bool operator==(const ModelLeaseGranted&) const = default;
+};
+
+struct ModelLeaseRenewed {
+  std::int64_t lease = 0;
+  std::int64_t epoch = 0;
+  Time expires_at = {};
+  bool operator==(const ModelLeaseRenewed&) const = default;
+};
+
+struct ModelLeaseEnded {
+  std::int64_t lease = 0;
+  std::int64_t epoch = 0;
+  std::string reason = {};  ///< "released" or "expired"
+  bool operator==(const ModelLeaseEnded&) const = default;
+};
+
+/// The annotator is the process that returned them.
+struct PredictionsStored {
+  std::int64_t round = 0;
+  std::int64_t lease = 0;
+  std::int64_t epoch = 0;
+  std::string file = {};
+  std::string checksum = {};  ///< of the file
+  bool late = false;          ///< its lease had ended
+  bool operator==(const PredictionsStored&) const = default;
+};
+
+/// The round does without the predictions of a model process.
+struct ModelTaskClosed {
+  std::int64_t round = 0;
+  std::string reason = {};
+  bool operator==(const ModelTaskClosed&) const = default;
+};
+
+/// Its votes decide it as they are, although more were wanted: there is nobody left to ask.
+struct VotesAccepted {
+  std::string item = {};
+  std::string reason = {};
+  bool operator==(const VotesAccepted&) const = default;
+};
+
+/// How good the annotators are, estimated from all votes before; the consensus of votes follows from it.
+struct AnnotatorsEstimated {
+  std::int64_t votes = 0;  ///< that were submitted until then
+  std::string crowd = {};  ///< Crowd as text
+  bool operator==(const AnnotatorsEstimated&) const = default;
+};
+
+/// An annotator gets no more tasks. Who caused the event is the administrator, or empty if a rule did.
+struct AnnotatorPaused {
+  std::string who = {};
+  std::string reason = {};
+  bool operator==(const AnnotatorPaused&) const = default;
+};
+
+struct AnnotatorResumed {
+  std::string who = {};
+  std::string reason = {};
+  bool operator==(const AnnotatorResumed&) const = default;
+};
+
 using EventBody = std::variant<StoreOpened, SettingsChanged, LifeChanged, BatchCommitted, ItemBatched, RoundClosed,
                                ModelStored, RowsAppended, RetrainRequested, LeaseGranted, LeaseRenewed, LeaseReleased,
                                LeaseExpired, LabelSubmitted, LabelChanged, LabelWithdrawn, LabelImported, TaskSkipped,
-                               ItemSetAside, ItemReturned, ItemDisputed, ItemResolved>;
+                               ItemSetAside, ItemReturned, ItemDisputed, ItemResolved, ModelTaskOpened,
+                               ModelLeaseGranted, ModelLeaseRenewed, ModelLeaseEnded, PredictionsStored,
+                               ModelTaskClosed, VotesAccepted, AnnotatorsEstimated, AnnotatorPaused, AnnotatorResumed>;
 
 struct Event {
   std::int64_t sequence = 0;     ///< from 1, without gaps; set by the ledger
@@ -213,6 +290,16 @@ enum class EventKind : std::int64_t {
   kItemReturned = 42,
   kItemDisputed = 43,
   kItemResolved = 44,
+  kModelTaskOpened = 50,
+  kModelLeaseGranted = 51,
+  kModelLeaseRenewed = 52,
+  kModelLeaseEnded = 53,
+  kPredictionsStored = 54,
+  kModelTaskClosed = 55,
+  kVotesAccepted = 45,
+  kAnnotatorsEstimated = 60,
+  kAnnotatorPaused = 61,
+  kAnnotatorResumed = 62,
 };
 
 /// "lease_granted"; "unknown" for a number that is no kind.

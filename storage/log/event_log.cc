@@ -12,7 +12,7 @@
 namespace fulcrum::storage {
 namespace {
 
-constexpr char kColumns[] =
+constexpr char kEventColumns[] =
     "sequence, kind, at_us, annotator, request_id, fingerprint, item, slot, lease, epoch, round, value, reason, cost, "
     "number, detail";
 
@@ -124,12 +124,12 @@ absl::StatusOr<EventLog> EventLog::Open(SqliteDatabase& database) {
   const bool has_chain = database.Prepare("SELECT chain FROM event").ok();
   FULCRUM_ASSIGN_OR_RETURN(
       SqliteStatement append,
-      database.Prepare(absl::StrCat("INSERT INTO event(", kColumns, has_chain ? ", chain" : "",
+      database.Prepare(absl::StrCat("INSERT INTO event(", kEventColumns, has_chain ? ", chain" : "",
                                     ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16",
                                     has_chain ? ",?17" : "", ")")));
   FULCRUM_ASSIGN_OR_RETURN(
       SqliteStatement range,
-      database.Prepare(absl::StrCat("SELECT ", kColumns, has_chain ? ", chain" : ", NULL",
+      database.Prepare(absl::StrCat("SELECT ", kEventColumns, has_chain ? ", chain" : ", NULL",
                                     " FROM event WHERE sequence BETWEEN ?1 AND ?2 ORDER BY sequence")));
   FULCRUM_ASSIGN_OR_RETURN(SqliteStatement last, database.Prepare("SELECT coalesce(max(sequence), 0) FROM event"));
   EventLog log(std::move(append), std::move(range), std::move(last));

@@ -17,7 +17,7 @@ std::int64_t LatestSchemaVersion();
 /// The oldest version that can be read without being upgraded: the log has no checksums there.
 std::int64_t OldestReadableSchemaVersion();
 
-/// Whether a database of this version has the tables of a checkpoint (storage/state/checkpoint.h).
+/// Whether a database of this version has the tables of a checkpoint (storage/checkpoint/checkpoint.h).
 bool HasCheckpoint(std::int64_t version);
 
 /// The version of a campaign's database; 0 for an empty one. FailedPrecondition for a database that is not a

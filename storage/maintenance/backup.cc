@@ -20,6 +20,7 @@
 #include "storage/checksum.h"
 #include "storage/log/schema.h"
 #include "storage/maintenance/fsck.h"
+#include "storage/retention.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/ledger.h"
 
@@ -47,6 +48,7 @@ std::vector<std::string> NamedFiles(const CampaignState& state) {
     for (const absl::string_view name : absl::StrSplit(round.files, '\n', absl::SkipEmpty())) names.emplace_back(name);
   });
   state.rounds().VisitModels([&](const StoredModel& model) { names.push_back(model.file); });
+  if (const auto& task = state.model_task(); task && task->answered()) names.push_back(task->file);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
@@ -92,7 +94,11 @@ absl::StatusOr<BackupReport> WriteBackup(const CampaignFolder& folder, const std
     if (!include) report.not_included.push_back(name);
     return absl::OkStatus();
   };
-  for (const std::string& name : NamedFiles(state)) FULCRUM_RETURN_IF_ERROR(add(name, true));
+  for (const std::string& name : NamedFiles(state)) {
+    if (!fs::exists(folder.File(name)) && WasRemoved(folder, name)) continue;
+    FULCRUM_RETURN_IF_ERROR(add(name, true));
+  }
+  if (fs::exists(folder.File(kRemovedFiles))) FULCRUM_RETURN_IF_ERROR(add(kRemovedFiles, true));
   FULCRUM_ASSIGN_OR_RETURN(const auto pool, PoolFiles(folder));
   for (const std::string& name : pool) FULCRUM_RETURN_IF_ERROR(add(name, options.with_pool || IsAppended(state, name)));
   FULCRUM_RETURN_IF_ERROR(transaction.Commit());
@@ -117,7 +123,7 @@ absl::Status VerifyBackup(const std::string& file, const BackupReport& expected)
   return absl::OkStatus();
 }
 
-absl::Status Rename(const std::string& from, const std::string& to) {
+absl::Status RenameDurably(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::rename(from, to, error);
   if (error) return absl::InvalidArgumentError(absl::StrCat("cannot put '", to, "' in its place: ", error.message()));
@@ -161,7 +167,7 @@ absl::StatusOr<BackupReport> BackUpCampaign(const std::string& path, const std::
   };
   FULCRUM_ASSIGN_OR_RETURN(BackupReport report, WriteBackup(folder, partial, options));
   FULCRUM_RETURN_IF_ERROR(VerifyBackup(partial, report));
-  FULCRUM_RETURN_IF_ERROR(Rename(partial, file));
+  FULCRUM_RETURN_IF_ERROR(RenameDurably(partial, file));
   return report;
 }
 
@@ -183,7 +189,7 @@ absl::StatusOr<BackupReport> RestoreCampaign(const std::string& file, const std:
         "what '", file, "' holds is damaged, nothing was restored: ", absl::StrJoin(check.problems, "; ")));
   }
   report.events = check.events;
-  FULCRUM_RETURN_IF_ERROR(Rename(partial, path));
+  FULCRUM_RETURN_IF_ERROR(RenameDurably(partial, path));
   return report;
 }
 

@@ -13,10 +13,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
 #include "storage/campaign_folder.h"
+#include "storage/checkpoint/checkpoint.h"
 #include "storage/checksum.h"
 #include "storage/log/event_log.h"
 #include "storage/log/high_water.h"
@@ -24,8 +26,8 @@
 #include "storage/maintenance/database_copy.h"
 #include "storage/maintenance/table_check.h"
 #include "storage/pool/mapped_pool.h"
+#include "storage/retention.h"
 #include "storage/sqlite/sqlite.h"
-#include "storage/state/checkpoint.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
@@ -39,7 +41,7 @@ constexpr int kMostPageProblems = 5;
 /// add events, so the log must have all that is known here.
 struct Evidence {
   absl::StatusOr<std::optional<LogPosition>> high_water = std::optional<LogPosition>();
-  std::string lost_events = {};
+  std::vector<std::string> lost_events = {};
   std::int64_t trained_on = 0;  ///< the last event that a model was trained on
   std::string model = {};       ///< that model
   std::int64_t round = 0;       ///< the last round that has a file
@@ -48,7 +50,8 @@ struct Evidence {
 
 Evidence CollectEvidence(const CampaignFolder& folder) {
   Evidence evidence{.high_water = HighWaterFile::Read(folder.high_water())};
-  std::getline(std::ifstream(folder.lost_events()), evidence.lost_events);
+  std::ifstream losses(folder.lost_events());
+  for (std::string line; std::getline(losses, line);) evidence.lost_events.push_back(line);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder.models(), error)) {
     const std::string name = entry.path().filename().string();
@@ -81,9 +84,9 @@ absl::Status CheckEvidence(const Evidence& evidence, EventLog& log, std::int64_t
   } else if (!status.ok()) {
     return status;
   }
-  if (!evidence.lost_events.empty()) {
-    report.problems.push_back(absl::StrCat("log: ", evidence.lost_events,
-                                           ". To continue without these events, delete the file campaign.lost-events"));
+  for (const std::string& loss : evidence.lost_events) {
+    report.problems.push_back(
+        absl::StrCat("log: ", loss, ". To continue without these events, delete the file campaign.lost-events"));
   }
   if (evidence.trained_on > report.events) {
     report.problems.push_back(absl::StrCat("log: it ends with event ", report.events, ", but models/", evidence.model,
@@ -199,8 +202,10 @@ absl::StatusOr<CampaignState> ReplayAndCompare(SqliteDatabase& database, std::in
 void CheckRound(const CampaignFolder& folder, const Round& round, FsckReport& report) {
   if (absl::StrContains(round.files, "-scores.parquet")) {
     const auto predictions = ReadRoundPredictions(folder, round.number);
-    // A file that is missing is reported with the others.
-    if (!predictions.ok() && !absl::IsNotFound(predictions.status())) {
+    // A file that is missing is reported with the others, unless it was removed.
+    const bool exists =
+        std::filesystem::exists(folder.File(absl::StrFormat("rounds/%06d-scores.parquet", round.number)));
+    if (!predictions.ok() && exists) {
       report.problems.push_back(absl::StrCat("round ", round.number, ": its scores cannot be read: ",
                                              predictions.status().message(), "; restore a backup"));
     }
@@ -216,7 +221,7 @@ void CheckFiles(const CampaignFolder& folder, const CampaignState& state, FsckRe
     CheckRound(folder, round, report);
     for (const absl::string_view name : absl::StrSplit(round.files, '\n', absl::SkipEmpty())) {
       std::error_code error;
-      if (std::filesystem::exists(folder.File(std::string(name)), error)) continue;
+      if (std::filesystem::exists(folder.File(std::string(name)), error) || WasRemoved(folder, name)) continue;
       report.problems.push_back(absl::StrCat("round ", round.number, ": the file ", name, " is missing"));
     }
   });
@@ -226,9 +231,16 @@ void CheckFiles(const CampaignFolder& folder, const CampaignState& state, FsckRe
     report.problems.push_back(absl::StrCat("rows appended by event ", rows.sequence, ": the folder ", rows.folder,
                                            " is missing; restore a backup"));
   }
+  if (const auto& task = state.model_task(); task && task->answered()) {
+    const auto checksum = ChecksumOfFile(folder.File(task->file));
+    if (!checksum.ok() || *checksum != task->checksum) {
+      report.problems.push_back(absl::StrCat("predictions for round ", task->round, ": the file ", task->file,
+                                             " is missing or damaged; restore a backup"));
+    }
+  }
   state.rounds().VisitModels([&](const StoredModel& model) {
     const auto checksum = ChecksumOfFile(folder.File(model.file));
-    if (checksum.ok() && *checksum == model.checksum) return;
+    if (checksum.ok() ? *checksum == model.checksum : WasRemoved(folder, model.file)) return;
     report.problems.push_back(absl::StrCat("model of round ", model.round, ": ",
                                            checksum.ok() ? absl::StrCat("the file ", model.file, " is damaged")
                                                          : std::string(checksum.status().message())));
@@ -248,6 +260,12 @@ absl::Status CheckPool(const std::string& folder) {
 
 void CheckPools(const CampaignFolder& folder, FsckReport& report) {
   std::error_code error;
+  // As a backup without the pool restores it.
+  if (!fs::exists(folder.imported_pool(), error) || fs::is_empty(folder.imported_pool(), error)) {
+    report.notes.push_back(absl::StrCat("pool: there is none in '", folder.imported_pool(),
+                                        "'; the daemon imports it again when it opens the campaign, for which the "
+                                        "sources must still exist, unchanged"));
+  }
   for (const auto& entry : fs::directory_iterator(folder.pool(), error)) {
     const std::string path = entry.path().string();
     if (IsPoolFolder(path)) {

@@ -21,6 +21,7 @@ struct FsckReport {
   std::int64_t models = 0;
   std::int64_t tables_through = 0;         ///< the last event that the derived tables include
   std::vector<std::string> problems = {};  ///< empty: all is well
+  std::vector<std::string> notes = {};     ///< what is unusual, but no damage
 };
 
 /// Checks: the database's pages; the schema and the triggers that protect the log; every event, by its checksum and by

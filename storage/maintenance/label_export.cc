@@ -11,6 +11,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/csv.h"
+#include "storage/state/crowd.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -27,9 +28,11 @@ constexpr NamedKind kLabelKinds[] = {{EventKind::kLabelSubmitted, "label"},
                                      {EventKind::kLabelImported, "import"},
                                      {EventKind::kItemResolved, "resolution"}};
 
-constexpr const char* kColumns[] = {"sequence",   "kind",   "id",         "label",    "annotator", "time",
-                                    "lease_id",   "epoch",  "slot",       "round",    "cost",      "late",
-                                    "request_id", "counts", "item_state", "decision", "agreement"};
+constexpr const char* kExportColumns[] = {
+    "sequence",          "kind",   "id",         "label",    "annotator", "time",
+    "lease_id",          "epoch",  "slot",       "round",    "cost",      "late",
+    "request_id",        "counts", "item_state", "decision", "agreement", "confidence",
+    "annotator_accuracy"};
 
 template <typename Builder, typename Value>
 arrow::Result<std::shared_ptr<arrow::Array>> Column(const std::vector<ExportedLabel>& labels, Builder builder,
@@ -72,11 +75,15 @@ arrow::Result<std::vector<std::shared_ptr<arrow::Array>>> Columns(const std::vec
   ARROW_RETURN_NOT_OK(flag([](Label l) { return l.counts; }));
   ARROW_RETURN_NOT_OK(text([](Label l) { return l.item_status; }));
   ARROW_RETURN_NOT_OK(text([](Label l) { return l.decision; }));
-  arrow::DoubleBuilder agreement;
-  for (Label label : labels) {
-    ARROW_RETURN_NOT_OK(label.agreement ? agreement.Append(*label.agreement) : agreement.AppendNull());
+  for (const auto member :
+       {&ExportedLabel::agreement, &ExportedLabel::confidence, &ExportedLabel::annotator_accuracy}) {
+    arrow::DoubleBuilder numbers;
+    for (Label label : labels) {
+      const std::optional<double>& number = label.*member;
+      ARROW_RETURN_NOT_OK(number ? numbers.Append(*number) : numbers.AppendNull());
+    }
+    ARROW_RETURN_NOT_OK(numbers.Finish().Value(&columns.emplace_back()));
   }
-  ARROW_RETURN_NOT_OK(agreement.Finish().Value(&columns.emplace_back()));
   return columns;
 }
 
@@ -109,6 +116,24 @@ std::optional<double> AgreementOf(const Item& item) {
   return static_cast<double>(most) / votes;
 }
 
+namespace {
+
+std::optional<double> ConfidenceOf(const Item& item, const CampaignState& state) {
+  if (item.status != ItemStatus::kLabeled) return std::nullopt;
+  if (!item.imported.empty()) return 1;
+  const std::optional<Opinion> opinion = OpinionOf(item.votes, state.settings(), state.crowd());
+  return opinion ? std::optional(opinion->confidence) : std::nullopt;
+}
+
+std::optional<double> AccuracyOf(const std::string& annotator, const Crowd* crowd) {
+  if (crowd == nullptr) return std::nullopt;
+  const auto found = std::lower_bound(crowd->annotators.begin(), crowd->annotators.end(), annotator);
+  if (found == crowd->annotators.end() || *found != annotator) return std::nullopt;
+  return crowd->model.accuracy[static_cast<std::size_t>(found - crowd->annotators.begin())];
+}
+
+}  // namespace
+
 absl::Status LabelPager::Begin() {
   FULCRUM_RETURN_IF_ERROR(reader_.CatchUp());
   next_ = 1;
@@ -126,6 +151,8 @@ ExportedLabel LabelPager::Describe(EventRow event) const {
   label.item_status = ItemStatusName(item.status);
   label.decision = item.status == ItemStatus::kLabeled ? item.value : "";
   label.agreement = AgreementOf(item);
+  label.confidence = ConfidenceOf(item, reader_.state());
+  label.annotator_accuracy = AccuracyOf(event.annotator, reader_.state().crowd());
   if (event.kind == EventKind::kLabelImported || event.kind == EventKind::kItemResolved) {
     label.counts = imports_.at(event.item) == event.sequence;
   } else if (const Vote* const vote = ItemTable::FindVote(item, event.annotator)) {
@@ -160,7 +187,7 @@ absl::Status VisitLabels(CampaignReader& reader, const std::function<absl::Statu
 }
 
 std::string LabelCsvHeader() {
-  return absl::StrCat(absl::StrJoin(kColumns, ","), "\n");
+  return absl::StrCat(absl::StrJoin(kExportColumns, ","), "\n");
 }
 
 void AppendLabelCsv(const ExportedLabel& label, std::string& text) {
@@ -180,15 +207,18 @@ void AppendLabelCsv(const ExportedLabel& label, std::string& text) {
   field(event.request_id);
   absl::StrAppend(&text, label.counts ? ",true" : ",false", ",", label.item_status);
   field(label.decision);
-  text.push_back(',');
-  if (label.agreement) AppendNumber(*label.agreement, text);
+  for (const std::optional<double>& number : {label.agreement, label.confidence, label.annotator_accuracy}) {
+    text.push_back(',');
+    if (number) AppendNumber(*number, text);
+  }
   text.push_back('\n');
 }
 
 absl::StatusOr<std::shared_ptr<arrow::Table>> LabelTable(const std::vector<ExportedLabel>& labels) {
   FULCRUM_ASSIGN_OR_RETURN(const auto columns, ingest::FromArrow(Columns(labels), "preparing the labels"));
   std::vector<std::shared_ptr<arrow::Field>> fields;
-  for (std::size_t i = 0; i < columns.size(); ++i) fields.push_back(arrow::field(kColumns[i], columns[i]->type()));
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    fields.push_back(arrow::field(kExportColumns[i], columns[i]->type()));
   return arrow::Table::Make(arrow::schema(fields), columns);
 }
 

@@ -32,6 +32,10 @@ struct ExportedLabel {
   std::string decision = {};     ///< the item's label at the end of the log; empty if it has none
   /// Share of the item's votes that are for the most frequent class; nothing without votes.
   std::optional<double> agreement = {};
+  /// Probability that the item's label is right, by its votes; 1 for a known answer, nothing without a label.
+  std::optional<double> confidence = {};
+  /// Estimated accuracy of the annotator; nothing before the first estimate, and if votes decide by majority.
+  std::optional<double> annotator_accuracy = {};
 };
 
 /// "label", "change", "withdrawal", "import" or "resolution"; null for an event that is not about a label.

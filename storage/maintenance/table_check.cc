@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "storage/state/checkpoint_rows.h"
+#include "storage/checkpoint/checkpoint_rows.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "storage/checkpoint/checkpoint.h"
 #include "storage/state/campaign_state.h"
-#include "storage/state/checkpoint.h"
 
 namespace fulcrum::storage {
 

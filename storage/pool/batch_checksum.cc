@@ -19,7 +19,7 @@ std::uint64_t Chain(std::uint64_t seed, std::int64_t number) {
   return Fingerprint(&number, sizeof(number), seed);
 }
 
-std::uint64_t ChecksumOf(const arrow::Array& array, std::uint64_t seed);
+std::uint64_t ChecksumOfArray(const arrow::Array& array, std::uint64_t seed);
 
 /// The bytes of values [begin, end) of fixed width.
 std::uint64_t ChecksumOfFixed(const arrow::Array& array, int bytes_each, std::uint64_t seed) {
@@ -39,7 +39,7 @@ std::uint64_t ChecksumOfBinary(const arrow::BinaryArray& array, std::uint64_t se
 std::uint64_t ChecksumOfList(const arrow::ListArray& array, std::uint64_t seed) {
   for (std::int64_t row = 0; row < array.length(); ++row) seed = Chain(seed, array.value_length(row));
   const std::int64_t begin = array.value_offset(0);
-  return ChecksumOf(*array.values()->Slice(begin, array.value_offset(array.length()) - begin), seed);
+  return ChecksumOfArray(*array.values()->Slice(begin, array.value_offset(array.length()) - begin), seed);
 }
 
 std::uint64_t ChecksumOfNulls(const arrow::Array& array, std::uint64_t seed) {
@@ -50,13 +50,13 @@ std::uint64_t ChecksumOfNulls(const arrow::Array& array, std::uint64_t seed) {
   return seed;
 }
 
-std::uint64_t ChecksumOf(const arrow::Array& array, std::uint64_t seed) {
+std::uint64_t ChecksumOfArray(const arrow::Array& array, std::uint64_t seed) {
   seed = ChecksumOfNulls(array, Chain(seed, array.length()));
   switch (array.type_id()) {
     case arrow::Type::FIXED_SIZE_LIST: {
       const auto& list = static_cast<const arrow::FixedSizeListArray&>(array);
       const std::int64_t width = static_cast<const arrow::FixedSizeListType&>(*array.type()).list_size();
-      return ChecksumOf(*list.values()->Slice(array.offset() * width, array.length() * width), seed);
+      return ChecksumOfArray(*list.values()->Slice(array.offset() * width, array.length() * width), seed);
     }
     case arrow::Type::LIST:
       return ChecksumOfList(static_cast<const arrow::ListArray&>(array), seed);
@@ -76,7 +76,7 @@ std::uint64_t Fingerprint(const void* bytes, std::size_t size, std::uint64_t see
 
 std::uint64_t ChecksumOf(const arrow::RecordBatch& batch) {
   std::uint64_t checksum = Chain(0, batch.num_rows());
-  for (const auto& column : batch.columns()) checksum = ChecksumOf(*column, checksum);
+  for (const auto& column : batch.columns()) checksum = ChecksumOfArray(*column, checksum);
   return checksum;
 }
 

@@ -34,9 +34,16 @@ MappedFeatures::MappedFeatures(ingest::Normalizer normalizer, std::size_t dims, 
 absl::StatusOr<std::unique_ptr<MappedFeatures>> MappedFeatures::Open(const MappedPool& pool,
                                                                      ingest::Normalizer normalizer,
                                                                      std::size_t keep_bytes) {
+  return OpenShare(pool, std::move(normalizer), ShareOfRank(static_cast<std::size_t>(pool.rows()), 0, 1), keep_bytes);
+}
+
+absl::StatusOr<std::unique_ptr<MappedFeatures>> MappedFeatures::OpenShare(const MappedPool& pool,
+                                                                          ingest::Normalizer normalizer,
+                                                                          const RowShare& share,
+                                                                          std::size_t keep_bytes) {
   std::unique_ptr<MappedFeatures> features(
       new MappedFeatures(std::move(normalizer), static_cast<std::size_t>(pool.shape().features), keep_bytes));
-  FULCRUM_RETURN_IF_ERROR(features->Add(pool));
+  FULCRUM_RETURN_IF_ERROR(features->Add(pool, share));
   return features;
 }
 
@@ -45,19 +52,23 @@ absl::StatusOr<std::unique_ptr<MappedFeatures>> MappedFeatures::With(const Mappe
   features->blocks_ = blocks_;
   features->first_rows_ = first_rows_;
   features->squared_norms_ = squared_norms_;
-  FULCRUM_RETURN_IF_ERROR(features->Add(more));
+  FULCRUM_RETURN_IF_ERROR(features->Add(more, ShareOfRank(static_cast<std::size_t>(more.rows()), 0, 1)));
   return features;
 }
 
-absl::Status MappedFeatures::Add(const MappedPool& pool) {
+absl::Status MappedFeatures::Add(const MappedPool& pool, const RowShare& share) {
   if (pool.shape().sparse || static_cast<std::size_t>(pool.shape().features) != dims_) {
     return absl::InvalidArgumentError(absl::StrCat("the rows of '", pool.folder(), "' must be dense and have ", dims_,
                                                    " features to be read from the disk"));
   }
   const std::size_t before = first_rows_.back();
   for (std::size_t i = 0; i < pool.blocks(); ++i) {
+    const auto begin = static_cast<std::size_t>(pool.FirstRowOf(i));
+    const auto end = static_cast<std::size_t>(pool.FirstRowOf(i + 1));
+    const std::size_t first = std::max(begin, share.first), last = std::min(end, share.first + share.count);
+    if (first >= last) continue;
     FULCRUM_ASSIGN_OR_RETURN(auto batch, pool.Block(i));
-    const MatrixView<const float> values = DenseRows(*batch, pool.shape());
+    const MatrixView<const float> values = DenseRows(*batch, pool.shape()).Rows(first - begin, last - first);
     first_rows_.push_back(first_rows_.back() + values.rows());
     blocks_.push_back({std::move(batch), values});
   }

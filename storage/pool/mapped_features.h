@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "arrow/type_fwd.h"
 #include "stages/core/matrix.h"
+#include "stages/core/row_share.h"
 #include "stages/ingest/normalize.h"
 #include "stages/kernel/features.h"
 #include "storage/pool/mapped_pool.h"
@@ -29,6 +30,10 @@ class MappedFeatures final : public kernel::Features {
   /// pool. The mapping stays alive as long as this does; up to `keep_bytes` it stays in memory.
   static absl::StatusOr<std::unique_ptr<MappedFeatures>> Open(const MappedPool& pool, ingest::Normalizer normalizer,
                                                               std::size_t keep_bytes = 0);
+  /// The same of some of the rows, which count from 0; no other row is read.
+  static absl::StatusOr<std::unique_ptr<MappedFeatures>> OpenShare(const MappedPool& pool,
+                                                                   ingest::Normalizer normalizer, const RowShare& share,
+                                                                   std::size_t keep_bytes = 0);
   /// These rows, followed by those of another pool; only the latter are read. InvalidArgument if they have another
   /// number of features.
   absl::StatusOr<std::unique_ptr<MappedFeatures>> With(const MappedPool& more) const;
@@ -51,7 +56,7 @@ class MappedFeatures final : public kernel::Features {
   };
 
   MappedFeatures(ingest::Normalizer normalizer, std::size_t dims, std::size_t keep_bytes);
-  absl::Status Add(const MappedPool& pool);
+  absl::Status Add(const MappedPool& pool, const RowShare& share);
   /// Of the rows from `before` on.
   void ComputeNorms(std::size_t before);
   /// The named rows, normalised, in double precision.

@@ -21,8 +21,8 @@ namespace fulcrum::storage {
 namespace {
 
 void CopyDense(MatrixView<const float> from, MutableMatrixView to) {
-  constexpr std::size_t kRowsPerTask = 1024;
-  ParallelForBlocks(from.rows(), kRowsPerTask, [&](std::size_t first, std::size_t count) {
+  constexpr std::size_t kRowsPerCopy = 1024;
+  ParallelForBlocks(from.rows(), kRowsPerCopy, [&](std::size_t first, std::size_t count) {
     for (std::size_t row = first; row < first + count; ++row) {
       const std::span<const float> values = from.row(row);
       std::copy(values.begin(), values.end(), to.row(row).begin());
@@ -134,11 +134,30 @@ absl::StatusOr<ingest::RowIds> MappedPool::Ids() const {
   return ingest::RowIds(std::move(ids));
 }
 
+std::size_t MappedPool::BlockOf(std::int64_t row) const {
+  const auto after = std::upper_bound(first_rows_.begin(), first_rows_.end(), row);
+  return static_cast<std::size_t>(after - first_rows_.begin()) - 1;
+}
+
+absl::StatusOr<std::size_t> MappedPool::PayloadBytes(std::int64_t row) const {
+  const PoolColumns columns = ColumnsOf(shape_);
+  if (columns.payload < 0) return std::size_t{0};
+  const std::size_t block = BlockOf(row);
+  FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));
+  const arrow::Array& payloads = *batch->column(columns.payload);
+  const std::int64_t place = row - first_rows_[block];
+  if (payloads.IsNull(place)) return std::size_t{0};
+  if (payloads.type_id() != arrow::Type::BINARY) {
+    FULCRUM_ASSIGN_OR_RETURN(const std::string payload, PayloadOf(row));
+    return payload.size();
+  }
+  return static_cast<std::size_t>(static_cast<const arrow::BinaryArray&>(payloads).value_length(place));
+}
+
 absl::StatusOr<std::string> MappedPool::PayloadOf(std::int64_t row) const {
   const PoolColumns columns = ColumnsOf(shape_);
   if (columns.payload < 0) return std::string();
-  const auto after = std::upper_bound(first_rows_.begin(), first_rows_.end(), row);
-  const auto block = static_cast<std::size_t>(after - first_rows_.begin()) - 1;
+  const std::size_t block = BlockOf(row);
   FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));
   std::vector<std::string> payloads;
   FULCRUM_RETURN_IF_ERROR(
@@ -156,7 +175,16 @@ absl::StatusOr<std::vector<double>> MappedPool::Costs() const {
   return costs;
 }
 
-absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels, bool keep_payloads) const {
+absl::StatusOr<std::uint64_t> MappedPool::ContentFingerprint(std::int64_t row) const {
+  const std::size_t block = BlockOf(row);
+  FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));
+  PoolBlock one;
+  FingerprintRows(*batch->Slice(row - first_rows_[block], 1), shape_, one);
+  if (!one.content_fingerprints.empty()) return one.content_fingerprints[0];
+  return absl::FailedPreconditionError(absl::StrCat("the rows of '", folder_, "' have no ids"));
+}
+
+absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels, bool keep_payloads, std::size_t spare_rows) const {
   ingest::Pool pool;
   FULCRUM_ASSIGN_OR_RETURN(const FeatureStatistics statistics, Statistics());
   if (!shape_.sparse) pool.feature_names = statistics.names();
@@ -165,7 +193,8 @@ absl::StatusOr<ingest::Pool> MappedPool::Load(bool keep_labels, bool keep_payloa
   sparse.cols = static_cast<std::size_t>(manifest_.features);
   Matrix<double> dense;
   if (!shape_.sparse)
-    dense = Matrix<double>(static_cast<std::size_t>(rows()), static_cast<std::size_t>(shape_.features));
+    dense = Matrix<double>::WithCapacity(static_cast<std::size_t>(rows()), static_cast<std::size_t>(shape_.features),
+                                         static_cast<std::size_t>(rows()) + spare_rows);
   if (keep_labels && columns.label >= 0) pool.labels.emplace();
   for (std::size_t block = 0; block < blocks(); ++block) {
     FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));

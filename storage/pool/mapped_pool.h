@@ -44,11 +44,17 @@ class MappedPool {
 
   /// What an annotator sees of a row; empty if the pool has no payloads.
   absl::StatusOr<std::string> PayloadOf(std::int64_t row) const;
+  /// Its size, without reading it.
+  absl::StatusOr<std::size_t> PayloadBytes(std::int64_t row) const;
   /// By row; empty if the pool has none. An unknown cost counts as 0.
   absl::StatusOr<std::vector<double>> Costs() const;
 
-  /// Everything in memory, as the numerical stages use it. Ids are read when one is looked up.
-  absl::StatusOr<ingest::Pool> Load(bool keep_labels, bool keep_payloads = false) const;
+  /// The fingerprint of everything but the id of a row, as PoolBlock has it. Only of pools with ids.
+  absl::StatusOr<std::uint64_t> ContentFingerprint(std::int64_t row) const;
+
+  /// Everything in memory, as the numerical stages use it. Ids are read when one is looked up. Dense features have
+  /// memory for `spare_rows` more.
+  absl::StatusOr<ingest::Pool> Load(bool keep_labels, bool keep_payloads = false, std::size_t spare_rows = 0) const;
 
  private:
   struct Place {
@@ -56,6 +62,7 @@ class MappedPool {
     int batch = 0;
   };
 
+  std::size_t BlockOf(std::int64_t row) const;
   absl::Status OpenPart(const PoolPart& part);
   absl::Status CheckBlock(std::size_t block, const arrow::RecordBatch& batch) const;
 

@@ -218,6 +218,11 @@ absl::Status PoolWriter::DropKnownRows(BuiltBlock& built) {
   std::vector<std::uint32_t> fresh;
   const auto& ids = static_cast<const arrow::StringArray&>(*block.batch->column(ColumnsOf(shape_).id));
   for (std::uint32_t row = 0; row < block.id_fingerprints.size(); ++row) {
+    if (elsewhere_ && !known_.Has(block.id_fingerprints[row])) {
+      const std::string_view id = ids.GetView(row);
+      FULCRUM_ASSIGN_OR_RETURN(const auto content, elsewhere_({id.data(), id.size()}));
+      if (content) known_.Add(block.id_fingerprints[row], *content);
+    }
     switch (known_.Add(block.id_fingerprints[row], block.content_fingerprints[row])) {
       case KnownRows::Verdict::kNew:
         fresh.push_back(row);

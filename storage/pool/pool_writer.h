@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "arrow/io/type_fwd.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
@@ -78,10 +80,7 @@ class KnownRows {
     if (inserted) return Verdict::kNew;
     return found->second == content ? Verdict::kSame : Verdict::kOther;
   }
-  /// Adds the rows of `other`; for an id that both have, the content here stays.
-  void Merge(KnownRows other) {
-    for (std::size_t shard = 0; shard < shards_.size(); ++shard) shards_[shard].merge(other.shards_[shard]);
-  }
+  bool Has(std::uint64_t id) const { return shards_[id >> kShift].contains(id); }
 
  private:
   static constexpr int kShift = 58;
@@ -110,8 +109,10 @@ class PoolWriter {
   /// Without Commit, nothing is left of it.
   ~PoolWriter();
 
+  /// The fingerprint of the content of a row that exists elsewhere, by its id; nothing if there is none.
+  using FindElsewhere = std::function<absl::StatusOr<std::optional<std::uint64_t>>(absl::string_view id)>;
   /// Rows that exist elsewhere, in addition to those of this pool. Before the first Append.
-  void AddKnown(KnownRows rows) { known_.Merge(std::move(rows)); }
+  void SetElsewhere(FindElsewhere find) { elsewhere_ = std::move(find); }
 
   /// The rows of one batch of a source. `place_of_row` says where a row of it was: std::string(uint64 row in the
   /// batch).
@@ -158,6 +159,7 @@ class PoolWriter {
   PoolManifest manifest_;
   FeatureStatistics statistics_;
   KnownRows known_;
+  FindElsewhere elsewhere_;
   std::unique_ptr<PartWriter> part_;
   std::unique_ptr<RejectedRows> rejected_;
   Counts counts_;

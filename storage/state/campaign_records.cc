@@ -4,6 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "storage/state/crowd.h"
 
 namespace fulcrum::storage {
 
@@ -83,7 +84,8 @@ Tallies CountVotes(std::span<const Vote> votes) {
 
 }  // namespace
 
-VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings) {
+VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd) {
+  if (settings.consensus == CampaignSettings::Consensus::kDawidSkene) return JudgeByCrowd(votes, settings, crowd);
   Tally leader = {nullptr, 0};
   std::int64_t second = 0;
   std::int64_t total = 0;

@@ -162,8 +162,11 @@ struct VoteVerdict {
   std::int64_t votes_wanted = 0;  ///< if undecided: how many more
 };
 
-/// Withdrawn votes do not count. With `overlap` votes the first value decides if it leads by `margin`; otherwise one
-/// more annotator is asked at a time, until there are `most_votes`.
-VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings);
+struct Crowd;
+
+/// Withdrawn votes do not count. By majority, with `overlap` votes the first value decides if it leads by `margin`;
+/// otherwise one more annotator is asked at a time, until there are `most_votes`. With Dawid-Skene see crowd.h; `crowd`
+/// is null before the first estimate.
+VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd = nullptr);
 
 }  // namespace fulcrum::storage

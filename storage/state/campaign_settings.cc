@@ -44,20 +44,33 @@ RoundVerdict JudgeRound(const RoundPolicy& policy, const RoundProgress& progress
 namespace {
 
 constexpr absl::string_view kSpecification = "specification=";
+constexpr absl::string_view kClass = "class=";
+constexpr absl::string_view kAnnotator = "annotator=";  // cost, budget, name
 
 /// A number of the settings, under the name it has in the text.
 struct Field {
   const char* name;
   std::function<double(const CampaignSettings&)> get;
   std::function<void(CampaignSettings&, double)> set;
+  bool only_if_set = false;  ///< it is left out if it has its default, as in logs from before it existed
 };
+
+Field OnlyIfSet(Field field) {
+  field.only_if_set = true;
+  return field;
+}
 
 template <typename Member>
 Field Number(const char* name, Member member) {
   return {name, [member](const CampaignSettings& s) { return static_cast<double>(member(s)); },
           [member](CampaignSettings& s, double value) {
             auto& target = member(s);
-            target = static_cast<std::remove_reference_t<decltype(target)>>(value);
+            using Target = std::remove_reference_t<decltype(target)>;
+            if constexpr (std::is_enum_v<Target>) {
+              target = static_cast<Target>(static_cast<std::int64_t>(value));
+            } else {
+              target = static_cast<Target>(value);
+            }
           }};
 }
 
@@ -98,6 +111,16 @@ const std::vector<Field>& Fields() {
           "hard_time_ms", [](auto& s) -> auto& { return s.policy.hard_time; }),
       Number(
           "hard_minimum", [](auto& s) -> auto& { return s.policy.hard_minimum; }),
+      OnlyIfSet(Number(
+          "consensus", [](auto& s) -> auto& { return s.consensus; })),
+      OnlyIfSet(Number(
+          "confidence", [](auto& s) -> auto& { return s.confidence; })),
+      OnlyIfSet(Number(
+          "gold_rate", [](auto& s) -> auto& { return s.gold_rate; })),
+      OnlyIfSet(Number(
+          "pause_below", [](auto& s) -> auto& { return s.pause_below; })),
+      OnlyIfSet(Number(
+          "pause_votes", [](auto& s) -> auto& { return s.pause_votes; })),
   };
   return *fields;
 }
@@ -113,6 +136,15 @@ absl::Status SetField(absl::string_view line, CampaignSettings& settings) {
   return absl::DataLossError(
       absl::StrCat("the campaign's settings have a line that this version does not understand: '", line,
                    "'; it was written by a newer version, or the log is damaged"));
+}
+
+absl::Status SetTerms(absl::string_view line, CampaignSettings& settings) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 2));
+  const auto cost = ParseNumber(parts[0]);
+  const auto budget = parts.size() == 3 ? ParseNumber(parts[1]) : std::nullopt;
+  if (!cost || !budget) return absl::DataLossError("the terms of an annotator in the settings are damaged");
+  settings.annotators[std::string(parts[2])] = {.cost = *cost, .budget = *budget};
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -137,6 +169,21 @@ absl::Status CheckSettings(const CampaignSettings& settings) {
   if (!(settings.policy.soft_share > 0 && settings.policy.soft_share <= 1)) {
     wrong.push_back(absl::StrCat("soft_share is ", settings.policy.soft_share, " but must be above 0 and at most 1"));
   }
+  at_least("confidence", settings.confidence, 0);
+  at_least("gold_rate", settings.gold_rate, 0);
+  at_least("pause_below", settings.pause_below, 0);
+  for (const auto& [name, terms] : settings.annotators) {
+    at_least(absl::StrCat("the cost of '", name, "'"), terms.cost, 0);
+    at_least(absl::StrCat("the budget of '", name, "'"), terms.budget, 0);
+    if (name.empty() || name.find('\n') != std::string::npos) wrong.push_back("the name of an annotator is not valid");
+  }
+  at_least("pause_votes", static_cast<double>(settings.pause_votes), 1);
+  for (const auto& [name, share] : {std::pair("confidence", settings.confidence), {"gold_rate", settings.gold_rate}}) {
+    if (share >= 1) wrong.push_back(absl::StrCat(name, " is ", share, " but must be below 1"));
+  }
+  if (settings.consensus == CampaignSettings::Consensus::kDawidSkene && settings.classes.size() < 2) {
+    wrong.push_back("the consensus needs the names of at least two classes");
+  }
   if (settings.margin > settings.overlap) {
     wrong.push_back(absl::StrCat("margin is ", settings.margin, " but ", settings.overlap,
                                  " votes (overlap) can never lead by so many"));
@@ -147,10 +194,20 @@ absl::Status CheckSettings(const CampaignSettings& settings) {
 
 std::string SettingsToText(const CampaignSettings& settings) {
   std::string text;
+  static const CampaignSettings* const defaults = new CampaignSettings();
   for (const Field& field : Fields()) {
+    if (field.only_if_set && field.get(settings) == field.get(*defaults)) continue;
     absl::StrAppend(&text, field.name, "=");
     AppendNumber(field.get(settings), text);
     text.push_back('\n');
+  }
+  for (const std::string& name : settings.classes) absl::StrAppend(&text, kClass, name, "\n");
+  for (const auto& [name, terms] : settings.annotators) {
+    absl::StrAppend(&text, kAnnotator);
+    AppendNumber(terms.cost, text);
+    text.push_back(' ');
+    AppendNumber(terms.budget, text);
+    absl::StrAppend(&text, " ", name, "\n");
   }
   absl::StrAppend(&text, kSpecification, settings.specification);
   return text;
@@ -164,7 +221,14 @@ absl::StatusOr<CampaignSettings> SettingsFromText(absl::string_view text) {
       return settings;
     }
     const std::size_t end = text.find('\n');
-    FULCRUM_RETURN_IF_ERROR(SetField(text.substr(0, end), settings));
+    absl::string_view line = text.substr(0, end);
+    if (absl::ConsumePrefix(&line, kClass)) {
+      settings.classes.emplace_back(line);
+    } else if (absl::ConsumePrefix(&line, kAnnotator)) {
+      FULCRUM_RETURN_IF_ERROR(SetTerms(line, settings));
+    } else {
+      FULCRUM_RETURN_IF_ERROR(SetField(line, settings));
+    }
     text.remove_prefix(end == absl::string_view::npos ? text.size() : end + 1);
   }
   return absl::DataLossError("the campaign's settings end early; the log is damaged");

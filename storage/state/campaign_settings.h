@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -45,6 +47,14 @@ struct RoundVerdict {
 
 RoundVerdict JudgeRound(const RoundPolicy& policy, const RoundProgress& progress, Time now);
 
+/// What an annotator costs, and may cost.
+struct AnnotatorTerms {
+  double cost = 0;    ///< of an answer, besides what the item costs
+  double budget = 0;  ///< of all answers; 0: no limit
+
+  bool operator==(const AnnotatorTerms&) const = default;
+};
+
 struct CampaignSettings {
   std::int64_t overlap = 1;     ///< votes per item
   std::int64_t margin = 1;      ///< votes by which the first must lead the second
@@ -57,11 +67,29 @@ struct CampaignSettings {
   std::int64_t label_budget = 0;      ///< labels to be bought; 0: no limit
   double cost_budget = 0;             ///< sum of the labels' costs; 0: no limit
   RoundPolicy policy = {};
+
+  /// How votes become labels.
+  enum class Consensus : std::int64_t { kMajority = 0, kDawidSkene = 1 };
+  Consensus consensus = Consensus::kMajority;
+  /// With Dawid-Skene: an item needs another vote until its most probable class has this probability, or it has
+  /// `most_votes`. 0: it needs `overlap` votes.
+  double confidence = 0;
+  double gold_rate = 0;           ///< share of the tasks that have a known answer; see kGoldSource
+  double pause_below = 0;         ///< annotators whose accuracy is surely below it are paused; 0: none
+  std::int64_t pause_votes = 20;  ///< that an annotator has before that
+  /// The classes, in their order; only with Dawid-Skene.
+  std::vector<std::string> classes = {};
+  /// By annotator; others cost nothing besides the item.
+  std::map<std::string, AnnotatorTerms, std::less<>> annotators = {};
   /// The specification of the campaign, which the store does not interpret.
   std::string specification = {};
 
   bool operator==(const CampaignSettings&) const = default;
 };
+
+/// Labels that are imported from a source of this name are known answers: annotators are asked about them to see how
+/// good they are.
+inline constexpr char kGoldSource[] = "gold";
 
 /// InvalidArgument with everything that is impossible about the settings.
 absl::Status CheckSettings(const CampaignSettings& settings);

@@ -1,11 +1,19 @@
 #include "storage/state/campaign_state.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
+#include "storage/state/crowd.h"
 
 namespace fulcrum::storage {
+namespace {
+
+// More known answers than this are labels like others: the list is in memory and in every checkpoint.
+constexpr std::size_t kMostGold = 100'000;
+
+}  // namespace
 
 absl::Status CampaignState::Apply(const Event& event) {
   absl::Status status;
@@ -34,6 +42,21 @@ bool CampaignState::MayAnswer(const Item& item, absl::string_view annotator) con
   });
 }
 
+double CampaignState::CostOf(const Item& item, absl::string_view annotator) const {
+  const auto& terms = figures_.settings.annotators;
+  const auto own = terms.find(annotator);
+  return item.cost + (own == terms.end() ? 0 : own->second.cost);
+}
+
+double CampaignState::LeftFor(absl::string_view annotator) const {
+  const auto& terms = figures_.settings.annotators;
+  const auto own = terms.find(annotator);
+  if (own == terms.end() || own->second.budget <= 0) return std::numeric_limits<double>::infinity();
+  double left = own->second.budget - activity_.Of(annotator).cost;
+  leases_.Visit([&](const Lease& lease) { left -= lease.annotator == annotator ? lease.cost : 0; });
+  return left;
+}
+
 void CampaignState::ForgetChanges() {
   items_.changed() = {};
   rounds_.ForgetChanges();
@@ -42,7 +65,9 @@ void CampaignState::ForgetChanges() {
 
 void CampaignState::Begin() {
   figures_before_ = figures_;
+  gold_before_ = gold_.size();
   items_.Begin();
+  activity_.Begin();
   leases_.Begin();
   rounds_.Begin();
   requests_.Begin();
@@ -50,13 +75,16 @@ void CampaignState::Begin() {
 
 void CampaignState::Accept() {
   items_.Accept();
+  activity_.Accept();
   leases_.Accept();
   rounds_.Accept();
 }
 
 void CampaignState::RollBack() {
   figures_ = *std::move(figures_before_);
+  gold_.resize(gold_before_);
   items_.RollBack();
+  activity_.RollBack();
   leases_.RollBack();
   rounds_.RollBack();
   requests_.RollBack();
@@ -64,7 +92,10 @@ void CampaignState::RollBack() {
 
 ItemTable::Moment CampaignState::MomentOf(const Event& event) const {
   const Round* const open = rounds_.open();
-  return {.settings = figures_.settings, .open_round = open == nullptr ? 0 : open->number, .sequence = event.sequence};
+  return {.settings = figures_.settings,
+          .open_round = open == nullptr ? 0 : open->number,
+          .sequence = event.sequence,
+          .crowd = figures_.crowd.get()};
 }
 
 absl::Status CampaignState::Count(const absl::StatusOr<StatusChange>& change) {
@@ -83,6 +114,7 @@ absl::Status CampaignState::Change(const Event& event, const StoreOpened& opened
   leases_.Shift(gap);
   leases_.Visit([this](const Lease& lease) { items_.MarkChanged(lease.item); });
   rounds_.Shift(gap);
+  if (figures_.model_task) figures_.model_task->Shift(gap);
   return absl::OkStatus();
 }
 
@@ -97,6 +129,8 @@ absl::Status CampaignState::Change(const Event& event, const LifeChanged& change
   FULCRUM_ASSIGN_OR_RETURN(figures_.life, ParseLife(changed.life));
   figures_.life_by = event.annotator;
   figures_.life_reason = changed.reason;
+  // The time in which no process could be asked does not count.
+  if (figures_.life == Life::kRunning && figures_.model_task) figures_.model_task->Restart(event.at);
   return absl::OkStatus();
 }
 
@@ -155,7 +189,7 @@ absl::Status CampaignState::Change(const Event& event, const LeaseGranted& grant
                  .annotator = event.annotator,
                  .round = granted.round,
                  .expires_at = granted.expires_at,
-                 .cost = item->cost});
+                 .cost = CostOf(*item, event.annotator)});
   return absl::OkStatus();
 }
 
@@ -176,12 +210,14 @@ absl::Status CampaignState::Change(const Event& event, const LeaseReleased& rele
 
 absl::Status CampaignState::Change(const Event& event, const LeaseExpired& expired) {
   ++figures_.totals.expired_leases;
+  if (const Lease* const lease = leases_.Find(expired.lease)) ++activity_.Change(lease->annotator).expired;
   return EndLease(event, expired.lease, ItemTable::Unanswered::kExpired);
 }
 
 absl::Status CampaignState::Change(const Event& event, const TaskSkipped& skipped) {
   FULCRUM_ASSIGN_OR_RETURN(const SkipReason reason, ParseSkipReason(skipped.reason));
   ++figures_.totals.skips;
+  if (reason != SkipReason::kNotNow) ++activity_.Change(event.annotator).skips;
   return EndLease(event, skipped.lease,
                   reason == SkipReason::kNotNow    ? ItemTable::Unanswered::kNotNow
                   : reason == SkipReason::kBadItem ? ItemTable::Unanswered::kBadItem
@@ -196,6 +232,9 @@ absl::Status CampaignState::Change(const Event& event, const LabelSubmitted& sub
   FULCRUM_RETURN_IF_ERROR(Count(items_.AddVote(submitted, event.annotator, lease, MomentOf(event))));
   ++figures_.totals.labels;
   figures_.totals.cost += submitted.cost;
+  AnnotatorActivity& activity = activity_.Change(event.annotator);
+  ++activity.answers;
+  activity.cost += submitted.cost;
   if (lease != nullptr) return leases_.End(submitted.lease).status();
   ++figures_.totals.late_labels;
   return absl::OkStatus();
@@ -211,6 +250,7 @@ absl::Status CampaignState::Change(const Event& event, const LabelWithdrawn& wit
 
 absl::Status CampaignState::Change(const Event& event, const LabelImported& imported) {
   ++figures_.totals.imported;
+  if (event.annotator == kGoldSource && gold_.size() < kMostGold) gold_.push_back(imported.item);
   return Count(items_.Import(imported, MomentOf(event)));
 }
 
@@ -228,6 +268,69 @@ absl::Status CampaignState::Change(const Event& /*event*/, const ItemDisputed& d
 
 absl::Status CampaignState::Change(const Event& event, const ItemResolved& resolved) {
   return Count(items_.Resolve(resolved, MomentOf(event)));
+}
+
+absl::StatusOr<ModelTask*> CampaignState::RequireModelTask() {
+  if (!figures_.model_task) return absl::DataLossError("there is no model task");
+  return &*figures_.model_task;
+}
+
+absl::Status CampaignState::Change(const Event& event, const ModelTaskOpened& opened) {
+  if (opened.round != rounds_.count() + 1 || rounds_.open() != nullptr || opened.rows < 1) {
+    return absl::DataLossError(absl::StrCat("round ", opened.round, " is not the next one, or has no rows"));
+  }
+  figures_.model_task = ModelTask{.id = event.sequence, .round = opened.round, .rows = opened.rows, .since = event.at};
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const ModelLeaseGranted& granted) {
+  FULCRUM_ASSIGN_OR_RETURN(ModelTask* const task, RequireModelTask());
+  return task->Grant(granted, event.sequence, event.annotator);
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const ModelLeaseRenewed& renewed) {
+  FULCRUM_ASSIGN_OR_RETURN(ModelTask* const task, RequireModelTask());
+  return task->Renew(renewed);
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const ModelLeaseEnded& ended) {
+  FULCRUM_ASSIGN_OR_RETURN(ModelTask* const task, RequireModelTask());
+  return task->EndLease(ended);
+}
+
+absl::Status CampaignState::Change(const Event& event, const PredictionsStored& stored) {
+  FULCRUM_ASSIGN_OR_RETURN(ModelTask* const task, RequireModelTask());
+  return task->Answer(stored, event.annotator);
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const ModelTaskClosed& closed) {
+  FULCRUM_ASSIGN_OR_RETURN(ModelTask* const task, RequireModelTask());
+  return task->Close(closed);
+}
+
+absl::Status CampaignState::Change(const Event& event, const VotesAccepted& accepted) {
+  return Count(items_.AcceptVotes(accepted, MomentOf(event)));
+}
+
+absl::Status CampaignState::Change(const Event& event, const AnnotatorsEstimated& estimated) {
+  FULCRUM_ASSIGN_OR_RETURN(Crowd crowd, CrowdFromText(estimated.crowd));
+  crowd.sequence = event.sequence;
+  crowd.votes = estimated.votes;
+  figures_.crowd = std::make_shared<const Crowd>(std::move(crowd));
+  for (const StatusChange& change : items_.FollowCrowd(MomentOf(event))) rounds_.Count(change);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const AnnotatorPaused& paused) {
+  figures_.paused[paused.who] = paused.reason;
+  figures_.resumed.erase(paused.who);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& /*event*/, const AnnotatorResumed& resumed) {
+  figures_.paused.erase(resumed.who);
+  figures_.resumed.insert(resumed.who);
+  return absl::OkStatus();
 }
 
 }  // namespace fulcrum::storage

@@ -12,20 +12,24 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "storage/checkpoint/checkpoint.h"
 #include "storage/log/event.h"
+#include "storage/state/activity_table.h"
 #include "storage/state/campaign_life.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/campaign_settings.h"
-#include "storage/state/checkpoint.h"
 #include "storage/state/item_table.h"
 #include "storage/state/lease_table.h"
+#include "storage/state/model_task.h"
 #include "storage/state/request_table.h"
 #include "storage/state/round_table.h"
 
@@ -52,6 +56,24 @@ class CampaignState {
   std::int64_t retrain_requested() const { return figures_.retrain_requested; }
   /// In the order in which they were added to the pool.
   const std::vector<AppendedRows>& appended() const { return figures_.appended; }
+  /// The last task for a model process; nothing before the first.
+  const std::optional<ModelTask>& model_task() const { return figures_.model_task; }
+
+  /// What is estimated about the annotators; null before the first estimate.
+  const Crowd* crowd() const { return figures_.crowd.get(); }
+  /// Annotators who get no tasks, with the reason.
+  const std::map<std::string, std::string>& paused() const { return figures_.paused; }
+  /// Annotators whom an administrator has resumed: no rule pauses them again.
+  const std::set<std::string>& resumed() const { return figures_.resumed; }
+  /// Items with known answers that annotators are asked about; see kGoldSource.
+  const std::vector<std::string>& gold() const { return gold_; }
+
+  /// What the annotators have done so far.
+  const ActivityTable& activity() const { return activity_; }
+  /// What an answer of an annotator to an item costs, unless the answer says otherwise.
+  double CostOf(const Item& item, absl::string_view annotator) const;
+  /// What the budget of an annotator leaves, its live leases counted as answered; infinity without a budget.
+  double LeftFor(absl::string_view annotator) const;
 
   const ItemTable& items() const { return items_; }
   const LeaseTable& leases() const { return leases_; }
@@ -90,6 +112,10 @@ class CampaignState {
     Totals totals = {};
     std::int64_t retrain_requested = 0;
     std::vector<AppendedRows> appended = {};
+    std::optional<ModelTask> model_task = {};
+    std::shared_ptr<const Crowd> crowd = {};
+    std::map<std::string, std::string> paused = {};
+    std::set<std::string> resumed = {};
   };
 
   ItemTable::Moment MomentOf(const Event& event) const;
@@ -119,9 +145,23 @@ class CampaignState {
   absl::Status Change(const Event& event, const ItemReturned& returned);
   absl::Status Change(const Event& event, const ItemDisputed& disputed);
   absl::Status Change(const Event& event, const ItemResolved& resolved);
+  absl::Status Change(const Event& event, const ModelTaskOpened& opened);
+  absl::Status Change(const Event& event, const ModelLeaseGranted& granted);
+  absl::Status Change(const Event& event, const ModelLeaseRenewed& renewed);
+  absl::Status Change(const Event& event, const ModelLeaseEnded& ended);
+  absl::Status Change(const Event& event, const PredictionsStored& stored);
+  absl::Status Change(const Event& event, const ModelTaskClosed& closed);
+  absl::StatusOr<ModelTask*> RequireModelTask();
+  absl::Status Change(const Event& event, const VotesAccepted& accepted);
+  absl::Status Change(const Event& event, const AnnotatorsEstimated& estimated);
+  absl::Status Change(const Event& event, const AnnotatorPaused& paused);
+  absl::Status Change(const Event& event, const AnnotatorResumed& resumed);
 
   CampaignFigures figures_;
   std::optional<CampaignFigures> figures_before_;  ///< as they were at Begin
+  ActivityTable activity_;
+  std::vector<std::string> gold_;  ///< in the order in which they were imported
+  std::size_t gold_before_ = 0;    ///< how many there were at Begin
   ItemTable items_;
   LeaseTable leases_;
   RoundTable rounds_;
@@ -148,8 +188,11 @@ struct CampaignStatus {
   std::int64_t round_items = 0;
   std::int64_t round_labeled = 0;
   std::int64_t round_settled = 0;
+  std::int64_t estimated_votes = 0;      ///< votes submitted until the annotators were estimated last
+  std::int64_t estimated_sequence = 0;   ///< of that estimate; 0: there is none
   bool round_due = false;                ///< it is open, and AdvanceRound would have closed it at last_time
   std::optional<Time> next_expiry = {};  ///< when the next lease expires
+  std::optional<ModelTask> model_task = {};
 };
 
 CampaignStatus StatusOf(const CampaignState& state);

@@ -2,7 +2,26 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "storage/state/crowd.h"
+
 namespace fulcrum::storage {
+namespace {
+
+std::optional<double> ConfidenceOf(const CampaignState& state, const Item& item) {
+  const std::optional<Opinion> opinion = OpinionOf(item.votes, state.settings(), state.crowd());
+  return opinion ? std::optional(opinion->confidence) : std::nullopt;
+}
+
+}  // namespace
+
+bool Matches(const Item& item, const std::string& search) {
+  if (search.empty()) return true;
+  const auto contains = [&](const std::string& text) { return absl::StrContains(absl::AsciiStrToLower(text), search); };
+  return contains(item.id) || contains(item.value) || contains(item.reason) ||
+         std::any_of(item.votes.begin(), item.votes.end(), [&](const Vote& vote) { return contains(vote.annotator); });
+}
 
 absl::StatusOr<std::vector<FoundItem>> ListItems(Ledger& ledger, const ListItemsRequest& request) {
   const ItemTable& items = ledger.state().items();
@@ -13,8 +32,8 @@ absl::StatusOr<std::vector<FoundItem>> ListItems(Ledger& ledger, const ListItems
     std::size_t taken = 0;
     items.VisitStatus(status, request.after, [&](const Item& item) {
       const bool leased = ItemSet::IsLeased(item);
-      if (request.leased.value_or(leased) != leased) return true;
-      found.push_back({item, leased});
+      if (request.leased.value_or(leased) != leased || !Matches(item, request.search)) return true;
+      found.push_back({item, leased, ConfidenceOf(ledger.state(), item)});
       return ++taken < request.most;
     });
   }
@@ -30,7 +49,7 @@ absl::StatusOr<std::vector<FoundItem>> FindItems(Ledger& ledger, const FindItems
   for (const std::string& id : request.ids) {
     const Item* const item = items.Find(id);
     if (item != nullptr) {
-      found.push_back({*item, ItemSet::IsLeased(*item)});
+      found.push_back({*item, ItemSet::IsLeased(*item), ConfidenceOf(ledger.state(), *item)});
     } else {
       found.emplace_back().item.id = id;
     }

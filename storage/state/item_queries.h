@@ -14,15 +14,19 @@ namespace fulcrum::storage {
 
 struct FoundItem {
   Item item = {};
-  bool leased = false;  ///< it is offered, and at least one worker has it
+  bool leased = false;                    ///< it is offered, and at least one worker has it
+  std::optional<double> confidence = {};  ///< probability of the most probable class given its votes
 };
 
 struct ListItemsRequest {
   std::vector<ItemStatus> statuses = {};
   std::optional<bool> leased = {};  ///< only those that are, or are not, leased
   std::string after = {};           ///< only ids after this one
+  std::string search = {};          ///< only those that match it
   std::size_t most = 0;
 };
+/// Whether the id, the label, the reason or an annotator contains the text, which is in lower case. All match "".
+bool Matches(const Item& item, const std::string& search);
 /// In the order of their ids.
 absl::StatusOr<std::vector<FoundItem>> ListItems(Ledger& ledger, const ListItemsRequest& request);
 

@@ -64,8 +64,9 @@ std::vector<DecidedLabel> ItemSet::DecidedLabels() const {
   Visit([&](const Item& item) {
     if (item.status == ItemStatus::kLabeled) labels.push_back({item.id, item.value, item.decided_sequence});
   });
-  // An event decides at most one item, so no two labels have the same sequence.
-  std::sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
+  // Only an estimate of the annotators decides several items at once.
+  std::sort(labels.begin(), labels.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.sequence, a.item) < std::tie(b.sequence, b.item); });
   return labels;
 }
 

@@ -18,9 +18,9 @@
 #include "absl/container/node_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "storage/checkpoint/changed_items.h"
+#include "storage/checkpoint/checkpoint.h"
 #include "storage/state/campaign_records.h"
-#include "storage/state/changed_items.h"
-#include "storage/state/checkpoint.h"
 #include "storage/state/lease_table.h"
 
 namespace fulcrum::storage {

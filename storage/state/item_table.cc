@@ -5,12 +5,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
+#include "storage/state/crowd.h"
 
 namespace fulcrum::storage {
 namespace {
 
 bool InOpenRound(const Item& item, const ItemTable::Moment& moment) {
   return moment.open_round != 0 && item.round == moment.open_round;
+}
+
+/// A label by votes of different worth outlives its round: it may have been accepted with less confidence than was
+/// wanted, and a vote that arrives late must not take it away. Nobody would be asked again.
+bool KeepsLabel(const Item& item, const ItemTable::Moment& moment) {
+  if (moment.settings.consensus != CampaignSettings::Consensus::kDawidSkene) return false;
+  if (item.status != ItemStatus::kLabeled || InOpenRound(item, moment)) return false;
+  return OpinionOf(item.votes, moment.settings, moment.crowd).has_value();
 }
 
 void SetLabel(Item& item, const std::string& value, std::int64_t sequence) {
@@ -57,7 +66,12 @@ void ItemTable::CloseRound(const std::vector<std::string>& items) {
 
 absl::StatusOr<const Item*> ItemTable::LeaseSlot(const LeaseGranted& granted, std::int64_t lease) {
   FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(granted.item));
-  Slot* const slot = MutableSlot(*item, granted.slot);
+  Slot* slot = MutableSlot(*item, granted.slot);
+  if (slot == nullptr && !item->imported.empty() && granted.slot == item->next_slot) {
+    // The answer is known: a slot exists only while an annotator has it.
+    item->slots.push_back({.number = item->next_slot++});
+    slot = &item->slots.back();
+  }
   if (slot == nullptr || slot->status != SlotStatus::kOpen) {
     return absl::DataLossError(absl::StrCat("slot ", granted.slot, " of item '", granted.item, "' is not open"));
   }
@@ -139,6 +153,8 @@ absl::StatusOr<StatusChange> ItemTable::Import(const LabelImported& imported, co
   if (imported.value.empty()) return absl::DataLossError("it has no value");
   Item& item = FindOrCreate(imported.item, moment.sequence);
   item.imported = imported.value;
+  // The event of an item that was in a batch may be from before imported labels had a cost.
+  if (imported.cost > 0) item.cost = imported.cost;
   NoteLabel(moment.sequence);
   return Reconsider(item, item.status, moment);
 }
@@ -195,14 +211,55 @@ std::vector<StatusChange> ItemTable::ReconsiderOffered(const Moment& moment) {
   return changes;
 }
 
+absl::StatusOr<StatusChange> ItemTable::AcceptVotes(const VotesAccepted& accepted, const Moment& moment) {
+  FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(accepted.item));
+  const std::optional<Opinion> opinion = OpinionOf(item->votes, moment.settings, moment.crowd);
+  if (item->status != ItemStatus::kOffered || !opinion) return absl::DataLossError("the item has no votes to accept");
+  SetLabel(*item, opinion->value, moment.sequence);
+  NoteLabel(moment.sequence);
+  MatchSlots(*item, 0);
+  return Note(*item, ItemStatus::kOffered);
+}
+
+std::vector<StatusChange> ItemTable::FollowCrowd(const Moment& moment) {
+  std::vector<std::string> affected;
+  Visit([&](const Item& item) {
+    if (item.votes.empty() || !item.imported.empty()) return;
+    if (item.status == ItemStatus::kLabeled) {
+      const std::optional<Opinion> opinion = OpinionOf(item.votes, moment.settings, moment.crowd);
+      if (opinion && !opinion->tied && opinion->value != item.value) affected.push_back(item.id);
+    } else if (item.status == ItemStatus::kOffered || item.status == ItemStatus::kInPool) {
+      const VoteVerdict verdict = JudgeVotes(item.votes, moment.settings, moment.crowd);
+      if (verdict.outcome != VoteOutcome::kUndecided) affected.push_back(item.id);
+    }
+  });
+  // Visit has no order of its own, and an event decides all of them.
+  std::sort(affected.begin(), affected.end());
+  std::vector<StatusChange> changes;
+  for (const std::string& id : affected) {
+    Item& item = **Existing(id);
+    if (item.status != ItemStatus::kLabeled) {
+      changes.push_back(Reconsider(item, item.status, moment));
+      continue;
+    }
+    SetLabel(item, OpinionOf(item.votes, moment.settings, moment.crowd)->value, moment.sequence);
+    changes.push_back(Note(item, item.status));
+  }
+  if (!affected.empty()) NoteLabel(moment.sequence);
+  return changes;
+}
+
 void ItemTable::MarkChanged(const std::string& id) {
   Existing(id).status().IgnoreError();
 }
 
 StatusChange ItemTable::Reconsider(Item& item, ItemStatus before, const Moment& moment) {
-  const VoteVerdict verdict = JudgeVotes(item.votes, moment.settings);
+  const VoteVerdict verdict = JudgeVotes(item.votes, moment.settings, moment.crowd);
   if (!item.imported.empty()) {
     SetLabel(item, item.imported, moment.sequence);
+  } else if (KeepsLabel(item, moment)) {
+    const Opinion opinion = *OpinionOf(item.votes, moment.settings, moment.crowd);
+    SetLabel(item, opinion.tied ? item.value : opinion.value, moment.sequence);
   } else if (verdict.outcome == VoteOutcome::kDecided) {
     SetLabel(item, verdict.value, moment.sequence);
   } else {

@@ -23,8 +23,9 @@ class ItemTable : public ItemSet {
   /// What a transition depends on besides the item and the event.
   struct Moment {
     const CampaignSettings& settings;
-    std::int64_t open_round = 0;  ///< 0 between rounds
-    std::int64_t sequence = 0;    ///< of the event
+    std::int64_t open_round = 0;   ///< 0 between rounds
+    std::int64_t sequence = 0;     ///< of the event
+    const Crowd* crowd = nullptr;  ///< what is estimated about the annotators; null: nothing yet
   };
 
   /// How a lease ended without an answer.
@@ -55,6 +56,11 @@ class ItemTable : public ItemSet {
   absl::StatusOr<StatusChange> Resolve(const ItemResolved& resolved, const Moment& moment);
   /// After the settings have changed: gives the items of the open round what follows from their votes now.
   std::vector<StatusChange> ReconsiderOffered(const Moment& moment);
+  /// Its votes decide it as they are.
+  absl::StatusOr<StatusChange> AcceptVotes(const VotesAccepted& accepted, const Moment& moment);
+  /// After the annotators were estimated again: labels follow their votes, and items that wait for votes may have
+  /// enough now. A label is never taken away.
+  std::vector<StatusChange> FollowCrowd(const Moment& moment);
   /// Something that is stored with the item changed elsewhere: the time of its lease.
   void MarkChanged(const std::string& id);
 

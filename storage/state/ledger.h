@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage/checkpoint/checkpoint.h"
 #include "storage/clock.h"
 #include "storage/log/event_log.h"
 #include "storage/state/campaign_state.h"
-#include "storage/state/checkpoint.h"
 
 namespace fulcrum::storage {
 

@@ -13,8 +13,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "storage/checkpoint/checkpoint.h"
 #include "storage/log/event.h"
-#include "storage/state/checkpoint.h"
 
 namespace fulcrum::storage {
 

@@ -16,9 +16,9 @@
 #include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage/checkpoint/checkpoint.h"
 #include "storage/log/event.h"
 #include "storage/state/campaign_records.h"
-#include "storage/state/checkpoint.h"
 
 namespace fulcrum::storage {
 

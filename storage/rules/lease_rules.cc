@@ -1,4 +1,4 @@
-#include "storage/state/lease_rules.h"
+#include "storage/rules/lease_rules.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,13 +7,20 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "storage/state/label_rules.h"
+#include "storage/rules/label_rules.h"
+#include "storage/rules/model_rules.h"
+#include "storage/rules/routing.h"
 
 namespace fulcrum::storage {
 namespace {
 
 constexpr std::int64_t kMostLeasesAtOnce = 1000;
+constexpr std::size_t kMostGoldLooks = 1000;
+// Open slots among which an annotator gets those that suit it, and how much the last of them count less than the first.
+constexpr std::size_t kSuitabilityWindow = 50;
+constexpr double kRankWeight = 0.2;
 
 GrantedLease FromGrant(std::int64_t lease, const LeaseGranted& granted) {
   return {.lease = lease,
@@ -40,7 +47,7 @@ struct Allowance {
   double cost = std::numeric_limits<double>::infinity();
 };
 
-absl::StatusOr<Allowance> ComputeAllowance(const CampaignState& state) {
+absl::StatusOr<Allowance> ComputeAllowance(const CampaignState& state, const std::string& annotator) {
   const CampaignSettings& settings = state.settings();
   Allowance allowance;
   if (settings.label_budget > 0) {
@@ -57,28 +64,107 @@ absl::StatusOr<Allowance> ComputeAllowance(const CampaignState& state) {
     }
     allowance.cost = settings.cost_budget - state.totals().cost - state.leases().cost();
   }
+  const auto terms = settings.annotators.find(annotator);
+  if (terms != settings.annotators.end() && terms->second.budget > 0) {
+    const double spent = state.activity().Of(annotator).cost;
+    if (spent >= terms->second.budget) {
+      return absl::ResourceExhaustedError(absl::StrCat("the budget of annotator '", annotator, "' is spent: ", spent,
+                                                       " of ", terms->second.budget, "; raise it to go on"));
+    }
+    allowance.cost = std::min(allowance.cost, state.LeftFor(annotator));
+  }
   return allowance;
+}
+
+/// An open slot that the annotator may have.
+struct OpenSlot {
+  const Item* item = nullptr;
+  const Slot* slot = nullptr;
+  double score = 1;
+};
+
+/// At most `most` of them, the best first: by rank, or among the first that are offered by how they suit the annotator.
+/// Slots that were passed over as "not now" come last as ever.
+std::vector<OpenSlot> OfferedSlots(const CampaignState& state, const AcquireRequest& request, std::int64_t most,
+                                   double affordable) {
+  if (most <= 0) return {};  // all that the budgets allow is leased
+  const Suitability suitability(state, request.annotator);
+  const auto wanted = static_cast<std::size_t>(most);
+  const std::size_t window = suitability.matters() ? std::max(wanted, kSuitabilityWindow) : wanted;
+  std::vector<OpenSlot> slots;
+  absl::flat_hash_set<const Item*> chosen;
+  state.items().VisitOpenSlots([&](const Item& item, const Slot& slot) {
+    if (slots.size() >= window) return false;
+    const bool later = slots.size() >= wanted && slot.passes > slots.back().slot->passes;
+    if (later) return false;
+    // An annotator gets at most one slot of an item.
+    const double cost = state.CostOf(item, request.annotator);
+    const bool wrong = chosen.contains(&item) || cost > affordable;
+    if (wrong || !state.MayAnswer(item, request.annotator)) return true;
+    chosen.insert(&item);
+    // In this order they are all taken; what does not fit any more makes room for what comes later.
+    if (!suitability.matters()) affordable -= cost;
+    const double rank_share = static_cast<double>(slots.size()) / static_cast<double>(window);
+    const double suits = suitability.matters() ? suitability.Of(item) * (1 - kRankWeight * rank_share) : 1;
+    slots.push_back({&item, &slot, suits});
+    return true;
+  });
+  if (suitability.matters()) {
+    std::stable_sort(slots.begin(), slots.end(), [](const OpenSlot& a, const OpenSlot& b) {
+      return std::pair(a.slot->passes, -a.score) < std::pair(b.slot->passes, -b.score);
+    });
+  }
+  return slots;
 }
 
 std::vector<LeaseGranted> ChooseSlots(const CampaignState& state, const AcquireRequest& request, Allowance allowance) {
   std::vector<LeaseGranted> grants;
   const std::int64_t most = std::min(request.most, allowance.labels);
-  absl::flat_hash_set<const Item*> chosen;
   std::size_t bytes = 0;
-  state.items().VisitOpenSlots([&](const Item& item, const Slot& slot) {
-    if (static_cast<std::int64_t>(grants.size()) >= most) return false;
-    // An annotator gets at most one slot of an item.
-    const bool wrong = chosen.contains(&item) || item.cost > allowance.cost;
-    if (wrong || !state.MayAnswer(item, request.annotator)) return true;
-    if (request.most_bytes > 0) bytes += request.bytes_of(item.id);
+  for (const OpenSlot& open : OfferedSlots(state, request, most, allowance.cost)) {
+    if (static_cast<std::int64_t>(grants.size()) >= most) break;
+    const double cost = state.CostOf(*open.item, request.annotator);
+    if (cost > allowance.cost) continue;
+    if (request.most_bytes > 0) bytes += request.bytes_of(open.item->id);
     // The next ones would be worse, and might not fit either.
-    if (!grants.empty() && request.most_bytes > 0 && bytes > request.most_bytes) return false;
-    chosen.insert(&item);
-    allowance.cost -= item.cost;
-    grants.push_back({.item = item.id, .slot = slot.number, .epoch = slot.epoch + 1, .round = slot.round});
-    return true;
-  });
+    if (!grants.empty() && request.most_bytes > 0 && bytes > request.most_bytes) break;
+    allowance.cost -= cost;
+    grants.push_back(
+        {.item = open.item->id, .slot = open.slot->number, .epoch = open.slot->epoch + 1, .round = open.slot->round});
+  }
   return grants;
+}
+
+/// An item with a known answer that the annotator may be asked about; null if there is none. `draw` decides which.
+const Item* FindGold(const CampaignState& state, const std::string& annotator, std::uint64_t draw) {
+  const std::vector<std::string>& gold = state.gold();
+  // A long list whose beginning the annotator has answered is not searched to its end for every task.
+  const std::size_t looks = std::min<std::size_t>(gold.size(), kMostGoldLooks);
+  for (std::size_t i = 0; i < looks; ++i) {
+    const Item* const item = state.items().Find(gold[(draw + i) % gold.size()]);
+    if (item != nullptr && !item->imported.empty() && state.MayAnswer(*item, annotator)) return item;
+  }
+  return nullptr;
+}
+
+/// Replaces some of the tasks by ones with known answers. What they cost and take is no more than what they replace, so
+/// budgets and the size of the answer are kept.
+void MixInGold(const CampaignState& state, const AcquireRequest& request, std::vector<LeaseGranted>& grants) {
+  const double rate = state.settings().gold_rate;
+  if (rate <= 0 || state.gold().empty()) return;
+  absl::flat_hash_set<const Item*> chosen;
+  for (std::size_t i = 0; i < grants.size(); ++i) {
+    // Not predictable for a worker, and the same whenever the request is decided at this point of the log.
+    Random random(static_cast<std::uint64_t>(Fingerprint(
+        {"gold", request.annotator, request.request_id, absl::StrCat(state.last_sequence()), absl::StrCat(i)})));
+    if (random.Uniform() >= rate) continue;
+    const Item* const gold = FindGold(state, request.annotator, random.Next());
+    const Item* const replaced = state.items().Find(grants[i].item);
+    if (gold == nullptr || gold->cost > replaced->cost || !chosen.insert(gold).second) continue;
+    const bool larger = request.most_bytes > 0 && request.bytes_of(gold->id) > request.bytes_of(replaced->id);
+    if (larger && grants.size() > 1) continue;
+    grants[i] = {.item = gold->id, .slot = gold->next_slot, .epoch = 1, .round = grants[i].round};
+  }
 }
 
 std::int64_t FingerprintOf(absl::string_view kind, const LeaseRequest& request) {
@@ -104,10 +190,16 @@ absl::StatusOr<AcquireAnswer> AcquireTasks(Ledger& ledger, const AcquireRequest&
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
                            FindRepeated(ledger, {request.annotator, request.request_id, fingerprint}));
   if (repeated.has_value()) return RepeatAcquire(ledger, *repeated);
-  FULCRUM_ASSIGN_OR_RETURN(const Allowance allowance, ComputeAllowance(ledger.state()));
+  if (const auto paused = ledger.state().paused().find(request.annotator); paused != ledger.state().paused().end()) {
+    return absl::PermissionDeniedError(absl::StrCat("annotator '", request.annotator, "' is paused: ", paused->second,
+                                                    "; an administrator can resume it"));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const Allowance allowance, ComputeAllowance(ledger.state(), request.annotator));
   AcquireAnswer answer;
   const Time expires_at = ledger.Now() + ledger.state().settings().lease_time;
-  for (LeaseGranted& grant : ChooseSlots(ledger.state(), request, allowance)) {
+  std::vector<LeaseGranted> grants = ChooseSlots(ledger.state(), request, allowance);
+  MixInGold(ledger.state(), request, grants);
+  for (LeaseGranted& grant : grants) {
     grant.expires_at = expires_at;
     FULCRUM_ASSIGN_OR_RETURN(const std::int64_t lease, ledger.Append({.annotator = request.annotator,
                                                                       .request_id = request.request_id,
@@ -193,7 +285,7 @@ absl::Status ExpireDueLeases(Ledger& ledger) {
         ledger.Append({.annotator = lease.annotator, .body = LeaseExpired{lease.id, lease.epoch}}).status());
     FULCRUM_RETURN_IF_ERROR(SetAsideIfExhausted(ledger, lease.item, lease.slot));
   }
-  return absl::OkStatus();
+  return ExpireDueModelLease(ledger);
 }
 
 absl::Status SetAsideIfExhausted(Ledger& ledger, const std::string& item_id, std::int64_t slot_number) {

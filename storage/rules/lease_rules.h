@@ -43,7 +43,8 @@ struct AcquireAnswer {
 };
 
 /// Leases open slots that this annotator may answer, the best items first. ResourceExhausted once the label or cost
-/// budget is spent; an empty answer if live leases would spend the rest of it.
+/// budget, or that of the annotator, is spent; an empty answer if live leases would spend the rest of it. Answers in
+/// time never exceed a budget. A late one is kept and counts, also if the slot was answered by somebody else meanwhile.
 absl::StatusOr<AcquireAnswer> AcquireTasks(Ledger& ledger, const AcquireRequest& request);
 
 struct SessionRequest {

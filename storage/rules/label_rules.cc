@@ -1,4 +1,4 @@
-#include "storage/state/label_rules.h"
+#include "storage/rules/label_rules.h"
 
 #include <cmath>
 #include <string_view>
@@ -8,6 +8,7 @@
 #include "arrow/util/utf8.h"
 #include "stages/core/status_macros.h"
 #include "storage/checksum.h"
+#include "storage/rules/annotator_rules.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -92,11 +93,12 @@ absl::StatusOr<LabelAnswer> SubmitLabel(Ledger& ledger, const SubmitRequest& req
   }
   const Item& item = *ledger.state().items().Find(label.item);
   FULCRUM_RETURN_IF_ERROR(RefuseSecondAnswer(item, request.annotator));
-  label.cost = request.cost.value_or(item.cost);
+  label.cost = request.cost.value_or(live ? lease->cost : ledger.state().CostOf(item, request.annotator));
   FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.annotator = request.annotator,
                                                                        .request_id = request.request_id,
                                                                        .fingerprint = fingerprint,
                                                                        .body = std::move(label)}));
+  FULCRUM_RETURN_IF_ERROR(EstimateIfDue(ledger));
   return LabelAnswer{sequence, !live, false};
 }
 
@@ -143,6 +145,9 @@ absl::StatusOr<ImportAnswer> ImportLabels(Ledger& ledger, const ImportRequest& r
   for (const ImportedLabel& label : request.labels) {
     FULCRUM_RETURN_IF_ERROR(CheckText("item", label.item));
     FULCRUM_RETURN_IF_ERROR(CheckText("label", label.value));
+    if (!(std::isfinite(label.cost) && label.cost >= 0)) {
+      return absl::InvalidArgumentError(absl::StrCat("an answer to item '", label.item, "' cannot cost ", label.cost));
+    }
   }
   const std::int64_t fingerprint = FingerprintOf(request);
   const auto count = static_cast<std::int64_t>(request.labels.size());
@@ -154,7 +159,7 @@ absl::StatusOr<ImportAnswer> ImportLabels(Ledger& ledger, const ImportRequest& r
                                 .Append({.annotator = request.source,
                                          .request_id = request.request_id,
                                          .fingerprint = fingerprint,
-                                         .body = LabelImported{label.item, label.value}})
+                                         .body = LabelImported{label.item, label.value, label.cost}})
                                 .status());
   }
   return ImportAnswer{count, false};

@@ -1,8 +1,8 @@
 // Items that wait for an answer that nobody can give, and what a campaign waits for.
 //
 // An annotator answers an item at most once, so an item whose votes give no decision may run out of annotators. The
-// known annotators are those who have answered or declined an item, or hold a lease. Run by the store like the lease
-// rules.
+// known annotators are those who have answered or declined an item, or hold a lease, are not paused and have something
+// left of their budget. Run by the store like the lease rules.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,11 @@ struct SettleStuckAnswer {
   std::int64_t disputed = 0;
   std::int64_t set_aside = 0;
 };
-/// Disputes the offered items that have as many votes as the overlap, if every known annotator has answered or declined
-/// them. If nothing has happened in the campaign for the dispute time, also disputes the other offered items that have
-/// votes, and sets aside those that every known annotator has declined. To be run when nobody holds a lease: until then
+/// Disputes the offered items that have as many votes as the overlap (with adaptive overlap at least two), if every
+/// known annotator has answered or declined them; with votes of different worth the votes decide unless they tie. Sets
+/// aside items without a vote that all known annotators, three or more, have declined. If
+/// nothing has happened in the campaign for the dispute time, also disputes the other offered items that have votes,
+/// and sets aside those that every known annotator has declined. To be run when nobody holds a lease: until then
 /// another annotator may come.
 absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleStuckRequest& request);
 

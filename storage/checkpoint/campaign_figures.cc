@@ -6,9 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
+#include "storage/checkpoint/checkpoint_rows.h"
+#include "storage/checkpoint/json_rows.h"
 #include "storage/state/campaign_state.h"
-#include "storage/state/checkpoint_rows.h"
-#include "storage/state/json_rows.h"
+#include "storage/state/crowd.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -82,33 +83,52 @@ std::map<std::string, std::string> CampaignState::Figures() const {
   for (const std::int64_t count : items_.counts()) counts.Add(count);
   JsonRows annotators;
   for (const std::string& annotator : items_.annotators()) annotators.Row().Add(annotator);
-  return {{"last_us", absl::StrCat(ToMicros(figures_.last_time))},
-          {"settings", SettingsToText(figures_.settings)},
-          {"life", LifeName(figures_.life)},
-          {"life_reason", figures_.life_reason},
-          {"life_by", figures_.life_by},
-          {"labels", absl::StrCat(totals.labels)},
-          {"cost", NumberText(totals.cost)},
-          {"label_budget", absl::StrCat(figures_.settings.label_budget)},
-          {"cost_budget", NumberText(figures_.settings.cost_budget)},
-          {"late_labels", absl::StrCat(totals.late_labels)},
-          {"imported_labels", absl::StrCat(totals.imported)},
-          {"skips", absl::StrCat(totals.skips)},
-          {"expired_leases", absl::StrCat(totals.expired_leases)},
-          {"retrain_requested", absl::StrCat(figures_.retrain_requested)},
-          {"appended", appended.Take()},
-          {"items", counts.Take()},
-          {"last_label", absl::StrCat(items_.last_label_sequence())},
-          {"annotators", annotators.Take()},
-          {"rounds", absl::StrCat(rounds_.count())},
-          {"last_round", rounds_.last() == nullptr ? "" : Describe(*rounds_.last())},
-          {"open_items", open_items.Take()},
-          {"open_slots", absl::StrCat(items_.open_slots())},
-          {"live_leases", absl::StrCat(leases_.size())},
-          {"models", absl::StrCat(rounds_.model_count())},
-          {"requests", absl::StrCat(requests_.size())},
-          {"last_request_high", absl::StrCat(requests_.last().first)},
-          {"last_request_low", absl::StrCat(requests_.last().second)}};
+  JsonRows paused;
+  for (const auto& [who, reason] : figures_.paused) paused.Row().Add(who).Add(reason);
+  JsonRows resumed;
+  for (const std::string& who : figures_.resumed) resumed.Row().Add(who);
+  JsonRows gold;
+  if (!gold_.empty()) gold.Row();
+  for (const std::string& item : gold_) gold.Add(item);
+  const Crowd* const crowd = figures_.crowd.get();
+  std::map<std::string, std::string> figures = {
+      {"last_us", absl::StrCat(ToMicros(figures_.last_time))},
+      {"settings", SettingsToText(figures_.settings)},
+      {"life", LifeName(figures_.life)},
+      {"life_reason", figures_.life_reason},
+      {"life_by", figures_.life_by},
+      {"labels", absl::StrCat(totals.labels)},
+      {"cost", NumberText(totals.cost)},
+      {"label_budget", absl::StrCat(figures_.settings.label_budget)},
+      {"cost_budget", NumberText(figures_.settings.cost_budget)},
+      {"late_labels", absl::StrCat(totals.late_labels)},
+      {"imported_labels", absl::StrCat(totals.imported)},
+      {"skips", absl::StrCat(totals.skips)},
+      {"expired_leases", absl::StrCat(totals.expired_leases)},
+      {"retrain_requested", absl::StrCat(figures_.retrain_requested)},
+      {"appended", appended.Take()},
+      {"items", counts.Take()},
+      {"last_label", absl::StrCat(items_.last_label_sequence())},
+      {"annotators", annotators.Take()},
+      {"rounds", absl::StrCat(rounds_.count())},
+      {"last_round", rounds_.last() == nullptr ? "" : Describe(*rounds_.last())},
+      {"open_items", open_items.Take()},
+      {"open_slots", absl::StrCat(items_.open_slots())},
+      {"live_leases", absl::StrCat(leases_.size())},
+      {"models", absl::StrCat(rounds_.model_count())},
+      {"requests", absl::StrCat(requests_.size())},
+      {"last_request_high", absl::StrCat(requests_.last().first)},
+      {"last_request_low", absl::StrCat(requests_.last().second)},
+      {"crowd", crowd == nullptr ? "" : CrowdToText(*crowd)},
+      {"crowd_sequence", absl::StrCat(crowd == nullptr ? 0 : crowd->sequence)},
+      {"crowd_votes", absl::StrCat(crowd == nullptr ? 0 : crowd->votes)},
+      {"paused", paused.Take()},
+      {"resumed", resumed.Take()},
+      {"gold", gold.Take()},
+      {"activity", activity_.ToText()}};
+  // Only of campaigns that have one, so that the checkpoints of others are the same as ever.
+  if (figures_.model_task) figures["model_task"] = ModelTaskText(*figures_.model_task);
+  return figures;
 }
 
 absl::StatusOr<CampaignState> CampaignState::FromCheckpoint(Checkpoint& checkpoint) {
@@ -136,6 +156,21 @@ absl::StatusOr<CampaignState> CampaignState::FromCheckpoint(Checkpoint& checkpoi
     rows.folder = cells[1];
     figures.appended.push_back(std::move(rows));
   }
+  if (checkpoint.figures().contains("model_task")) {
+    FULCRUM_ASSIGN_OR_RETURN(figures.model_task, ParseModelTask(read.Text("model_task")));
+  }
+  if (const std::string text = read.Text("crowd"); !text.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(Crowd crowd, CrowdFromText(text));
+    crowd.sequence = read.Integer("crowd_sequence");
+    crowd.votes = read.Integer("crowd_votes");
+    figures.crowd = std::make_shared<const Crowd>(std::move(crowd));
+  }
+  for (auto& cells : read.Rows("paused")) {
+    if (cells.size() == 2) figures.paused[cells[0]] = cells[1];
+  }
+  for (auto& cells : read.Rows("resumed")) figures.resumed.insert(cells.begin(), cells.end());
+  FULCRUM_ASSIGN_OR_RETURN(state.activity_, ActivityTable::FromRows(read.Rows("activity")));
+  for (auto& cells : read.Rows("gold")) state.gold_ = std::move(cells);
   std::vector<std::string> open_items;
   for (auto& cells : read.Rows("open_items")) open_items = std::move(cells);
   ItemSet::Figures items{.last_label_sequence = read.Integer("last_label")};
@@ -178,7 +213,12 @@ CampaignStatus StatusOf(const CampaignState& state) {
                            .items_by_status = state.items().counts(),
                            .leased_items = state.items().leased(),
                            .last_label_sequence = state.items().last_label_sequence(),
-                           .next_expiry = state.leases().NextExpiry()};
+                           .next_expiry = state.leases().NextExpiry(),
+                           .model_task = state.model_task()};
+  if (const Crowd* const crowd = state.crowd()) {
+    status.estimated_votes = crowd->votes;
+    status.estimated_sequence = crowd->sequence;
+  }
   if (const Round* const round = state.rounds().last()) {
     status.round = round->number;
     status.round_open = round->open;

@@ -23,10 +23,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "storage/checkpoint/checkpoint_rows.h"
 #include "storage/log/event_log.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/campaign_records.h"
-#include "storage/state/checkpoint_rows.h"
 
 namespace fulcrum::storage {
 

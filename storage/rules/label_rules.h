@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "storage/rules/lease_rules.h"
 #include "storage/state/campaign_records.h"
-#include "storage/state/lease_rules.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
@@ -65,6 +65,7 @@ absl::StatusOr<LabelAnswer> SkipTask(Ledger& ledger, const SkipRequest& request)
 struct ImportedLabel {
   std::string item = {};
   std::string value = {};
+  double cost = 0;  ///< of one answer, if annotators are asked about it
 };
 
 struct ImportRequest {

@@ -1,4 +1,4 @@
-#include "storage/state/round_rules.h"
+#include "storage/rules/round_rules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "stages/core/status_macros.h"
-#include "storage/state/label_rules.h"
+#include "storage/rules/label_rules.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -146,18 +146,41 @@ absl::StatusOr<std::vector<StoredModel>> ListModels(Ledger& ledger, const ListMo
   return models;
 }
 
-absl::StatusOr<SettingsAnswer> ChangeSettings(Ledger& ledger, const SettingsRequest& request) {
+absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const SettingsRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckSettings(request.settings));
-  const std::string text = SettingsToText(request.settings);
-  const std::int64_t fingerprint = Fingerprint({"settings", text});
+  return ledger.Append({.body = SettingsChanged{SettingsToText(request.settings)}});
+}
+
+namespace {
+
+std::int64_t FingerprintOf(const UpdateRequest& request) {
+  return Fingerprint({"update", request.asked});
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<UpdateAnswer>> FindUpdate(Ledger& ledger, const UpdateRequest& request) {
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated,
-                           FindRepeatedIfNamed(ledger, {request.by, request.request_id, fingerprint}));
-  if (repeated.has_value()) return SettingsAnswer{repeated->sequence, true};
-  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t sequence, ledger.Append({.annotator = request.by,
-                                                                       .request_id = request.request_id,
-                                                                       .fingerprint = fingerprint,
-                                                                       .body = SettingsChanged{text}}));
-  return SettingsAnswer{sequence, false};
+                           FindRepeatedIfNamed(ledger, {request.by, request.request_id, FingerprintOf(request)}));
+  if (!repeated.has_value()) return std::nullopt;
+  return UpdateAnswer{.sequence = repeated->sequence};
+}
+
+absl::StatusOr<UpdateAnswer> UpdateSettings(Ledger& ledger, const UpdateRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckSettings(request.settings));
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated, FindUpdate(ledger, request));
+  if (repeated) return *repeated;
+  // One that somebody stopped stays stopped.
+  const bool continued = request.goes_on && ledger.state().life() == Life::kDone && ledger.state().life_by().empty();
+  UpdateAnswer answer{.continued = continued};
+  FULCRUM_ASSIGN_OR_RETURN(answer.sequence, ledger.Append({.annotator = request.by,
+                                                           .request_id = request.request_id,
+                                                           .fingerprint = FingerprintOf(request),
+                                                           .body = SettingsChanged{SettingsToText(request.settings)}}));
+  if (!continued) return answer;
+  FULCRUM_RETURN_IF_ERROR(
+      ledger.Append({.annotator = request.by, .body = LifeChanged{LifeName(Life::kRunning), kContinued}}).status());
+  return answer;
 }
 
 absl::StatusOr<std::int64_t> ChangeLife(Ledger& ledger, const LifeRequest& request) {
@@ -167,6 +190,9 @@ absl::StatusOr<std::int64_t> ChangeLife(Ledger& ledger, const LifeRequest& reque
   if (repeated.has_value()) return repeated->sequence;
   const Life now = ledger.state().life();
   if (now == request.life) return 0;
+  if (!request.decided_under.empty() && request.decided_under != ledger.state().settings().specification) {
+    return absl::AbortedError("the campaign's specification was changed meanwhile");
+  }
   const auto& from = request.from;
   const bool expected = from.empty() || std::find(from.begin(), from.end(), now) != from.end();
   if (!expected || !MayFollow(now, request.life)) {
@@ -198,7 +224,7 @@ absl::StatusOr<std::int64_t> ReturnItem(Ledger& ledger, const ItemRequest& reque
     return absl::FailedPreconditionError(absl::StrCat(
         "item '", request.item, "' is neither set aside nor disputed: it is ", ItemStatusName(item->status)));
   }
-  if (JudgeVotes(item->votes, ledger.state().settings()).outcome == VoteOutcome::kDisputed) {
+  if (JudgeVotes(item->votes, ledger.state().settings(), ledger.state().crowd()).outcome == VoteOutcome::kDisputed) {
     return absl::FailedPreconditionError(
         absl::StrCat("item '", request.item, "' has as many votes as it can have; decide it instead"));
   }

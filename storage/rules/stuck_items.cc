@@ -1,4 +1,4 @@
-#include "storage/state/stuck_items.h"
+#include "storage/rules/stuck_items.h"
 
 #include <algorithm>
 #include <map>
@@ -7,16 +7,24 @@
 #include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
+#include "storage/rules/annotator_rules.h"
+#include "storage/state/crowd.h"
 
 namespace fulcrum::storage {
 namespace {
 
 // A round may have a million open slots, and the store has others to serve.
 constexpr std::int64_t kMostVisited = 10'000;
+// If so many annotators, and all there are, have skipped an item, it does not wait for others.
+constexpr std::size_t kEnoughWhoSkipped = 3;
 
 absl::btree_set<std::string> KnownAnnotators(const CampaignState& state) {
   absl::btree_set<std::string> known = state.items().annotators();
   state.leases().Visit([&](const Lease& lease) { known.insert(lease.annotator); });
+  for (const auto& [name, reason] : state.paused()) known.erase(name);
+  for (const auto& [name, terms] : state.settings().annotators) {
+    if (terms.budget > 0 && state.activity().Of(name).cost >= terms.budget) known.erase(name);
+  }
   return known;
 }
 
@@ -24,13 +32,27 @@ std::int64_t VotesOf(const Item& item) {
   return std::count_if(item.votes.begin(), item.votes.end(), [](const Vote& vote) { return !vote.withdrawn; });
 }
 
-/// Nobody has it, and none of these annotators may be asked.
+/// Votes that an item needs before it is decided because nobody else is there. With adaptive overlap an item may need
+/// one vote only, and the first annotator of a campaign is alone for a while: others may still join.
+std::int64_t LeastVotes(const CampaignSettings& settings) {
+  if (settings.confidence == 0) return settings.overlap;
+  return std::max<std::int64_t>(settings.overlap, std::min<std::int64_t>(2, settings.most_votes));
+}
+
+/// Nobody has it, and none of these annotators may be asked. Not if there are none: somebody has to come.
 bool IsStuck(const CampaignState& state, const Item& item, const absl::btree_set<std::string>& known) {
-  if (item.status != ItemStatus::kOffered || ItemSet::IsLeased(item)) return false;
+  if (item.status != ItemStatus::kOffered || ItemSet::IsLeased(item) || known.empty()) return false;
   return std::none_of(known.begin(), known.end(), [&](const std::string& who) { return state.MayAnswer(item, who); });
 }
 
+/// Votes that weigh differently decide as they are, unless two classes are equally probable.
 absl::Status Dispute(Ledger& ledger, const Item& item, const std::string& why) {
+  const CampaignSettings& settings = ledger.state().settings();
+  const std::optional<Opinion> opinion = OpinionOf(item.votes, settings, ledger.state().crowd());
+  if (settings.consensus == CampaignSettings::Consensus::kDawidSkene && opinion && !opinion->tied) {
+    return ledger.Append({.body = VotesAccepted{item.id, absl::StrCat(VotesOf(item), " votes are accepted, ", why)}})
+        .status();
+  }
   return ledger.Append({.body = ItemDisputed{item.id, absl::StrCat(VotesOf(item), " votes give no decision, ", why)}})
       .status();
 }
@@ -53,20 +75,27 @@ std::vector<const Item*> OpenItems(const CampaignState& state) {
 
 absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleStuckRequest& /*request*/) {
   const CampaignState& state = ledger.state();
-  const absl::btree_set<std::string> known = KnownAnnotators(state);
   const bool quiet = ledger.Now() - state.last_time() >= state.settings().dispute_time;
+  const std::int64_t least_votes = LeastVotes(state.settings());
   SettleStuckAnswer answer;
+  const std::vector<const Item*> open = OpenItems(state);
+  const bool any = std::any_of(open.begin(), open.end(), [&, known = KnownAnnotators(state)](const Item* item) {
+    return VotesOf(*item) >= least_votes && IsStuck(state, *item, known);
+  });
+  // Votes that tie under an old estimate may decide under what is known by now; that may also pause annotators.
+  if (any) FULCRUM_RETURN_IF_ERROR(EstimateAnnotators(ledger, {}).status());
+  const absl::btree_set<std::string> known = KnownAnnotators(state);
   for (const Item* const item : OpenItems(state)) {
     if (ItemSet::IsLeased(*item)) continue;
     const bool stuck = IsStuck(state, *item, known);
     const std::int64_t votes = VotesOf(*item);
-    if (stuck && votes >= state.settings().overlap) {
+    if (stuck && votes >= least_votes) {
       FULCRUM_RETURN_IF_ERROR(Dispute(ledger, *item, kNobodyLeft));
       ++answer.disputed;
     } else if (quiet && votes > 0) {
       FULCRUM_RETURN_IF_ERROR(Dispute(ledger, *item, "and no other annotator came in time"));
       ++answer.disputed;
-    } else if (quiet && stuck && !known.empty()) {
+    } else if (stuck && votes == 0 && (quiet || known.size() >= kEnoughWhoSkipped)) {
       FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = ItemSetAside{item->id, "every annotator skipped it"}}).status());
       ++answer.set_aside;
     }
@@ -90,7 +119,7 @@ absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequ
   const absl::btree_set<std::string> known = KnownAnnotators(state);
   summary.open_slots = static_cast<std::int64_t>(state.items().open_slots());
   for (const Item* const item : OpenItems(state)) {
-    if (known.empty() || !IsStuck(state, *item, known)) continue;
+    if (!IsStuck(state, *item, known)) continue;
     if (summary.stuck_items++ == 0) {
       summary.stuck_item = item->id;
       summary.stuck_votes = VotesOf(*item);

@@ -1,4 +1,4 @@
-#include "storage/state/checkpoint_rows.h"
+#include "storage/checkpoint/checkpoint_rows.h"
 
 #include <array>
 #include <utility>
@@ -8,8 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
+#include "storage/checkpoint/json_rows.h"
 #include "storage/checksum.h"
-#include "storage/state/json_rows.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -1,4 +1,4 @@
-#include "storage/state/json_rows.h"
+#include "storage/checkpoint/json_rows.h"
 
 #include <utility>
 

@@ -80,21 +80,37 @@ absl::StatusOr<std::vector<StoredModel>> ListModels(Ledger& ledger, const ListMo
 
 struct SettingsRequest {
   CampaignSettings settings = {};
+};
+/// Returns the sequence of the change.
+absl::StatusOr<std::int64_t> ChangeSettings(Ledger& ledger, const SettingsRequest& request);
+
+struct UpdateRequest {
+  std::string asked = {};  ///< what the request says, by which a repeated one is recognized
+  CampaignSettings settings = {};
+  bool goes_on = false;         ///< a campaign that the daemon itself has ended runs again
   std::string by = {};          ///< who asks
   std::string request_id = {};  ///< takes effect once; empty: every request is a new one
 };
-struct SettingsAnswer {
+struct UpdateAnswer {
   std::int64_t sequence = 0;
-  bool repeated = false;  ///< the request took effect before
+  bool continued = false;  ///< it was done, and runs again
 };
-absl::StatusOr<SettingsAnswer> ChangeSettings(Ledger& ledger, const SettingsRequest& request);
+/// Why a campaign runs again whose settings were updated.
+inline constexpr char kContinued[] = "its stopping rules were changed";
+
+/// What was done for the same request before; nothing for a new one. AlreadyExists if its id was used for another
+/// request.
+absl::StatusOr<std::optional<UpdateAnswer>> FindUpdate(Ledger& ledger, const UpdateRequest& request);
+/// Changes the settings, and lets the campaign go on, at once or not at all.
+absl::StatusOr<UpdateAnswer> UpdateSettings(Ledger& ledger, const UpdateRequest& request);
 
 struct LifeRequest {
   Life life = Life::kRunning;
   std::vector<Life> from = {};  ///< only if it is one of these; empty: by the table of transitions alone
   std::string reason = {};
-  std::string by = {};          ///< who asks; empty: the daemon itself
-  std::string request_id = {};  ///< takes effect once; empty: every request is a new one
+  std::string by = {};             ///< who asks; empty: the daemon itself
+  std::string request_id = {};     ///< takes effect once; empty: every request is a new one
+  std::string decided_under = {};  ///< Aborted if the specification is another one by now; empty: any
 };
 /// Returns the sequence of the change; 0 if the campaign already is in that state. FailedPrecondition for a transition
 /// that is not possible, see campaign_life.h.
