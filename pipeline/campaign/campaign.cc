@@ -12,23 +12,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_registry.h"
+#include "pipeline/campaign/pool/own_pool.h"
 #include "pipeline/campaign/round_marker.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/round/memory_budget.h"
+#include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
+#include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "storage/state/round_rules.h"
-#include "storage/state/stuck_items.h"
+#include "storage/rules/round_rules.h"
+#include "storage/rules/stuck_items.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
 // Leases end and rounds time out within this of their time; labels wake the thread at once.
 constexpr std::chrono::milliseconds kTick{500};
-// Between retries of a step that failed for a reason that may pass: doubled from the tick up to this.
-constexpr std::chrono::milliseconds kLongestPause{60'000};
-// A round that fails so often for such a reason has failed: too little memory may be permanent.
-constexpr int kMostRoundAttempts = 6;
+// A round that has too little memory so often has failed: it may always be too little. A full disk or queue is not, and
+// is waited for.
+constexpr int kMostMemoryFailures = 6;
 
 /// The memory of its rounds is stored with the campaign: on another day there may be other campaigns next to it.
 v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryBudgetShare* memory) {
@@ -45,7 +47,7 @@ bool HasToAct(const storage::CampaignStatus& status) {
 }
 
 /// Busy, a full disk, a lock held elsewhere, out of memory for now.
-bool MayPass(const absl::Status& status) {
+bool IsTransient(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) || absl::IsAborted(status);
 }
 
@@ -81,6 +83,8 @@ Campaign::~Campaign() {
 void Campaign::RequestStop() {
   thread_.request_stop();
   events_.Close();
+  const std::scoped_lock lock(mutex_);
+  if (watch_ != nullptr) watch_->RequestStop();
 }
 
 void Campaign::CancelRound() {
@@ -106,7 +110,9 @@ bool Campaign::WaitForRound(std::chrono::steady_clock::time_point until) {
 
 storage::StoreOptions Campaign::StoreOptionsHere() {
   storage::StoreOptions options;
+  options.clock = surroundings_.clock;
   options.on_commit = [this](const storage::CampaignStatus& status) { OnCommit(status); };
+  options.queue = surroundings_.queue;
   options.on_fatal = surroundings_.on_fatal;
   options.on_commit_time = surroundings_.on_commit_time;
   return options;
@@ -136,7 +142,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
 }
 
 absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
-  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, surroundings_.pools, folder));
+  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, surroundings_.pools, folder, {.stop = StopScope::Token()}));
   FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(*plan_, folder, UsableMemoryBytes()));
   if (surroundings_.memory != nullptr) {
     FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit({.campaign = name_,
@@ -164,13 +170,14 @@ absl::StatusOr<ModelHistory> Campaign::RecallModels() {
 
 absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   store_ = std::move(store);
-  events_.set_sequence_source([this] { return store_->status()->last_sequence; });
+  events_.SetLog([this] { return store_->status()->last_sequence; });
   FULCRUM_ASSIGN_OR_RETURN(marker_, RoundMarker::Open(store_->folder().path()));
   quarantined_ = marker_->quarantined();
   if (quarantined_) {
     Log(LogLevel::kError, "campaign quarantined",
         {{"campaign", name_}, {"round", marker_->round()}, {"deaths", marker_->deaths()}});
   }
+  LogFindings();
   FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(store_->folder().path()));
   FULCRUM_ASSIGN_OR_RETURN(ModelHistory history, RecallModels());
   FULCRUM_ASSIGN_OR_RETURN(const auto appended, store_->Run(storage::AppendedSoFar, {}));
@@ -184,15 +191,20 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
                                   .pool = *pool_,
                                   .store = *store_,
                                   .reader = *reader_,
-                                  .events = events_},
+                                  .events = events_,
+                                  .desk = desk_},
       std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
-  if (!plan_->watch.empty()) {
-    watch_ = std::make_unique<FolderWatch>(WatchedFolder{name_, plan_->watch, surroundings_.pools.root},
-                                           [this](const AppendRequest& request) { return TakeFile(request); });
-    watch_->Start();
-  }
+  const std::scoped_lock lock(mutex_);
+  if (!quarantined_) StartWatch();
   return absl::OkStatus();
+}
+
+void Campaign::StartWatch() {
+  if (plan_->watch.empty()) return;
+  watch_ = std::make_unique<FolderWatch>(WatchedFolder{name_, plan_->watch, surroundings_.pools.root},
+                                         [this](const AppendRequest& request) { return TakeFile(request); });
+  watch_->Start();
 }
 
 absl::Status Campaign::Admit(const CampaignPool& grown, std::size_t first_new) {
@@ -210,11 +222,14 @@ absl::Status Campaign::Admit(const CampaignPool& grown, std::size_t first_new) {
 }
 
 absl::StatusOr<Appended> Campaign::AppendItems(const AppendRequest& request) {
+  EventBroadcaster::Announcement announcement = events_.Announce();
   FULCRUM_ASSIGN_OR_RETURN(Appended appended, appender_->Append(request));
   v1::CampaignEvent event;
   event.mutable_items()->set_added(appended.response.added());
   event.mutable_items()->set_pool_rows(appended.response.pool_rows());
-  if (appended.response.added() > 0 && !appended.repeated) events_.Publish(std::move(event));
+  if (appended.response.added() > 0 && !appended.repeated) {
+    events_.PublishChange(std::move(event), store_->status()->last_sequence, std::move(announcement));
+  }
   return appended;
 }
 
@@ -226,14 +241,12 @@ absl::StatusOr<Appended> Campaign::TakeFile(const AppendRequest& request) {
 }
 
 absl::StatusOr<v1::PredictResponse> Campaign::Predict(const v1::PredictRequest& request) {
+  FULCRUM_ASSIGN_OR_RETURN(const storage::StoredModel stored, models_->Find(request.round()));
+  if (!ModelProcessOf(stored).empty()) {
+    return PredictStored(*plan(), *pool_->now(), store_->folder(), stored, request);
+  }
   FULCRUM_ASSIGN_OR_RETURN(const auto model, models_->Load(request.round()));
   return pipeline::Predict(*plan(), *pool_->now(), *model, request);
-}
-
-void Campaign::PublishState() {
-  v1::CampaignEvent event;
-  *event.mutable_campaign() = Describe();
-  events_.Publish(std::move(event));
 }
 
 void Campaign::OnCommit(const storage::CampaignStatus& status) {
@@ -242,7 +255,6 @@ void Campaign::OnCommit(const storage::CampaignStatus& status) {
   if (surroundings_.on_change) surroundings_.on_change();
   if (std::exchange(published_labels_, status.totals.labels) == status.totals.labels) return;
   v1::CampaignEvent event;
-  event.set_sequence(status.last_sequence);
   event.mutable_labels()->set_labels(status.totals.labels);
   event.mutable_labels()->set_round_settled(status.round_settled);
   event.mutable_labels()->set_round_items(status.round_items);
@@ -277,50 +289,56 @@ void Campaign::MakeRoom() {
 void Campaign::Loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     MakeRoom();
-    const absl::StatusOr<bool> more = Step(stop);
+    const absl::StatusOr<bool> more = GuardedStep(stop);
     const std::chrono::milliseconds pause = more.ok() ? kTick : EndStep(more.status(), stop);
-    std::unique_lock lock(mutex_);
-    if (more.ok()) {
-      failed_steps_ = 0;
-      retry_reason_.clear();
-      if (*more) continue;
+    bool retried = false;
+    {
+      std::unique_lock lock(mutex_);
+      if (more.ok()) {
+        failed_steps_ = memory_failures_ = 0;
+        retried = !std::exchange(retry_reason_, {}).empty();
+      }
     }
+    // The condition is over.
+    if (retried) PublishState();
+    if (more.ok() && *more) continue;
+    std::unique_lock lock(mutex_);
     // A step that is retried waits its time whatever happens meanwhile, except a request to stop.
     woken_.wait_for(lock, stop, pause, [&] { return wake_ && more.ok(); });
     wake_ = false;
   }
 }
 
+absl::StatusOr<bool> Campaign::GuardedStep(const std::stop_token& stop) {
+  bool more = false;
+  FULCRUM_RETURN_IF_ERROR(RunGuarded([&]() -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(more, Step(stop));
+    return absl::OkStatus();
+  }));
+  return more;
+}
+
 std::chrono::milliseconds Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
   const std::string reason(why.message());
-  if (stop.stop_requested() || life() != storage::Life::kRunning) {
+  const auto status = store_->status();
+  if (stop.stop_requested() || status->life != storage::Life::kRunning) {
     // Nothing of the round is kept; it is run again when the campaign is opened or resumed.
-    Log(LogLevel::kInfo, "round stopped", {{"campaign", name_}, {"reason", reason}});
+    Log(LogLevel::kInfo, "round stopped", {{"campaign", name_}, {"round", status->round + 1}, {"reason", reason}});
     return kTick;
   }
-  ++failed_steps_;
-  if (MayPass(why) && (!round_failed_ || failed_steps_ < kMostRoundAttempts)) {
-    const std::chrono::milliseconds pause = std::min(kLongestPause, kTick * (1 << std::min(failed_steps_, 10)));
-    Log(LogLevel::kWarning, "campaign retries",
-        {{"campaign", name_},
-         {"round", store_->status()->round},
-         {"reason", reason},
-         {"seconds", std::chrono::duration<double>(pause).count()}});
-    ++retries_;
-    const std::scoped_lock lock(mutex_);
-    retry_reason_ = reason;
-    retry_attempts_ = failed_steps_;
-    retry_at_ = std::chrono::system_clock::now() + pause;
-    return pause;
-  }
-  EndRunning(storage::Life::kFailed, reason).IgnoreError();
+  if (IsTransient(why) && memory_failures_ < kMostMemoryFailures) return NoteRetry(reason);
+  const absl::StatusOr<bool> failed = EndRunning(storage::Life::kFailed, reason);
+  // That it failed is written as soon as the store takes it; until then nothing is computed in vain all the time.
+  if (!failed.ok())
+    return NoteRetry(absl::StrCat(reason, "; and that could not be recorded: ", failed.status().message()));
+  memory_failures_ = 0;
   return kTick;
 }
 
 absl::StatusOr<bool> Campaign::Step(const std::stop_token& stop) {
-  round_failed_ = false;
   std::shared_ptr<const storage::CampaignStatus> status = store_->status();
-  if (status->live_leases > 0) FULCRUM_RETURN_IF_ERROR(store_->ExpireLeases());
+  const bool model_leased = status->model_task && status->model_task->lease != 0;
+  if (status->live_leases > 0 || model_leased) FULCRUM_RETURN_IF_ERROR(store_->ExpireLeases());
   if (quarantined() || closing_) return false;
   if (status->life == storage::Life::kDone) return TrainAfterTheEnd(*status, stop);
   if (status->life != storage::Life::kRunning) return false;
@@ -333,6 +351,8 @@ absl::StatusOr<bool> Campaign::Step(const std::stop_token& stop) {
       if (!closed || life() != storage::Life::kRunning) return false;
     }
   }
+  FULCRUM_ASSIGN_OR_RETURN(const bool waits, WaitsForModel(*store_->status()));
+  if (waits) return false;
   return RunRound(status->round + 1, CampaignRound::Purpose::kSelect, stop);
 }
 
@@ -340,14 +360,14 @@ absl::StatusOr<bool> Campaign::CloseSpentRound(std::int64_t round) {
   const std::shared_ptr<const CampaignPlan> plan = this->plan();
   if (plan->settings.label_budget <= 0 && plan->settings.cost_budget <= 0) return false;
   FULCRUM_ASSIGN_OR_RETURN(const SpentAnswer answer, store_->Run(CloseIfSpent, {.round = round}));
-  if (!answer.over.empty()) FULCRUM_RETURN_IF_ERROR(EndRunning(storage::Life::kDone, answer.over));
+  if (!answer.over.empty()) {
+    FULCRUM_RETURN_IF_ERROR(EndRunning(storage::Life::kDone, answer.over, answer.decided_under).status());
+  }
   return answer.closed;
 }
 
 absl::Status Campaign::SettleStuck(const storage::CampaignStatus& status) {
-  const bool quiet =
-      storage::Time(std::chrono::duration_cast<std::chrono::microseconds>(
-          std::chrono::system_clock::now().time_since_epoch())) >= status.last_time + plan()->settings.dispute_time;
+  const bool quiet = store_->Now() >= status.last_time + plan()->settings.dispute_time;
   // While somebody works, another annotator may come.
   const bool look =
       status.open_slots > 0 && (quiet || (status.live_leases == 0 && settled_at_ != status.last_sequence));
@@ -359,7 +379,8 @@ absl::Status Campaign::SettleStuck(const storage::CampaignStatus& status) {
 
 absl::StatusOr<bool> Campaign::TrainAfterTheEnd(const storage::CampaignStatus& status, const std::stop_token& stop) {
   // A campaign that was stopped before it had a model has none to bring up to date.
-  if (trained_at_ == 0 || status.last_label_sequence <= trained_at_ || status.live_leases > 0) return false;
+  if (plan()->external || trained_at_ == 0 || status.last_label_sequence <= trained_at_ || status.live_leases > 0)
+    return false;
   // Once per change, whatever comes of it.
   trained_at_ = status.last_sequence;
   return RunRound(status.round + 1, CampaignRound::Purpose::kTrainOnly, stop);
@@ -377,7 +398,18 @@ absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, 
   const std::stop_callback forward(stop, [&cancel] { cancel.request_stop(); });
   // A stop that came just before this found no round to cancel.
   if (purpose == CampaignRound::Purpose::kSelect && life() != storage::Life::kRunning) cancel.request_stop();
-  absl::StatusOr<CampaignRound::Outcome> outcome = round_->Run(number, purpose, cancel.get_token());
+  absl::StatusOr<CampaignRound::Outcome> outcome;
+  // After an exception nothing that it kept for the next round can be relied on.
+  bool finished = false;
+  const absl::Status ran = RunGuarded([&] {
+    outcome = round_->Run(number, purpose, cancel.get_token());
+    finished = true;
+    return outcome.status();
+  });
+  if (!finished) {
+    outcome = ran;
+    round_->Forget();
+  }
   const bool cancelled = !outcome.ok() && cancel.stop_requested();
   if (const absl::Status unmarked = cancelled ? marker_->CancelRound() : marker_->EndRound(); !unmarked.ok()) {
     Log(LogLevel::kWarning, std::string(unmarked.message()), {{"campaign", name_}});
@@ -394,13 +426,21 @@ absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purp
   if (surroundings_.memory != nullptr) FULCRUM_RETURN_IF_ERROR(surroundings_.memory->BeginRound(place_, stop));
   const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, purpose, stop);
   if (surroundings_.memory != nullptr) surroundings_.memory->EndRound(place_);
-  round_failed_ = !outcome.ok();
+  memory_failures_ = !outcome.ok() && round_->out_of_memory() ? memory_failures_ + 1 : 0;
   FULCRUM_RETURN_IF_ERROR(outcome.status());
   trained_at_ = std::max(trained_at_, outcome->trained_on);
+  if (outcome->waits_for_model) {
+    // Processes that asked before the task could be handed out.
+    if (surroundings_.on_change) surroundings_.on_change();
+    PublishState();
+    return false;
+  }
   if (outcome->times && surroundings_.on_round) surroundings_.on_round(*outcome->times);
   if (outcome->over) {
-    FULCRUM_RETURN_IF_ERROR(EndRunning(storage::Life::kDone, *outcome->over));
-    return false;
+    FULCRUM_ASSIGN_OR_RETURN(const bool ended,
+                             EndRunning(storage::Life::kDone, *outcome->over, outcome->decided_under));
+    // A stopping rule was changed while the round was computed: it may go on.
+    return !ended && purpose == CampaignRound::Purpose::kSelect;
   }
   PublishState();
   return true;

@@ -21,16 +21,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/campaign_round.h"
 #include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/campaign/memory_allowance.h"
-#include "pipeline/campaign/pool_growth.h"
-#include "pipeline/campaign/prediction.h"
+#include "pipeline/campaign/model/model_desk.h"
+#include "pipeline/campaign/model/prediction.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
+#include "pipeline/campaign/pool/pool_growth.h"
+#include "pipeline/campaign/pool/upload_store.h"
 #include "pipeline/campaign/round_marker.h"
+#include "pipeline/round/pool_import.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
-#include "storage/state/round_rules.h"
+#include "storage/rules/round_rules.h"
 
 namespace google::protobuf {
 class FieldMask;
@@ -43,6 +46,8 @@ struct CampaignServices {
   PoolPlaces pools = {};  ///< where pools are imported from
   /// Must outlive the campaign; may be null.
   MemoryBudgetShare* memory = nullptr;
+  /// Of the store. Must outlive the campaign; null for a storage::AnchoredClock.
+  const storage::Clock* clock = nullptr;
   /// Tasks may have become free; called on the store's writing thread.
   std::function<void()> on_change = {};
   /// The store is over: the process should end.
@@ -51,6 +56,10 @@ struct CampaignServices {
   std::function<void(const CampaignRound::Times&)> on_round = {};
   /// A commit took so long; called on the store's writing thread.
   std::function<void(std::chrono::nanoseconds)> on_commit_time = {};
+  /// Before the first retry of a step that failed for now; doubled with every retry.
+  std::chrono::milliseconds retry_time{1'000};
+  /// Of the queue of the store.
+  storage::CommitQueueOptions queue = {};
 };
 
 /// Who asks for a change, and under which id. An id takes effect once; empty: every request is a new one.
@@ -102,6 +111,10 @@ class Campaign {
   /// What a model says of examples; see prediction.h.
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   ModelCache& models() { return *models_; }
+  /// What model processes ask for.
+  ModelDesk& desk() { return desk_; }
+  /// A model process can take the task of the round now.
+  bool offers_model_task() const;
 
   absl::Status Start(const ChangeOrder& order);
   absl::Status Pause(const ChangeOrder& order);
@@ -128,6 +141,8 @@ class Campaign {
   bool over() const;
   /// Its rounds killed the process twice in a row; Start runs them again.
   bool quarantined() const { return quarantined_; }
+  /// That its log lost events, and how many; empty if it did not, or if an administrator has deleted the note of it.
+  std::string lost_events() const;
   /// Steps that failed for now and were retried, since it was opened.
   std::int64_t retries() const { return retries_; }
 
@@ -144,8 +159,10 @@ class Campaign {
   /// From one of the given states; `what` is what the campaign cannot be otherwise, such as "paused".
   absl::Status ChangeLife(const storage::LifeRequest& request, const char* what);
   void LogLife(const storage::LifeRequest& request) const;
-  /// Does nothing if the campaign is no longer running: somebody stopped or paused it meanwhile.
-  absl::Status EndRunning(storage::Life life, const std::string& reason);
+  void LogFindings() const;
+  /// Does nothing if the campaign is no longer running, because somebody stopped or paused it meanwhile, or if its
+  /// specification is no longer the one that this was decided under (empty: any). False then.
+  absl::StatusOr<bool> EndRunning(storage::Life life, const std::string& reason, const std::string& decided_under = {});
   /// Disputes items that nobody can decide.
   absl::Status SettleStuck(const storage::CampaignStatus& status);
   /// Trains once more if labels changed after the end.
@@ -154,12 +171,19 @@ class Campaign {
   absl::Status Admit(const CampaignPool& grown, std::size_t first_new);
   storage::Life life() const;
   absl::Status LeaveQuarantine();
+  /// Takes in files of the watched folder from now on, if there is one. Under mutex_.
+  void StartWatch();
 
   void OnCommit(const storage::CampaignStatus& status);
   void Wake();
   void Loop(const std::stop_token& stop);
   /// Does what can be done now; true if there may be more to do at once.
   absl::StatusOr<bool> Step(const std::stop_token& stop);
+  /// The same; what it throws is an error of the step.
+  absl::StatusOr<bool> GuardedStep(const std::stop_token& stop);
+  /// Whether the next round waits for the predictions of a model process. If it has waited long enough, the round does
+  /// without them, or the campaign has failed.
+  absl::StatusOr<bool> WaitsForModel(const storage::CampaignStatus& status);
   /// Closes the round if the budget allows no more answers. True if it is closed.
   absl::StatusOr<bool> CloseSpentRound(std::int64_t round);
   /// Another campaign waits for what this one keeps between its rounds.
@@ -169,16 +193,21 @@ class Campaign {
   /// After a step that failed: the round was cancelled, or is retried later, or the campaign has failed. Returns how
   /// long to wait before the next step.
   std::chrono::milliseconds EndStep(const absl::Status& why, const std::stop_token& stop);
+  /// Notes that the step is retried, and returns after which time.
+  std::chrono::milliseconds NoteRetry(const std::string& reason);
   absl::StatusOr<bool> RunRound(std::int64_t number, CampaignRound::Purpose purpose, const std::stop_token& stop);
   /// Runs the round between the writing and the removal of its marker.
   absl::StatusOr<CampaignRound::Outcome> RunMarked(std::int64_t number, CampaignRound::Purpose purpose,
                                                    const std::stop_token& stop);
   void PublishState();
+  /// The same after a change of the log with this sequence.
+  void PublishLife(std::int64_t sequence, EventBroadcaster::Announcement announcement);
 
   const std::string name_;
   const CampaignServices surroundings_;
   std::mutex updating_;  // one update at a time
   EventBroadcaster events_;
+  ModelDesk desk_;
   MemoryBudgetShare::Place place_;
   std::unique_ptr<GrowingPool> pool_;
   std::unique_ptr<storage::CampaignReader> reader_;
@@ -204,12 +233,12 @@ class Campaign {
   std::optional<double> accuracy_;
   std::optional<RoundMarker> marker_;  // used by the thread, and by Start while the thread runs no round
   int failed_steps_ = 0;               // in a row; used by the thread only
-  bool round_failed_ = false;          // the last failed step ran a round; used by the thread only
+  int memory_failures_ = 0;            // rounds in a row that had too little memory; used by the thread only
   std::int64_t settled_at_ = 0;        // sequence at which stuck items were looked for; used by the thread only
   std::int64_t trained_at_ = 0;        // the last model is of the log up to here; 0: none; used by the thread only
   std::int64_t published_labels_ = 0;  // used on the writing thread only
   std::jthread thread_;
-  std::unique_ptr<FolderWatch> watch_;  // none without a folder to watch
+  std::unique_ptr<FolderWatch> watch_;  // none without a folder to watch, and during a quarantine
 };
 
 }  // namespace fulcrum::pipeline

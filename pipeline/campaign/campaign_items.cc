@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -15,8 +16,7 @@
 #include "stages/core/status_macros.h"
 #include "storage/campaign_reader.h"
 #include "storage/maintenance/label_export.h"
-#include "storage/state/item_queries.h"
-#include "storage/state/round_rules.h"
+#include "storage/rules/round_rules.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -25,10 +25,6 @@ constexpr std::size_t kNearest = 3;
 constexpr std::size_t kDistanceBlock = 1024;
 // Multiplications for the nearest labeled examples of a batch: a fraction of a second.
 constexpr double kMostDistanceWork = 3e8;
-
-std::string NameOf(const CampaignPlan& plan, ClassIndex index) {
-  return index == kUnlabeled ? std::string() : plan.classes[static_cast<std::size_t>(index)];
-}
 
 /// Among the unlabeled rows of the picks' predicted classes: how many there are, and how many have a higher leverage.
 void RankInClass(const RoundResult& result, std::span<const ClassIndex> labels, storage::RoundBatch& batch) {
@@ -73,6 +69,16 @@ double UncertaintyOf(const RoundResult& result, ClassIndex predicted, std::span<
   return 1 - std::tanh(closest);
 }
 
+/// 1 if the two most likely classes are equally likely, 0 if one is certain.
+double UncertaintyOf(std::span<const float> probabilities) {
+  float first = 0, second = 0;
+  for (const float p : probabilities) {
+    second = std::max(second, std::min(first, p));
+    first = std::max(first, p);
+  }
+  return std::clamp(1.0 - (first - second), 0.0, 1.0);
+}
+
 using Near = std::pair<double, RowIndex>;  ///< squared distance and row
 
 /// The nearest of `others` to each row of `picked`, the nearest first.
@@ -114,7 +120,7 @@ std::vector<std::string> NearestLabeled(const CampaignPlan& plan, const Campaign
   const std::vector<std::vector<Near>> nearest = FindNearest(features, picked, labeled);
   for (std::size_t i = 0; i < picked.size(); ++i) {
     for (const auto& [square, row] : nearest[i]) {
-      absl::StrAppend(&texts[i], pool.ids().TextOf(row), "\t", NameOf(plan, labels[row]), "\t", std::sqrt(square),
+      absl::StrAppend(&texts[i], pool.ids().TextOf(row), "\t", plan.ClassName(labels[row]), "\t", std::sqrt(square),
                       "\n");
     }
   }
@@ -125,34 +131,27 @@ std::vector<std::string> NearestLabeled(const CampaignPlan& plan, const Campaign
 
 storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& pool, const kernel::Features& features,
                                 const RoundResult& result, std::span<const ClassIndex> labels,
-                                ConstMatrixView decisions) {
+                                ConstMatrixView decisions, std::span<const float> given) {
   storage::RoundBatch batch;
   batch.strategy = plan.round.strategy;
   for (const select::Pick& pick : result.selection.picks) {
     batch.items.push_back(pool.ids().TextOf(pick.row));
-    batch.predicted.push_back(NameOf(plan, pick.class_index));
+    batch.predicted.push_back(plan.ClassName(pick.class_index));
     batch.leverage.push_back(pick.leverage);
     batch.gain.push_back(pick.gain);
     const bool known = static_cast<std::size_t>(pick.row) < decisions.rows();
+    const std::size_t classes = plan.classes.size();
     batch.uncertainty.push_back(
-        UncertaintyOf(result, pick.class_index, known ? decisions.row(pick.row) : std::span<const double>()));
+        given.empty()
+            ? UncertaintyOf(result, pick.class_index, known ? decisions.row(pick.row) : std::span<const double>())
+            : UncertaintyOf(given.subspan(pick.row * classes, classes)));
   }
   RankInClass(result, labels, batch);
   batch.nearest = NearestLabeled(plan, pool, features, result, labels);
   return batch;
 }
 
-namespace {
-
-using google::protobuf::util::TimeUtil;
-
-constexpr std::size_t kMostHistory = 1000;
-constexpr std::size_t kLargestPayload = std::size_t{1} << 20;
-// Rows of the pool that are looked at for one page of unlabeled examples.
-constexpr std::size_t kMostScanned = 200'000;
-constexpr std::size_t kScanStep = 2'000;
-
-v1::ItemState StateOf(const storage::FoundItem& found) {
+v1::ItemState ItemStateOf(const storage::FoundItem& found) {
   switch (found.item.status) {
     case storage::ItemStatus::kInPool:
       return v1::ITEM_STATE_UNLABELED;
@@ -168,11 +167,22 @@ v1::ItemState StateOf(const storage::FoundItem& found) {
   return v1::ITEM_STATE_UNSPECIFIED;
 }
 
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+constexpr std::size_t kMostHistory = 1000;
+constexpr std::size_t kLargestPayload = std::size_t{1} << 20;
+// Rows of the pool that are looked at for one page of unlabeled examples.
+constexpr std::size_t kMostScanned = 200'000;
+constexpr std::size_t kScanStep = 2'000;
+constexpr std::size_t kLongestSearch = 200;
+
 v1::Item Describe(const storage::FoundItem& found) {
   const storage::Item& item = found.item;
   v1::Item described;
   described.set_item_id(item.id);
-  described.set_state(StateOf(found));
+  described.set_state(ItemStateOf(found));
   if (item.status == storage::ItemStatus::kLabeled) described.set_label(item.value);
   described.set_reason(item.reason);
   described.set_round(item.round);
@@ -187,6 +197,7 @@ v1::Item Describe(const storage::FoundItem& found) {
     added.set_sequence(vote.sequence);
   }
   if (const auto agreement = storage::AgreementOf(item)) described.set_agreement(*agreement);
+  if (found.confidence) described.set_confidence(*found.confidence);
   for (const std::string& annotator : item.declined_by) described.add_declined_by(annotator);
   return described;
 }
@@ -202,7 +213,8 @@ void AddPredictions(Campaign& campaign, google::protobuf::RepeatedPtrField<v1::I
 }
 
 storage::ListItemsRequest WantedItems(const v1::ListItemsRequest& request, std::size_t page_size) {
-  storage::ListItemsRequest wanted{.after = request.page_token(), .most = page_size + 1};
+  storage::ListItemsRequest wanted{
+      .after = request.page_token(), .search = absl::AsciiStrToLower(request.search()), .most = page_size + 1};
   switch (request.state()) {
     case v1::ITEM_STATE_OPEN:
     case v1::ITEM_STATE_LEASED:
@@ -245,8 +257,10 @@ std::int64_t TotalOf(const v1::ItemCounts& counts, v1::ItemState state) {
 }
 
 /// In the order of the pool; the token is the number of the next row.
-absl::StatusOr<v1::ListItemsResponse> ListUnlabeled(Campaign& campaign, const std::string& token,
+absl::StatusOr<v1::ListItemsResponse> ListUnlabeled(Campaign& campaign, const v1::ListItemsRequest& request,
                                                     std::size_t page_size) {
+  const std::string& token = request.page_token();
+  const std::string search = absl::AsciiStrToLower(request.search());
   const std::shared_ptr<const CampaignPool> pool = campaign.pool();
   std::size_t row = 0;
   if (!token.empty() && !absl::SimpleAtoi(token, &row)) {
@@ -264,7 +278,8 @@ absl::StatusOr<v1::ListItemsResponse> ListUnlabeled(Campaign& campaign, const st
     for (const storage::FoundItem& item : found) {
       if (static_cast<std::size_t>(response.items_size()) == page_size) break;
       ++row;
-      if (item.item.status == storage::ItemStatus::kInPool) *response.add_items() = Describe(item);
+      if (item.item.status != storage::ItemStatus::kInPool || !storage::Matches(item.item, search)) continue;
+      *response.add_items() = Describe(item);
     }
   }
   if (row < pool->rows()) response.set_next_page_token(absl::StrCat(row));
@@ -328,9 +343,12 @@ void AddSelection(Campaign& campaign, const storage::Item& item, v1::GetItemResp
 
 absl::StatusOr<v1::ListItemsResponse> ListItems(Campaign& campaign, const v1::ListItemsRequest& request,
                                                 std::size_t page_size) {
+  if (request.search().size() > kLongestSearch) {
+    return absl::InvalidArgumentError(absl::StrCat("'search' is longer than ", kLongestSearch, " characters"));
+  }
   v1::ListItemsResponse response;
   if (request.state() == v1::ITEM_STATE_UNLABELED) {
-    FULCRUM_ASSIGN_OR_RETURN(response, ListUnlabeled(campaign, request.page_token(), page_size));
+    FULCRUM_ASSIGN_OR_RETURN(response, ListUnlabeled(campaign, request, page_size));
   } else {
     FULCRUM_ASSIGN_OR_RETURN(const std::vector<storage::FoundItem> found,
                              campaign.store().Run(storage::ListItems, WantedItems(request, page_size)));

@@ -9,17 +9,22 @@
 #include "fulcrum/v1/item_service.pb.h"
 #include "pipeline/campaign/campaign.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/campaign/campaign_pool.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/round.h"
 #include "storage/campaign_files.h"
+#include "storage/state/item_queries.h"
 
 namespace fulcrum::pipeline {
 
 /// The record of a batch: what is known about each of its examples when it is selected. `labels` are those of the rows,
-/// `features` those of the round's model, `decisions` the decision values by row if there is a model.
+/// `features` those of the round's model, `decisions` the decision values by row if there is a model, `given` the class
+/// probabilities by row if a model process predicted them.
 storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& pool, const kernel::Features& features,
                                 const RoundResult& result, std::span<const ClassIndex> labels,
-                                ConstMatrixView decisions);
+                                ConstMatrixView decisions, std::span<const float> given = {});
+
+/// The state of an example as clients see it.
+v1::ItemState ItemStateOf(const storage::FoundItem& found);
 
 /// A page of examples; `page_size` is at most so many.
 absl::StatusOr<v1::ListItemsResponse> ListItems(Campaign& campaign, const v1::ListItemsRequest& request,

@@ -5,18 +5,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "pipeline/campaign/campaign.h"
+#include "pipeline/campaign/stored_text.h"
 #include "pipeline/text/structured_log.h"
 #include "stages/core/status_macros.h"
-#include "storage/state/round_rules.h"
-#include "storage/state/stuck_items.h"
+#include "storage/rules/model_rules.h"
+#include "storage/rules/round_rules.h"
+#include "storage/rules/stuck_items.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -42,6 +49,9 @@ std::int64_t CountOf(const storage::CampaignStatus& status, storage::ItemStatus 
   return status.items_by_status[static_cast<std::size_t>(of)];
 }
 
+// Between retries of a step that failed for a reason that may pass.
+constexpr std::chrono::milliseconds kLongestPause{60'000};
+
 /// Adds what a campaign waits for, in words.
 class WaitingList {
  public:
@@ -65,6 +75,24 @@ class WaitingList {
 
 std::string Tasks(std::int64_t count) {
   return absl::StrCat(count, count == 1 ? " task" : " tasks");
+}
+
+/// Who is waited for, since when, until when, and what happens then.
+void AddModel(const storage::ModelTask& task, const ExternalModel& model, WaitingList& list) {
+  const auto text = [](storage::Time time) { return absl::StrCat(storage::FormatUtc(time).substr(0, 19), "Z"); };
+  const storage::Time until = task.since + model.timeout;
+  std::string who = "no process has taken the task";
+  if (task.lease != 0) {
+    who = absl::StrCat("process '", task.process, "' has the task, its lease expires at ", text(task.expires_at));
+  }
+  v1::WaitingFor& reason =
+      list.Add(v1::WaitingFor::KIND_MODEL, 1,
+               absl::StrCat("the predictions of a model process for round ", task.round, ", since ", text(task.since),
+                            "; ", who, "; at ", text(until),
+                            model.builtin_fallback ? " the built-in classifier is used" : " the campaign fails"));
+  reason.set_annotator(task.process);
+  *reason.mutable_until() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(until));
+  *reason.mutable_since() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(task.since));
 }
 
 void AddLabeling(const storage::WaitingSummary& summary, WaitingList& list) {
@@ -103,6 +131,12 @@ bool Campaign::offers_tasks() const {
   return life() == storage::Life::kRunning && !quarantined() && !closing();
 }
 
+bool Campaign::offers_model_task() const {
+  const auto status = store_->status();
+  return offers_tasks() && status->model_task && status->model_task->open() && status->model_task->lease == 0 &&
+         desk_.Find(status->model_task->id).ok();
+}
+
 bool Campaign::over() const {
   return life() == storage::Life::kDone || closing();
 }
@@ -137,6 +171,7 @@ v1::Campaign Campaign::Describe() const {
   items.set_unlabeled(campaign.pool_rows() - items.open() - items.leased() - items.labeled() - items.disputed() -
                       items.set_aside());
   campaign.set_sequence(status->last_sequence);
+  if (std::string lost = lost_events(); !lost.empty()) campaign.add_conditions()->set_reason(std::move(lost));
   const std::scoped_lock lock(mutex_);
   campaign.set_state(closing_ ? v1::CAMPAIGN_STATE_CLOSING : StateOf(status->life, selecting_, quarantined_));
   if (campaign.state() == v1::CAMPAIGN_STATE_QUARANTINED) {
@@ -184,6 +219,11 @@ void Campaign::DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> 
   if (computing) {
     list.Add(v1::WaitingFor::KIND_ROUND, 1, absl::StrCat("round ", store_->status()->round + 1, " to be computed"));
   }
+  const auto status = store_->status();
+  const std::shared_ptr<const CampaignPlan> plan = this->plan();
+  if (now == storage::Life::kRunning && plan->external && status->model_task && status->model_task->open()) {
+    AddModel(*status->model_task, *plan->external, list);
+  }
   store_->Start(storage::DescribeWaiting, {},
                 [list = std::move(list), done = std::move(done),
                  now](const absl::StatusOr<storage::WaitingSummary>& summary) mutable {
@@ -199,6 +239,78 @@ void Campaign::DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> 
                 });
 }
 
+void Campaign::PublishState() {
+  v1::CampaignEvent event;
+  *event.mutable_campaign() = Describe();
+  events_.Publish(std::move(event));
+}
+
+void Campaign::PublishLife(std::int64_t sequence, EventBroadcaster::Announcement announcement) {
+  v1::CampaignEvent event;
+  *event.mutable_campaign() = Describe();
+  events_.PublishChange(std::move(event), sequence, std::move(announcement));
+}
+
+std::chrono::milliseconds Campaign::NoteRetry(const std::string& reason) {
+  ++failed_steps_;
+  const auto pause = std::min(kLongestPause, surroundings_.retry_time * (1 << std::min(failed_steps_ - 1, 10)));
+  Log(LogLevel::kWarning, "campaign retries",
+      {{"campaign", name_},
+       {"round", store_->status()->round},
+       {"reason", reason},
+       {"seconds", std::chrono::duration<double>(pause).count()}});
+  ++retries_;
+  {
+    const std::scoped_lock lock(mutex_);
+    retry_reason_ = reason;
+    retry_attempts_ = failed_steps_;
+    retry_at_ = std::chrono::system_clock::now() + pause;
+  }
+  PublishState();
+  return pause;
+}
+
+absl::StatusOr<bool> Campaign::WaitsForModel(const storage::CampaignStatus& status) {
+  const std::shared_ptr<const CampaignPlan> plan = this->plan();
+  const auto& task = status.model_task;
+  if (!plan->external || !task || task->round != status.round + 1 || !task->open()) return false;
+  // After a restart the round publishes the task again.
+  if (store_->Now() < task->since + plan->external->timeout) return desk_.Find(task->id).ok();
+  const std::string reason =
+      absl::StrCat("no model process has returned predictions for round ", task->round, " within ",
+                   plan->external->timeout.count() / 1000, " seconds (classifier.external.timeout)");
+  if (!plan->external->builtin_fallback) {
+    FULCRUM_RETURN_IF_ERROR(
+        EndRunning(storage::Life::kFailed, absl::StrCat(reason, "; start one, then start the campaign")).status());
+    return true;
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const bool closed,
+                           store_->Run(storage::CloseModelTask,
+                                       {.round = task->round, .timeout = plan->external->timeout, .reason = reason}));
+  if (closed) {
+    Log(LogLevel::kWarning, "built-in classifier used",
+        {{"campaign", name_}, {"round", task->round}, {"reason", reason}});
+  }
+  return !closed;
+}
+
+std::string Campaign::lost_events() const {
+  const std::string& lost = store_->opening_findings().lost_events;
+  std::error_code ignored;
+  if (lost.empty() || !std::filesystem::exists(store_->folder().lost_events(), ignored)) return "";
+  std::string lines = absl::StrReplaceAll(absl::StripSuffix(lost, "\n"), {{"\n", "; "}});
+  return absl::StrCat("labels may be missing: ", lines);
+}
+
+void Campaign::LogFindings() const {
+  if (const std::string lost = lost_events(); !lost.empty()) {
+    Log(LogLevel::kError, "campaign lost events", {{"campaign", name_}, {"reason", lost}});
+  }
+  if (const std::string& warning = store_->opening_findings().warning; !warning.empty()) {
+    Log(LogLevel::kWarning, "campaign may have lost events", {{"campaign", name_}, {"reason", warning}});
+  }
+}
+
 void Campaign::LogLife(const storage::LifeRequest& request) const {
   const bool failed = request.life == storage::Life::kFailed;
   const bool started = request.life == storage::Life::kRunning;
@@ -212,25 +324,33 @@ void Campaign::LogLife(const storage::LifeRequest& request) const {
 }
 
 absl::Status Campaign::ChangeLife(const storage::LifeRequest& request, const char* what) {
+  EventBroadcaster::Announcement announcement = events_.Announce();
   const absl::StatusOr<std::int64_t> changed = store_->Run(storage::ChangeLife, request);
   if (absl::IsFailedPrecondition(changed.status())) {
     return absl::FailedPreconditionError(
         absl::StrCat("campaign '", name_, "' is ", storage::LifeName(life()), " and cannot be ", what));
   }
   FULCRUM_RETURN_IF_ERROR(changed.status());
-  if (*changed != 0) LogLife(request);
-  PublishState();
+  if (*changed == 0) return absl::OkStatus();
+  LogLife(request);
+  PublishLife(*changed, std::move(announcement));
   return absl::OkStatus();
 }
 
-absl::Status Campaign::EndRunning(storage::Life life, const std::string& reason) {
-  const storage::LifeRequest request = {.life = life, .from = {storage::Life::kRunning}, .reason = reason};
+absl::StatusOr<bool> Campaign::EndRunning(storage::Life life, const std::string& reason,
+                                          const std::string& decided_under) {
+  const storage::LifeRequest request = {
+      .life = life, .from = {storage::Life::kRunning}, .reason = reason, .decided_under = decided_under};
+  EventBroadcaster::Announcement announcement = events_.Announce();
   const absl::StatusOr<std::int64_t> changed = store_->Run(storage::ChangeLife, request);
   // An administrator was quicker.
-  if (!absl::IsFailedPrecondition(changed.status())) FULCRUM_RETURN_IF_ERROR(changed.status());
-  if (changed.ok() && *changed != 0) LogLife(request);
-  PublishState();
-  return absl::OkStatus();
+  const bool overtaken = absl::IsFailedPrecondition(changed.status()) || absl::IsAborted(changed.status());
+  if (!overtaken) FULCRUM_RETURN_IF_ERROR(changed.status());
+  if (changed.ok() && *changed != 0) {
+    LogLife(request);
+    PublishLife(*changed, std::move(announcement));
+  }
+  return !overtaken;
 }
 
 absl::Status Campaign::LeaveQuarantine() {
@@ -239,6 +359,7 @@ absl::Status Campaign::LeaveQuarantine() {
     if (!quarantined_) return absl::OkStatus();
     FULCRUM_RETURN_IF_ERROR(marker_->Clear());
     quarantined_ = false;
+    StartWatch();
   }
   Log(LogLevel::kInfo, "campaign released from quarantine", {{"campaign", name_}});
   Wake();
@@ -294,27 +415,27 @@ absl::Status Campaign::Retrain(const ChangeOrder& order) {
 absl::Status Campaign::Update(const v1::CampaignSpec& spec, const google::protobuf::FieldMask& mask,
                               const ChangeOrder& order) {
   const std::scoped_lock updating(updating_);
+  storage::UpdateRequest request{.asked = absl::StrCat(absl::StrJoin(mask.paths(), ","), "\n", StoredText(spec)),
+                                 .by = order.by,
+                                 .request_id = order.request_id};
+  // A repeated request has had its effect, even if the update would not be possible any more.
+  FULCRUM_ASSIGN_OR_RETURN(const auto repeated, store_->Run(storage::FindUpdate, request));
+  if (repeated) return absl::OkStatus();
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec before, ParseSpecificationText(plan()->settings.specification));
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec updated, UpdatedSpec(before, spec, mask));
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(updated));
-  FULCRUM_ASSIGN_OR_RETURN(const storage::SettingsAnswer answer,
-                           store_->Run(storage::ChangeSettings,
-                                       {.settings = plan.settings, .by = order.by, .request_id = order.request_id}));
-  if (answer.repeated) return absl::OkStatus();
+  const auto& paths = mask.paths();
+  request.settings = plan.settings;
+  request.goes_on =
+      std::any_of(paths.begin(), paths.end(), [](const auto& path) { return absl::StartsWith(path, "stop"); });
+  EventBroadcaster::Announcement announcement = events_.Announce();
+  FULCRUM_ASSIGN_OR_RETURN(const storage::UpdateAnswer answer, store_->Run(storage::UpdateSettings, request));
   {
     const std::scoped_lock lock(mutex_);
     plan_ = std::make_shared<const CampaignPlan>(std::move(plan));
   }
-  const auto& paths = mask.paths();
-  const bool rules_changed =
-      std::any_of(paths.begin(), paths.end(), [](const auto& path) { return absl::StartsWith(path, "stop"); });
-  const std::shared_ptr<const storage::CampaignStatus> status = store_->status();
-  // One that somebody stopped stays stopped.
-  if (rules_changed && status->life == storage::Life::kDone && status->life_by.empty()) {
-    return ChangeLife({.life = storage::Life::kRunning, .reason = "its stopping rules were changed", .by = order.by},
-                      "continued");
-  }
-  PublishState();
+  if (answer.continued) LogLife({.life = storage::Life::kRunning, .reason = storage::kContinued, .by = order.by});
+  PublishLife(answer.sequence, std::move(announcement));
   Wake();
   return absl::OkStatus();
 }

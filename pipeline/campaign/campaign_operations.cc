@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/campaign/crash_marker.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
@@ -239,16 +240,40 @@ void CampaignOperations::Loop(const std::stop_token& stop) {
   }
 }
 
-void CampaignOperations::Run(const std::shared_ptr<Entry>& entry) {
+absl::StatusOr<std::shared_ptr<Campaign>> CampaignOperations::CreateMarked(const std::shared_ptr<Entry>& entry) {
   const std::string& campaign = entry->operation.campaign();
+  FULCRUM_ASSIGN_OR_RETURN(CrashMarker marker,
+                           CrashMarker::Open(absl::StrCat(folder_, "/", entry->operation.name(), ".marker")));
+  if (marker.gives_up() && !campaigns_.Contains(campaign)) {
+    const std::int64_t deaths = marker.deaths();
+    marker.End().IgnoreError();
+    return absl::DataLossError(absl::StrCat("the process died ", deaths,
+                                            " times in a row while it imported the pool of "
+                                            "campaign '",
+                                            campaign,
+                                            "'; `fulcrum import` on a copy of the sources shows "
+                                            "what is wrong with them, or whether they need more memory"));
+  }
+  // A creation that could not be marked is worth trying.
+  marker.Begin(entry->operation.name()).IgnoreError();
   const ImportControl control{.stop = entry->stop.get_token(), .on_progress = [&](std::size_t rows) {
                                 const std::scoped_lock lock(mutex_);
                                 entry->operation.set_rows_done(static_cast<std::int64_t>(rows));
                               }};
-  absl::StatusOr<std::shared_ptr<Campaign>> created = campaigns_.Create(entry->request.spec(), control);
+  absl::StatusOr<std::shared_ptr<Campaign>> created = absl::InternalError("not created");
+  const absl::Status status = RunGuarded([&] {
+    created = campaigns_.Create(entry->request.spec(), control);
+    return created.status();
+  });
+  if (!status.ok()) created = status;
+  (entry->stop.stop_requested() ? marker.Cancel() : marker.End()).IgnoreError();
   // The process may have ended between the creation and the note of it.
-  if (absl::IsAlreadyExists(created.status()) && campaigns_.Contains(campaign)) created = campaigns_.Find(campaign);
-  End(entry, created);
+  if (absl::IsAlreadyExists(created.status()) && campaigns_.Contains(campaign)) return campaigns_.Find(campaign);
+  return created;
+}
+
+void CampaignOperations::Run(const std::shared_ptr<Entry>& entry) {
+  End(entry, CreateMarked(entry));
 }
 
 void CampaignOperations::End(const std::shared_ptr<Entry>& entry,

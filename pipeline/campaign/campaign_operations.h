@@ -59,6 +59,8 @@ class CampaignOperations {
   absl::Status Load();
   absl::Status Save(const Entry& entry) const;
   std::string FileOf(const std::string& name) const { return folder_ + "/" + name + ".json"; }
+  /// Creates the campaign, unless the process died in it again and again.
+  absl::StatusOr<std::shared_ptr<Campaign>> CreateMarked(const std::shared_ptr<Entry>& entry);
   absl::StatusOr<std::shared_ptr<Entry>> FindRepeated(const v1::CreateCampaignRequest& request,
                                                       const std::string& by) const;
   absl::Status CheckName(const std::string& campaign) const;

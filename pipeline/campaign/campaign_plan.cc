@@ -21,6 +21,7 @@
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/strategy_registry.h"
+#include "storage/rules/label_rules.h"
 
 namespace fulcrum::pipeline {
 
@@ -197,11 +198,30 @@ void PlanNormalization(const v1::CampaignSpec& spec, CampaignPlan& plan, Problem
   }
 }
 
-void PlanClassifier(const v1::ClassifierSpec& spec, CampaignPlan& plan) {
+void PlanClassWeights(const v1::ClassifierSpec& spec, CampaignPlan& plan, Problems& problems) {
+  if (spec.class_weights().empty()) return;
+  std::vector<double>& weights = plan.round.svm.class_weights;
+  weights.assign(plan.classes.size(), 1);
+  std::set<std::string> seen;
+  for (const v1::ClassWeight& entry : spec.class_weights()) {
+    const auto found = std::find(plan.classes.begin(), plan.classes.end(), entry.name());
+    if (found == plan.classes.end()) {
+      problems.Add("classifier.class_weights",
+                   absl::StrCat("'", entry.name().substr(0, 100), "' is not one of the classes"));
+    } else if (!seen.insert(entry.name()).second) {
+      problems.Add("classifier.class_weights", absl::StrCat("the class '", entry.name(), "' is there twice"));
+    } else {
+      weights[static_cast<std::size_t>(found - plan.classes.begin())] = entry.weight();
+    }
+  }
+}
+
+void PlanClassifier(const v1::ClassifierSpec& spec, CampaignPlan& plan, Problems& problems) {
   plan.round.svm.kernel = KernelOf(spec.kernel());
   plan.round.svm.tolerance = kCampaignSvmTolerance;
   if (spec.has_c()) plan.round.svm.c = spec.c();
   plan.full_every = spec.full_every();
+  PlanClassWeights(spec, plan, problems);
 }
 
 void PlanSelection(const v1::SelectionSpec& spec, CampaignPlan& plan, Problems& problems) {
@@ -219,17 +239,78 @@ void PlanSelection(const v1::SelectionSpec& spec, CampaignPlan& plan, Problems& 
     if (scale.ok()) round.leverage_scale = *scale;
   }
   if (spec.engine() != v1::ENGINE_UNSPECIFIED) round.engine = NameOf("ENGINE_", v1::Engine_Name(spec.engine()));
+  round.cost_budget = spec.cost_budget();
   if (spec.has_memory_mib()) round.memory_bytes = static_cast<std::size_t>(spec.memory_mib()) << 20;
+}
+
+void PlanExternal(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
+  if (!spec.classifier().has_external()) return;
+  const v1::ExternalModelSpec& external = spec.classifier().external();
+  ExternalModel& model = plan.external.emplace();
+  if (external.has_timeout()) model.timeout = ToMilliseconds(external.timeout());
+  if (external.has_lease_time()) model.lease_time = ToMilliseconds(external.lease_time());
+  model.builtin_fallback = external.fallback() == v1::ExternalModelSpec::FALLBACK_BUILTIN;
+  if (select::MakeStrategy(plan.round.strategy).ok()) {
+    problems.Add("selection.strategy", CheckUsesPredictions(plan.round.strategy, /*may_ignore=*/true));
+  }
+  if (spec.stop().has_accuracy()) {
+    problems.Add("stop.accuracy",
+                 "cannot be measured with classifier.external, whose model predicts the pool only; use stop.labels, "
+                 "stop.rounds, stop.stable or stop.plateau");
+  }
+}
+
+constexpr int kDefaultMaxVotes = 5;
+constexpr double kDefaultConfidence = 0.95;
+constexpr double kDefaultGoldRate = 0.1;
+
+void PlanConsensus(const v1::CampaignSpec& spec, bool adaptive, storage::CampaignSettings& settings,
+                   Problems& problems) {
+  const v1::LabelingSpec& labeling = spec.labeling();
+  const bool crowd = labeling.consensus() == v1::CONSENSUS_DAWID_SKENE ||
+                     (adaptive && labeling.consensus() == v1::CONSENSUS_UNSPECIFIED);
+  if (labeling.has_gold()) {
+    settings.gold_rate = labeling.gold().has_rate() ? labeling.gold().rate() : kDefaultGoldRate;
+  }
+  if (!crowd) {
+    if (adaptive) problems.Add("labeling.overlap", "is auto, which needs 'consensus: dawid_skene'");
+    for (const auto& [given, field] : {std::pair(labeling.has_max_votes(), "labeling.max_votes"),
+                                       {labeling.has_confidence(), "labeling.confidence"},
+                                       {labeling.has_quality(), "labeling.quality"}}) {
+      if (given) problems.Add(field, "needs 'consensus: dawid_skene'; a majority uses overlap, margin and most_votes");
+    }
+    return;
+  }
+  settings.consensus = storage::CampaignSettings::Consensus::kDawidSkene;
+  settings.classes.assign(spec.classes().begin(), spec.classes().end());
+  if (labeling.has_margin()) problems.Add("labeling.margin", "is for the consensus by majority; leave it out");
+  if (adaptive) {
+    settings.most_votes = labeling.has_max_votes() ? labeling.max_votes() : kDefaultMaxVotes;
+    settings.confidence = labeling.has_confidence() ? labeling.confidence() : kDefaultConfidence;
+    if (labeling.has_most_votes()) problems.Add("labeling.most_votes", "with overlap auto the limit is max_votes");
+  } else if (labeling.has_max_votes() || labeling.has_confidence()) {
+    problems.Add("labeling.overlap", "is a number, so max_votes and confidence have no effect; set it to auto");
+  }
+  settings.pause_below = labeling.quality().pause_below();
+  if (labeling.quality().has_min_votes()) settings.pause_votes = labeling.quality().min_votes();
 }
 
 void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
   storage::CampaignSettings& settings = plan.settings;
   const v1::LabelingSpec& labeling = spec.labeling();
-  if (labeling.has_overlap()) settings.overlap = labeling.overlap();
+  const bool adaptive = labeling.has_overlap() && labeling.overlap() == 0;
+  if (labeling.has_overlap() && !adaptive) settings.overlap = labeling.overlap();
   if (labeling.has_margin()) settings.margin = labeling.margin();
   settings.most_votes = labeling.has_most_votes() ? labeling.most_votes() : settings.overlap + 2;
+  PlanConsensus(spec, adaptive, settings, problems);
   if (labeling.has_lease_time()) {
     settings.lease_time = ToMilliseconds(labeling.lease_time());
+  }
+  for (const v1::AnnotatorTerms& terms : labeling.annotators()) {
+    problems.Add("labeling.annotators", storage::CheckText("name of an annotator", terms.name()));
+    if (!settings.annotators.emplace(terms.name(), storage::AnnotatorTerms{terms.cost(), terms.budget()}).second) {
+      problems.Add("labeling.annotators", absl::StrCat("'", terms.name(), "' is there twice"));
+    }
   }
   if (labeling.has_most_attempts()) settings.most_attempts = labeling.most_attempts();
   if (labeling.has_dispute_time()) settings.dispute_time = ToMilliseconds(labeling.dispute_time());
@@ -238,6 +319,7 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   settings.policy.hard_time = ToMilliseconds(advance.hard_time());
   if (advance.has_soft_share()) settings.policy.soft_share = advance.soft_share();
   if (advance.has_hard_minimum()) settings.policy.hard_minimum = advance.hard_minimum();
+  plan.retention = {.scores = spec.retention().scores(), .models = spec.retention().models()};
   // Otherwise the same numbers would be reported twice.
   if (!problems.empty()) return;
   problems.Add("labeling and advance", storage::CheckSettings(settings));
@@ -285,8 +367,9 @@ absl::StatusOr<CampaignPlan> PlanCampaign(const v1::CampaignSpec& spec) {
   for (const FieldProblem& problem : FindNumbersOutOfRange(spec)) problems.Add(problem.field, problem.what);
   PlanPool(spec, plan, problems);
   PlanNormalization(spec, plan, problems);
-  PlanClassifier(spec.classifier(), plan);
+  PlanClassifier(spec.classifier(), plan, problems);
   PlanSelection(spec.selection(), plan, problems);
+  PlanExternal(spec, plan, problems);
   PlanLabeling(spec, plan, problems);
   PlanStop(spec.stop(), plan, problems);
   plan.round.seed = spec.seed() == 0 ? 1 : spec.seed();
@@ -309,8 +392,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 // What can change while a campaign runs. The rest decides what its pool and its models are.
-constexpr const char* kChangeable[] = {"question", "selection.batch",         "labeling", "advance",
-                                       "stop",     "classifier.class_weights"};
+constexpr const char* kChangeable[] = {
+    "question", "selection.batch",          "selection.cost_budget", "labeling", "advance",
+    "stop",     "classifier.class_weights", "classifier.external",   "retention"};
 
 bool IsChangeable(absl::string_view path) {
   return std::any_of(std::begin(kChangeable), std::end(kChangeable), [&](absl::string_view allowed) {
@@ -351,6 +435,10 @@ absl::StatusOr<v1::CampaignSpec> UpdatedSpec(const v1::CampaignSpec& spec, const
     return absl::InvalidArgumentError(absl::StrCat("'", path.substr(0, 200),
                                                    "' cannot be changed; what can be changed is ",
                                                    absl::StrJoin(kChangeable, ", "), ", and fields of these"));
+  }
+  if (spec.classifier().has_external() != updated.classifier().has_external()) {
+    return absl::InvalidArgumentError(
+        "whether a campaign uses classifier.external cannot be changed; create another campaign");
   }
   const auto& before = spec.stop().accuracy().sources();
   const auto& after = updated.stop().accuracy().sources();

@@ -3,6 +3,7 @@
 // A pure function and plain values; thread-safe.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/round/round.h"
 #include "stages/ingest/normalize.h"
+#include "storage/retention.h"
 #include "storage/state/campaign_settings.h"
 
 namespace fulcrum::pipeline {
@@ -71,6 +73,13 @@ namespace fulcrum::pipeline {
 /// the batches that follow are not the same. It costs some three times the steps of LIBSVM's 1e-3.
 inline constexpr double kCampaignSvmTolerance = 1e-8;
 
+/// A model of the user's own, in a process of its own.
+struct ExternalModel {
+  std::chrono::milliseconds timeout{30 * 60'000};  ///< that a round waits for predictions
+  std::chrono::milliseconds lease_time{60'000};
+  bool builtin_fallback = false;  ///< after that the built-in classifier is used; otherwise the campaign fails
+};
+
 struct CampaignPlan {
   std::string name = {};
   std::vector<std::string> sources = {};
@@ -83,10 +92,17 @@ struct CampaignPlan {
   std::string question = {};
   std::vector<ingest::NormalizeStep> normalize = {};  ///< empty if the classifier is tuned
   RoundSpec round = {};
+  std::optional<ExternalModel> external = {};
   std::int64_t full_every = 0;  ///< rounds between trainings from nothing; 0: never
   StoppingRules stop = {};
   std::vector<std::string> validation_sources = {};
   storage::CampaignSettings settings = {};
+  storage::Retention retention = {};
+
+  /// The name of a class; empty for kUnlabeled.
+  std::string ClassName(ClassIndex index) const {
+    return index == kUnlabeled ? std::string() : classes[static_cast<std::size_t>(index)];
+  }
 };
 
 /// InvalidArgument with everything that is impossible about the specification, a line each with the field's path.

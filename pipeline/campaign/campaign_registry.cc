@@ -1,6 +1,7 @@
 #include "pipeline/campaign/campaign_registry.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -9,14 +10,17 @@
 #include <thread>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
-#include "pipeline/campaign/campaign_pool.h"
-#include "pipeline/campaign/pool_growth.h"
+#include "pipeline/campaign/crash_marker.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
+#include "pipeline/campaign/pool/own_pool.h"
+#include "pipeline/campaign/pool/pool_growth.h"
+#include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
 #include "stages/core/files.h"
+#include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_store.h"
 
@@ -24,6 +28,9 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestReopenTime{300'000};
+constexpr std::size_t kOpeningThreads = 8;
+// More than for a round: who restarts a daemon by force again and again may hit the same campaign twice.
+constexpr std::int64_t kMostDeathsWhileOpening = 3;
 // How long the calls and the round of a campaign that is deleted have to end.
 constexpr std::chrono::seconds kClosingTime{5};
 
@@ -98,15 +105,37 @@ absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::HandleOf(const Entry
   return (*entry)->handle();
 }
 
-CampaignRegistry::Entry CampaignRegistry::OpenCampaign(const std::string& name) const {
-  FULCRUM_ASSIGN_OR_RETURN(std::shared_ptr<Campaign> campaign, Campaign::Open(FolderOf(name), SurroundingsOf(name)));
-  return std::make_shared<HeldCampaign>(std::move(campaign));
+CampaignRegistry::Entry CampaignRegistry::OpenCampaign(const std::string& name, const std::stop_token& stop) const {
+  FULCRUM_ASSIGN_OR_RETURN(CrashMarker marker, CrashMarker::Open(FolderOf(name) + "/open.marker"));
+  if (marker.deaths() >= kMostDeathsWhileOpening) {
+    return absl::FailedPreconditionError(absl::StrCat("the process died ", marker.deaths(),
+                                                      " times in a row while it opened the campaign. Fix the cause "
+                                                      "(`fulcrum fsck ",
+                                                      FolderOf(name), "`, a newer version, more memory), then delete '",
+                                                      marker.path(), "'"));
+  }
+  // Not durable: it is written for every campaign at every start, and a power failure is not the campaign's fault.
+  FULCRUM_RETURN_IF_ERROR(marker.Begin("opening", /*durable=*/false));
+  absl::StatusOr<std::shared_ptr<Campaign>> campaign = absl::CancelledError("the daemon is stopping");
+  // Without memory or threads for one campaign the others go on.
+  const absl::Status status = RunGuarded([&]() -> absl::Status {
+    try {
+      const StopScope scope(stop);
+      campaign = Campaign::Open(FolderOf(name), SurroundingsOf(name));
+    } catch (const StoppedOnRequest&) {
+    }
+    return campaign.status();
+  });
+  FULCRUM_RETURN_IF_ERROR(stop.stop_requested() ? marker.Cancel() : marker.End());
+  FULCRUM_RETURN_IF_ERROR(status);
+  return std::make_shared<HeldCampaign>(*std::move(campaign));
 }
 
 CampaignServices CampaignRegistry::SurroundingsOf(const std::string& name) const {
   CampaignServices surroundings;
   surroundings.pools = options_.pools;
   surroundings.memory = &memory_;
+  surroundings.clock = options_.clock;
   surroundings.on_change = [this, name] {
     if (options_.on_change) options_.on_change(name);
   };
@@ -120,7 +149,8 @@ CampaignServices CampaignRegistry::SurroundingsOf(const std::string& name) const
   return surroundings;
 }
 
-absl::StatusOr<std::unique_ptr<CampaignRegistry>> CampaignRegistry::Open(CampaignBookOptions options) {
+absl::StatusOr<std::unique_ptr<CampaignRegistry>> CampaignRegistry::Open(CampaignBookOptions options,
+                                                                         const std::stop_token& stop) {
   std::unique_ptr<CampaignRegistry> book(new CampaignRegistry(std::move(options)));
   FULCRUM_RETURN_IF_ERROR(MakeFolder(book->options_.data_folder + "/campaigns"));
   absl::StatusOr<FileLock> lock = FileLock::Take(book->options_.data_folder);
@@ -131,22 +161,55 @@ absl::StatusOr<std::unique_ptr<CampaignRegistry>> CampaignRegistry::Open(Campaig
                      "': stop it first, or give this one a folder of its own (", lock.status().message(), ")"));
   }
   book->lock_.emplace(*std::move(lock));
-  FULCRUM_RETURN_IF_ERROR(book->OpenAll());
-  book->reopener_ = std::jthread([&it = *book](const std::stop_token& stop) { it.RetryBroken(stop); });
+  FULCRUM_RETURN_IF_ERROR(book->OpenAll(stop));
+  book->reopener_ = std::jthread([&it = *book](const std::stop_token& closed) { it.RetryBroken(closed); });
   return book;
 }
 
-absl::Status CampaignRegistry::OpenAll() {
+absl::Status CampaignRegistry::OpenAll(const std::stop_token& stop) {
   RemoveUnfinishedCampaigns(options_.data_folder + "/campaigns");
   std::error_code error;
   const std::filesystem::directory_iterator folders(options_.data_folder + "/campaigns", error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot read '", options_.data_folder, "': ", error.message()));
+  std::vector<std::string> names;
+  // The process died while it opened these, or others next to them.
+  std::vector<std::string> suspects;
   for (const auto& folder : folders) {
-    const std::string name = folder.path().filename().string();
+    std::string name = folder.path().filename().string();
     if (!CheckCampaignName(name).ok()) continue;
-    campaigns_.emplace(name, OpenCampaign(name));
+    std::error_code ignored;
+    const bool suspect = std::filesystem::exists(FolderOf(name) + "/open.marker", ignored);
+    (suspect ? suspects : names).push_back(std::move(name));
   }
-  return absl::OkStatus();
+  std::sort(names.begin(), names.end());
+  std::sort(suspects.begin(), suspects.end());
+  OpenTogether(names, kOpeningThreads, stop);
+  // One at a time, so that the next death counts for the one that causes it.
+  OpenTogether(suspects, 1, stop);
+  if (!stop.stop_requested()) return absl::OkStatus();
+  // Their rounds end side by side.
+  RequestStop();
+  return absl::CancelledError("stopped while the campaigns were opened");
+}
+
+void CampaignRegistry::OpenTogether(const std::vector<std::string>& names, std::size_t most_threads,
+                                    const std::stop_token& stop) {
+  // Opening one is mostly waiting for the disk.
+  std::atomic<std::size_t> next = 0;
+  const auto open = [&] {
+    for (std::size_t i = next++; i < names.size() && !stop.stop_requested(); i = next++) {
+      Entry entry = OpenCampaign(names[i], stop);
+      const std::scoped_lock lock(mutex_);
+      campaigns_.emplace(names[i], std::move(entry));
+    }
+  };
+  std::vector<std::jthread> threads;
+  const absl::Status started = RunGuarded([&] {
+    while (threads.size() + 1 < std::min(most_threads, names.size())) threads.emplace_back(open);
+    return absl::OkStatus();
+  });
+  if (!started.ok()) Log(LogLevel::kWarning, std::string(started.message()));
+  open();
 }
 
 void CampaignRegistry::RetryBroken(const std::stop_token& stop) {
@@ -162,7 +225,7 @@ void CampaignRegistry::RetryBroken(const std::stop_token& stop) {
       const auto claim = Claim(name);
       if (stop.stop_requested()) return;
       if (!claim.ok() || !broken().contains(name)) continue;
-      Entry opened = OpenCampaign(name);
+      Entry opened = OpenCampaign(name, stop);
       if (opened.ok()) Log(LogLevel::kInfo, "campaign opened", {{"campaign", name}});
       const std::scoped_lock lock(mutex_);
       campaigns_.insert_or_assign(name, std::move(opened));
@@ -395,7 +458,7 @@ absl::StatusOr<std::string> CampaignRegistry::Delete(const std::string& name, co
   if (trash.ok()) Log(LogLevel::kInfo, "campaign deleted", {{"campaign", name}, {"by", order.by}, {"folder", *trash}});
   if (trash.ok() && options_.on_delete) options_.on_delete(name);
   // A campaign whose folder is still in its place stays one.
-  if (!trash.ok()) entry = OpenCampaign(name);
+  if (!trash.ok()) entry = OpenCampaign(name, {});
   const std::scoped_lock lock(mutex_);
   if (trash.ok()) {
     campaigns_.erase(name);
@@ -403,40 +466,6 @@ absl::StatusOr<std::string> CampaignRegistry::Delete(const std::string& name, co
     campaigns_.insert_or_assign(name, std::move(entry));
   }
   return trash;
-}
-
-namespace {
-
-namespace fs = std::filesystem;
-
-// A dot cannot be part of a campaign's name.
-constexpr char kUnfinished[] = ".unfinished";
-
-}  // namespace
-
-absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const PoolPlaces& places,
-                                const ImportControl& control) {
-  std::error_code error;
-  if (fs::exists(folder, error)) {
-    return absl::AlreadyExistsError(absl::StrCat("'", folder, "' exists already; choose another name"));
-  }
-  if (!plan.watch.empty()) FULCRUM_RETURN_IF_ERROR(ResolveWatchedFolder({plan.name, plan.watch, places.root}).status());
-  const storage::CampaignFolder unfinished(absl::StrCat(folder, kUnfinished));
-  fs::remove_all(unfinished.path(), error);
-  const absl::Cleanup remove_unfinished = [&] { fs::remove_all(unfinished.path(), error); };
-  FULCRUM_RETURN_IF_ERROR(unfinished.Create());
-  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(plan, places, unfinished, control));
-  FULCRUM_RETURN_IF_ERROR(storage::CampaignStore::Create(unfinished.path(), plan.settings).status());
-  fs::rename(unfinished.path(), folder, error);
-  if (error) return absl::UnavailableError(absl::StrCat("cannot put '", folder, "' in its place: ", error.message()));
-  return SyncFolder(fs::path(folder).parent_path().string());
-}
-
-void RemoveUnfinishedCampaigns(const std::string& campaigns_folder) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(campaigns_folder, error)) {
-    if (entry.path().extension() == kUnfinished) fs::remove_all(entry.path(), error);
-  }
 }
 
 }  // namespace fulcrum::pipeline

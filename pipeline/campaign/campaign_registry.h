@@ -23,6 +23,8 @@
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/campaign/pool/upload_store.h"
+#include "pipeline/round/pool_import.h"
 #include "stages/core/files.h"
 
 namespace fulcrum::pipeline {
@@ -44,12 +46,15 @@ struct CampaignBookOptions {
   std::function<void(const std::string& name)> on_delete = {};
   /// Before the first retry of opening a broken campaign; doubled with every retry.
   std::chrono::milliseconds reopen_time{5'000};
+  const storage::Clock* clock = nullptr;  ///< of all stores; null: each has an AnchoredClock
 };
 
 class CampaignRegistry {
  public:
-  /// Opens the existing campaigns. Unavailable if another daemon has the data folder.
-  static absl::StatusOr<std::unique_ptr<CampaignRegistry>> Open(CampaignBookOptions options);
+  /// Opens the existing campaigns. Unavailable if another daemon has the data folder, Cancelled if `stop` ends it: then
+  /// all of them are closed again.
+  static absl::StatusOr<std::unique_ptr<CampaignRegistry>> Open(CampaignBookOptions options,
+                                                                const std::stop_token& stop = {});
 
   /// Imports the pool, which takes its time. AlreadyExists for a name that is in use, Aborted for one that is being
   /// created, opened or deleted, Cancelled if `control` ends it.
@@ -90,14 +95,17 @@ class CampaignRegistry {
       : options_(std::move(options)), memory_(options_.memory_budget) {}
   std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
   CampaignServices SurroundingsOf(const std::string& name) const;
-  absl::Status OpenAll();
+  absl::Status OpenAll(const std::stop_token& stop);
+  /// Returns when all are open, or `stop` is requested.
+  void OpenTogether(const std::vector<std::string>& names, std::size_t most_threads, const std::stop_token& stop);
   /// ResourceExhausted if there are as many campaigns as there may be.
   absl::Status CheckRoom() const;
   /// Until `stop`, tries to open the broken campaigns again and again.
   void RetryBroken(const std::stop_token& stop);
   /// A handle; null while the campaign is being deleted, and why it is broken if it is.
   static absl::StatusOr<std::shared_ptr<Campaign>> HandleOf(const Entry& entry);
-  Entry OpenCampaign(const std::string& name) const;
+  /// Cancelled if `stop` ends it.
+  Entry OpenCampaign(const std::string& name, const std::stop_token& stop) const;
   absl::Status CloseForDeletion(const std::string& name, HeldCampaign& held);
   absl::StatusOr<std::string> MoveToTrash(const std::string& name, const ChangeOrder& order) const;
   /// Where an earlier request with the same id has moved a campaign of this name.
@@ -127,18 +135,5 @@ class CampaignRegistry {
   std::condition_variable_any stopping_;
   std::jthread reopener_;  // last: it uses all of the above
 };
-
-// A new campaign's folder: its own pool and an empty log, made under another name first.
-//
-// A process that is killed halfway leaves a folder with a name that no campaign can have, which
-// RemoveUnfinishedCampaigns removes. One thread at a time for each folder.
-
-/// Imports the plan's sources and begins the log; on the disk when it is OK. AlreadyExists if the folder exists. An
-/// error leaves nothing behind.
-absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const PoolPlaces& places,
-                                const ImportControl& control);
-
-/// Removes what a process that was killed while making a campaign left in the folder of campaigns.
-void RemoveUnfinishedCampaigns(const std::string& campaigns_folder);
 
 }  // namespace fulcrum::pipeline

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -9,130 +10,24 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/stored_text.h"
+#include "pipeline/text/structured_log.h"
 #include "stages/classify/model_file.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
-#include "storage/state/round_rules.h"
+#include "storage/rules/annotator_rules.h"
+#include "storage/rules/model_rules.h"
+#include "storage/rules/round_rules.h"
 
 namespace fulcrum::pipeline {
 
-absl::StatusOr<ModelHistory> ModelHistory::Read(const std::vector<storage::StoredModel>& models) {
-  ModelHistory history;
-  for (const storage::StoredModel& stored : models) {
-    v1::ModelTrained model;
-    if (!stored.record.empty()) FULCRUM_RETURN_IF_ERROR(ParseStoredText(stored.record, model));
-    model.set_round(stored.round);
-    history.Add(model);
-  }
-  return history;
-}
-
-std::vector<ModelScore> ModelHistory::ScoresThrough(std::int64_t round) const {
-  std::vector<ModelScore> scores;
-  for (const auto& [number, model] : models_) {
-    if (number > round) break;
-    ModelScore score{.changed_share = model.changed_share()};
-    if (model.has_accuracy()) score.accuracy = model.accuracy();
-    scores.push_back(score);
-  }
-  return scores;
-}
-
 namespace {
-
-// Settings that a classifier chose, to and from the record of a model.
-
-v1::ClassifierTuning::Choice ToProto(const ClassifierChoice& choice) {
-  v1::ClassifierTuning::Choice proto;
-  proto.set_normalize(choice.normalize);
-  proto.set_classifier(choice.classifier);
-  const bool linear = choice.kernel.type == kernel::KernelType::kLinear;
-  proto.mutable_kernel()->set_type(linear ? v1::KernelSpec::TYPE_LINEAR : v1::KernelSpec::TYPE_RBF);
-  if (!linear) proto.mutable_kernel()->set_sigma(choice.kernel.sigma);
-  proto.set_c(choice.c);
-  proto.set_log_loss(choice.log_loss);
-  proto.set_accuracy(choice.accuracy);
-  return proto;
-}
-
-ClassifierChoice FromProto(const v1::ClassifierTuning::Choice& proto) {
-  ClassifierChoice choice;
-  choice.normalize = proto.normalize();
-  // Records of older programs have no name: there was only the SVM.
-  if (!proto.classifier().empty()) choice.classifier = proto.classifier();
-  choice.kernel.type =
-      proto.kernel().type() == v1::KernelSpec::TYPE_LINEAR ? kernel::KernelType::kLinear : kernel::KernelType::kRbf;
-  if (proto.kernel().has_sigma()) choice.kernel.sigma = proto.kernel().sigma();
-  choice.c = proto.c();
-  choice.log_loss = proto.log_loss();
-  choice.accuracy = proto.accuracy();
-  return choice;
-}
-
-v1::ClassifierTuning ToProto(const TunedSettings& settings) {
-  v1::ClassifierTuning proto;
-  *proto.mutable_chosen() = ToProto(settings.chosen);
-  for (const ClassifierChoice& choice : settings.runners_up) *proto.add_runners_up() = ToProto(choice);
-  proto.set_labels(static_cast<std::int64_t>(settings.labels));
-  proto.set_classes(static_cast<std::int32_t>(settings.classes));
-  proto.set_leverage_sigma(settings.leverage_kernel.sigma);
-  proto.set_reason(settings.reason);
-  return proto;
-}
-
-}  // namespace
-
-std::shared_ptr<const TunedSettings> ModelHistory::TuningBefore(std::int64_t round) const {
-  const auto after = models_.lower_bound(round);
-  if (after == models_.begin()) return nullptr;
-  const v1::ModelTrained& model = std::prev(after)->second;
-  if (!model.has_tuning()) return nullptr;
-  auto settings = std::make_shared<TunedSettings>();
-  settings->chosen = FromProto(model.tuning().chosen());
-  for (const auto& choice : model.tuning().runners_up()) settings->runners_up.push_back(FromProto(choice));
-  settings->labels = static_cast<std::size_t>(model.tuning().labels());
-  settings->classes = static_cast<std::size_t>(model.tuning().classes());
-  settings->leverage_kernel.sigma = model.tuning().leverage_sigma();
-  settings->reason = model.tuning().reason();
-  return settings;
-}
-
-v1::RoundEffort ModelHistory::EffortOf(std::int64_t round, const RoundResult& result, double seconds) const {
-  v1::RoundEffort effort;
-  for (const auto& [number, model] : models_) {
-    if (number >= round) break;
-    if (model.warm()) continue;
-    effort.set_cold_solver_iterations(model.effort().solver_iterations());
-    effort.set_cold_eigen_products(model.effort().eigen_products());
-    effort.set_cold_seconds(model.effort().seconds());
-  }
-  if (result.svm) {
-    const auto all = static_cast<std::int64_t>(result.svm->support_vectors);
-    const auto computed = static_cast<std::int64_t>(result.svm->decision_columns_computed);
-    effort.set_solver_iterations(static_cast<std::int64_t>(result.svm->iterations));
-    effort.set_kernel_columns_computed(computed);
-    effort.set_kernel_columns_kept(std::max<std::int64_t>(all - computed, 0));
-  }
-  for (const ClassReport& group : result.classes) {
-    effort.set_eigen_products(effort.eigen_products() + static_cast<std::int64_t>(group.products));
-    effort.set_warm_eigensolvers(effort.warm_eigensolvers() + (group.warm ? 1 : 0));
-  }
-  effort.set_seconds(seconds);
-  return effort;
-}
-
-namespace {
-
-std::string NameOf(const CampaignPlan& plan, ClassIndex index) {
-  return index == kUnlabeled ? std::string() : plan.classes[static_cast<std::size_t>(index)];
-}
 
 storage::RoundScores ScoresOf(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result,
                               std::span<const ClassIndex> labels) {
   storage::RoundScores scores;
   for (std::size_t row = 0; row < pool.rows(); ++row) {
     scores.items.push_back(pool.ids().TextOf(static_cast<RowIndex>(row)));
-    scores.predicted.push_back(result.predicted.empty() ? std::string() : NameOf(plan, result.predicted[row]));
+    scores.predicted.push_back(result.predicted.empty() ? std::string() : plan.ClassName(result.predicted[row]));
     scores.labeled.push_back(labels[row] != kUnlabeled);
     scores.leverage.push_back(result.leverage.empty() ? 0 : result.leverage[row]);
   }
@@ -161,6 +56,7 @@ CampaignRound::CampaignRound(Surroundings surroundings, ModelHistory history)
       store_(surroundings.store),
       reader_(surroundings.reader),
       events_(surroundings.events),
+      desk_(surroundings.desk),
       history_(std::move(history)) {}
 
 absl::Status CampaignRound::FollowPlan() {
@@ -168,22 +64,30 @@ absl::Status CampaignRound::FollowPlan() {
   if (specification_ == specification) return absl::OkStatus();
   FULCRUM_ASSIGN_OR_RETURN(plan_, plan_of_(specification));
   specification_ = specification;
-  // It was made for the old plan.
-  runner_.reset();
+  // What makes the next round cheap was made for the old plan.
+  Forget();
   return absl::OkStatus();
 }
 
-absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequence) {
+absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequence, std::size_t predicted_rows) {
   FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(sequence));
   FULCRUM_RETURN_IF_ERROR(FollowPlan());
-  FULCRUM_ASSIGN_OR_RETURN(const auto pool, growing_pool_.Follow(reader_.state().appended(), store_.folder()));
+  FULCRUM_ASSIGN_OR_RETURN(auto pool, growing_pool_.Follow(reader_.state().appended(), store_.folder()));
+  // Rows that came while a model process was at work take part from the next round on.
+  const bool grown = pool_ != nullptr && predicted_rows == pool_->rows() && pool->rows() > predicted_rows;
+  const std::shared_ptr<const CampaignPool> whole = pool;
+  if (grown) pool = pool_;
   if (pool != pool_ && runner_ != nullptr) runner_->MoveTo(pool->features());
   pool_ = pool;
   Labels labels;
   labels.of_rows.assign(pool_->rows(), kUnlabeled);
   std::vector<bool> present(plan_.classes.size(), false);
+  const storage::CampaignState& state = reader_.state();
+  const bool weighted = state.settings().consensus == storage::CampaignSettings::Consensus::kDawidSkene;
+  if (weighted) labels.weights.assign(pool_->rows(), 1.0);
   for (const storage::DecidedLabel& label : reader_.state().items().DecidedLabels()) {
     const auto row = pool_->ids().Find(label.item);
+    if (grown && !row && whole->ids().Find(label.item)) continue;
     const auto found = std::find(plan_.classes.begin(), plan_.classes.end(), label.value);
     if (!row || found == plan_.classes.end()) {
       return absl::DataLossError(
@@ -194,6 +98,7 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
     labels.of_rows[*row] = static_cast<ClassIndex>(index);
     present[index] = true;
     ++labels.count;
+    if (weighted) labels.weights[*row] = storage::LabelWeight(state, label.item);
   }
   reader_.state().items().Visit([&](const storage::Item& item) {
     const bool barred = item.status == storage::ItemStatus::kDisputed || item.status == storage::ItemStatus::kSetAside;
@@ -203,6 +108,29 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
   std::sort(labels.barred.begin(), labels.barred.end());
   labels.classes = static_cast<std::size_t>(std::count(present.begin(), present.end(), true));
   return labels;
+}
+
+absl::StatusOr<bool> CampaignRound::TakePredictions(std::int64_t number, const std::optional<storage::ModelTask>& task,
+                                                    const Labels& labels) {
+  if (labels.classes < 2) return true;
+  const bool known = task && task->round == number;
+  if (known && !task->closed.empty()) return true;
+  if (known && task->answered() && static_cast<std::size_t>(task->rows) == pool_->rows()) {
+    FULCRUM_ASSIGN_OR_RETURN(given_, storage::ReadPredictionFile(store_.folder(), task->file, task->checksum));
+    if (given_.rows != pool_->rows() || given_.classes != plan_.classes.size()) {
+      return absl::DataLossError(absl::StrCat("the predictions '", task->file, "' are of ", given_.rows, " rows and ",
+                                              given_.classes, " classes, not of ", pool_->rows(), " and ",
+                                              plan_.classes.size(), "; restore a backup"));
+    }
+    given_task_ = *task;
+    return true;
+  }
+  FULCRUM_ASSIGN_OR_RETURN(
+      const storage::ModelTask open,
+      store_.Run(storage::OpenModelTask, {.round = number, .rows = static_cast<std::int64_t>(pool_->rows())}));
+  FULCRUM_ASSIGN_OR_RETURN(auto data, ModelTaskData::Make(open, pool_, plan_.classes, labels.of_rows));
+  desk_.Publish(std::move(data));
+  return false;
 }
 
 bool CampaignRound::StartsFromNothing(std::int64_t number) const {
@@ -241,10 +169,28 @@ const kernel::Features& CampaignRound::Features() const {
 absl::StatusOr<RoundResult> CampaignRound::RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
                                                     const CommitCallback& commit) {
   const bool trainable = labels.classes >= 2;
+  std::optional<std::span<const float>> given;
+  if (!given_.probabilities.empty()) given = given_.probabilities;
+  // Every answer that an example may need counts, so that the round keeps its budget whatever they are.
+  const storage::CampaignSettings& settings = reader_.state().settings();
+  const bool one_vote = settings.overlap == 1 && settings.margin == 1 && settings.confidence == 0;
+  const double votes = one_vote ? 1 : static_cast<double>(settings.most_votes);
+  std::vector<double> costs;
+  double cost_left = std::numeric_limits<double>::infinity();
+  if (plan_.round.cost_budget > 0 && pool_->has_costs()) {
+    for (std::size_t row = 0; row < pool_->rows(); ++row) {
+      costs.push_back(votes * pool_->CostOf(static_cast<RowIndex>(row)));
+    }
+    if (settings.cost_budget > 0) cost_left = settings.cost_budget - reader_.state().totals().cost;
+  }
   const RoundInput input{.class_count = plan_.classes.size(),
                          .labels = labels.of_rows,
                          .predictions = {},
+                         .given_probabilities = given,
                          .queries_so_far = static_cast<std::size_t>(labels.count),
+                         .weights = labels.weights,
+                         .costs = costs,
+                         .cost_left = cost_left,
                          .barred = labels.barred,
                          .always_classify = trainable,
                          .probabilities = trainable};
@@ -287,15 +233,19 @@ double CampaignRound::NoteChanges(const RoundResult& result) {
 
 absl::Status CampaignRound::StoreModel(std::int64_t sequence, const RoundResult& result,
                                        const v1::ModelTrained& trained) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, classify::SerializeSvm(*result.model, Features()));
-  FULCRUM_ASSIGN_OR_RETURN(storage::RecordModelRequest record,
-                           storage::WriteModelFile(store_.folder(), trained.round(), sequence, bytes));
+  storage::RecordModelRequest record{
+      .round = trained.round(), .trained_on = sequence, .file = given_task_.file, .checksum = given_task_.checksum};
+  if (result.model) {
+    FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, classify::SerializeSvm(*result.model, Features()));
+    FULCRUM_ASSIGN_OR_RETURN(record, storage::WriteModelFile(store_.folder(), trained.round(), sequence, bytes));
+  }
   record.record = StoredText(trained);
-  FULCRUM_RETURN_IF_ERROR(store_.Run(storage::RecordModel, std::move(record)).status());
+  EventBroadcaster::Announcement announcement = events_.Announce();
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t stored, store_.Run(storage::RecordModel, std::move(record)));
   history_.Add(trained);
   v1::CampaignEvent event;
   *event.mutable_model() = trained;
-  events_.Publish(std::move(event));
+  events_.PublishChange(std::move(event), stored, std::move(announcement));
   return absl::OkStatus();
 }
 
@@ -304,7 +254,8 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   // Decision values are of the model of this round, if it has one.
   ConstMatrixView decisions;
   if (result.model) decisions = tuned_ != nullptr ? tuned_->decisions() : runner_->decisions();
-  const storage::RoundBatch batch = RecordBatch(plan_, *pool_, Features(), result, labels.of_rows, decisions);
+  const storage::RoundBatch batch =
+      RecordBatch(plan_, *pool_, Features(), result, labels.of_rows, decisions, given_.probabilities);
   storage::CommitBatchRequest request;
   request.round = number;
   request.based_on = sequence;
@@ -320,14 +271,22 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
     FULCRUM_ASSIGN_OR_RETURN(request.files.emplace_back(),
                              storage::WriteLandmarkFile(store_.folder(), number, landmarks));
   }
-  FULCRUM_RETURN_IF_ERROR(store_.Run(storage::CommitBatch, std::move(request)).status());
+  EventBroadcaster::Announcement announcement = events_.Announce();
+  FULCRUM_ASSIGN_OR_RETURN(const storage::CommitBatchAnswer committed,
+                           store_.Run(storage::CommitBatch, std::move(request)));
+  const absl::Status removed = storage::RemoveOldFiles(store_.folder(), plan_.retention, number);
+  // The batch is committed; the next round tries to remove the files again.
+  if (!removed.ok()) {
+    Log(LogLevel::kWarning, "files of old rounds are not removed",
+        {{"campaign", plan_.name}, {"round", number}, {"error", std::string(removed.message())}});
+  }
   v1::CampaignEvent event;
   event.mutable_batch()->set_round(number);
   event.mutable_batch()->set_items(static_cast<std::int64_t>(batch.items.size()));
   event.mutable_batch()->set_value(result.selection.certificate.value);
   event.mutable_batch()->set_bound(result.selection.certificate.upper_bound);
   event.mutable_batch()->set_seconds(seconds);
-  events_.Publish(std::move(event));
+  events_.PublishChange(std::move(event), committed.sequence, std::move(announcement));
   return absl::OkStatus();
 }
 
@@ -336,25 +295,36 @@ absl::StatusOr<v1::ModelTrained> CampaignRound::Describe(std::int64_t number, co
   v1::ModelTrained model;
   model.set_round(number);
   model.set_labels(labels.count);
-  model.set_support_vectors(static_cast<std::int64_t>(result.svm->support_vectors));
-  model.set_warm(result.svm->warm);
-  model.set_train_seconds(SecondsOf(result, "train"));
   model.set_changed_share(NoteChanges(result));
-  const std::string normalize = result.tuning == nullptr ? "" : result.tuning->chosen.normalize;
-  FULCRUM_ASSIGN_OR_RETURN(const auto accuracy, pool_->Accuracy(*result.model, Features(), normalize));
-  if (accuracy) model.set_accuracy(*accuracy);
+  if (result.model) {
+    model.set_support_vectors(static_cast<std::int64_t>(result.svm->support_vectors));
+    model.set_warm(result.svm->warm);
+    model.set_train_seconds(SecondsOf(result, "train"));
+    const std::string normalize = result.tuning == nullptr ? "" : result.tuning->chosen.normalize;
+    FULCRUM_ASSIGN_OR_RETURN(const auto accuracy, pool_->Accuracy(*result.model, Features(), normalize));
+    if (accuracy) model.set_accuracy(*accuracy);
+  } else {
+    model.set_model_process(given_task_.process);
+  }
   if (result.tuning != nullptr) *model.mutable_tuning() = ToProto(*result.tuning);
   *model.mutable_effort() = history_.EffortOf(number, result, seconds);
+  for (const StageSeconds& entry : result.seconds) {
+    if (StageOf(entry.stage) == v1::STAGE_UNSPECIFIED) continue;
+    v1::StageTime& time = *model.mutable_effort()->add_stages();
+    time.set_stage(StageOf(entry.stage));
+    time.set_seconds(entry.seconds);
+  }
   return model;
 }
 
 absl::Status CampaignRound::Conclude(std::int64_t number, Purpose purpose, std::int64_t sequence, const Labels& labels,
                                      const RoundResult& result, double seconds, Outcome& outcome) {
-  if (result.model) {
+  if (result.model || !given_.probabilities.empty()) {
     FULCRUM_ASSIGN_OR_RETURN(const v1::ModelTrained trained, Describe(number, labels, result, seconds));
     if (trained.has_accuracy()) outcome.accuracy = trained.accuracy();
     FULCRUM_RETURN_IF_ERROR(StoreModel(sequence, result, trained));
-    outcome.trained_on = sequence;
+    // What a model process predicted is not brought up to date after the end.
+    if (result.model) outcome.trained_on = sequence;
   }
   if (purpose == Purpose::kTrainOnly) {
     outcome.over = "its labels were changed after the end";
@@ -370,19 +340,36 @@ absl::Status CampaignRound::Conclude(std::int64_t number, Purpose purpose, std::
 
 absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, Purpose purpose, std::stop_token stop) {
   const auto begun = std::chrono::steady_clock::now();
-  const std::int64_t sequence = store_.status()->last_sequence;
-  FULCRUM_ASSIGN_OR_RETURN(const Labels labels, ReadLog(sequence));
+  out_of_memory_ = false;
+  // The labels of the round are those under what is known of the annotators by now.
+  FULCRUM_RETURN_IF_ERROR(store_.Run(storage::EstimateAnnotators, {}).status());
+  const auto status = store_.status();
+  const std::int64_t sequence = status->last_sequence;
+  const auto& task = status->model_task;
+  const bool predicted = task && task->round == number && task->answered();
+  FULCRUM_ASSIGN_OR_RETURN(const Labels labels,
+                           ReadLog(sequence, predicted ? static_cast<std::size_t>(task->rows) : 0));
+  given_ = {};
+  given_task_ = {};
+  if (purpose == Purpose::kSelect && plan_.external) {
+    FULCRUM_ASSIGN_OR_RETURN(const bool ready, TakePredictions(number, task, labels));
+    if (!ready) return Outcome{.waits_for_model = true};
+  }
   FULCRUM_RETURN_IF_ERROR(RecallPredictions(number));
   v1::CampaignEvent started;
   started.mutable_round_started()->set_round(number);
   started.mutable_round_started()->set_labels(labels.count);
   events_.Publish(std::move(started));
 
-  Outcome outcome;
+  Outcome outcome{.decided_under = *specification_};
+  absl::Status concluded;
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
   absl::StatusOr<RoundResult> result = RunGraph(number, labels, std::move(stop), [&](const RoundResult& selected) {
-    return Conclude(number, purpose, sequence, labels, selected, seconds(), outcome);
+    concluded = Conclude(number, purpose, sequence, labels, selected, seconds(), outcome);
+    return concluded;
   });
+  // The end of a round writes to the disk, which may be full; what comes before needs memory.
+  out_of_memory_ = absl::IsResourceExhausted(result.status()) && concluded.ok();
   if (result.status().code() == absl::StatusCode::kOutOfRange) {
     outcome.over = std::string(result.status().message());
     return outcome;

@@ -16,41 +16,19 @@
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/campaign/campaign_pool.h"
 #include "pipeline/campaign/event_broadcaster.h"
+#include "pipeline/campaign/model/model_desk.h"
+#include "pipeline/campaign/model/model_history.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/round.h"
 #include "pipeline/round/tuned_runner.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
+#include "storage/prediction_file.h"
 #include "storage/state/campaign_records.h"
+#include "storage/state/model_task.h"
 
 namespace fulcrum::pipeline {
-
-// What is known about every model of a campaign, round by round, from the log.
-//
-// The rules that end a campaign and the learning curve are both derived from it, so a restarted daemon counts and shows
-// the same as before. A plain value; used by one thread at a time.
-
-class ModelHistory {
- public:
-  /// From the models in the log. DataLoss if the record of one cannot be read.
-  static absl::StatusOr<ModelHistory> Read(const std::vector<storage::StoredModel>& models);
-
-  /// A round that was interrupted is run again: its last model counts.
-  void Add(const v1::ModelTrained& model) { models_[model.round()] = model; }
-
-  /// Of the rounds up to this one, in order.
-  std::vector<ModelScore> ScoresThrough(std::int64_t round) const;
-
-  /// What the classifier of the last round before this one chose for itself; null if it was not tuned.
-  std::shared_ptr<const TunedSettings> TuningBefore(std::int64_t round) const;
-
-  /// What a round took, next to what the last cold round before it took.
-  v1::RoundEffort EffortOf(std::int64_t round, const RoundResult& result, double seconds) const;
-
- private:
-  std::map<std::int64_t, v1::ModelTrained> models_;
-};
 
 class CampaignRound {
  public:
@@ -61,12 +39,16 @@ class CampaignRound {
     storage::CampaignStore& store;
     storage::CampaignReader& reader;
     EventBroadcaster& events;
+    ModelDesk& desk;
   };
   /// `history` is what the log says of the models so far.
   CampaignRound(Surroundings surroundings, ModelHistory history);
 
   /// Drops what makes the next round cheap, and the memory it takes. Not while a round runs.
-  void Forget() { runner_.reset(); }
+  void Forget() {
+    runner_.reset();
+    tuned_.reset();
+  }
 
   /// How long a round took that ended with a batch.
   struct Times {
@@ -77,9 +59,11 @@ class CampaignRound {
   };
   struct Outcome {
     std::optional<std::string> over = {};  ///< why the campaign ends; otherwise a batch was committed
+    std::string decided_under = {};        ///< the specification by which it is over
     std::optional<double> accuracy = {};
     std::int64_t trained_on = 0;      ///< sequence that the stored model is a function of; 0 without one
     std::optional<Times> times = {};  ///< if a batch was committed
+    bool waits_for_model = false;     ///< nothing was done: the predictions of a model process must arrive first
   };
   enum class Purpose {
     kSelect,     ///< train, decide whether to go on, and select the next batch
@@ -88,10 +72,13 @@ class CampaignRound {
   /// Runs round `number` on the log as it is now. Everything it decides is a function of the log up to a sequence
   /// that is stored with the batch, so a round that was interrupted is simply run again.
   absl::StatusOr<Outcome> Run(std::int64_t number, Purpose purpose, std::stop_token stop);
+  /// Whether the last round failed because what it computes takes more memory than it may use.
+  bool out_of_memory() const { return out_of_memory_; }
 
  private:
   struct Labels {
     std::vector<ClassIndex> of_rows = {};
+    std::vector<double> weights = {};  ///< by row; empty: all weigh 1
     RowList barred = {};
     std::int64_t count = 0;
     std::size_t classes = 0;  ///< with at least one label
@@ -99,7 +86,11 @@ class CampaignRound {
   /// Takes the specification as it is at this point of the log.
   absl::Status FollowPlan();
   /// Takes the labels and the pool as they are at this point of the log.
-  absl::StatusOr<Labels> ReadLog(std::int64_t sequence);
+  absl::StatusOr<Labels> ReadLog(std::int64_t sequence, std::size_t predicted_rows);
+  /// Whether the round can run: it needs no predictions of a model process, or they are stored, and are read into
+  /// given_ then. Otherwise the task for them is open and published.
+  absl::StatusOr<bool> TakePredictions(std::int64_t number, const std::optional<storage::ModelTask>& task,
+                                       const Labels& labels);
   /// Predictions of the round before, if this process did not make them itself.
   absl::Status RecallPredictions(std::int64_t number);
   /// Whether this round must start cold, by the plan or on request.
@@ -129,13 +120,17 @@ class CampaignRound {
   storage::CampaignStore& store_;
   storage::CampaignReader& reader_;
   EventBroadcaster& events_;
+  ModelDesk& desk_;
   ModelHistory history_;
   std::optional<std::string> specification_;  // that plan_ is made of, as it is in the log
   CampaignPlan plan_;                         // of the round that runs
   std::shared_ptr<const CampaignPool> pool_;  // of the round that runs; the runner refers to it
   std::unique_ptr<RoundRunner> runner_;
   std::unique_ptr<TunedRunner> tuned_;  // instead, if the classifier is tuned
-  std::int64_t predicted_round_ = 0;    // the round of last_predicted_; 0: none
+  storage::StoredPredictions given_;    // of a model process, for the round that runs; empty: none
+  storage::ModelTask given_task_;       // what they were returned for
+  bool out_of_memory_ = false;
+  std::int64_t predicted_round_ = 0;  // the round of last_predicted_; 0: none
   std::vector<ClassIndex> last_predicted_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "fulcrum/v1/annotator_service.grpc.pb.h"
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/item_service.grpc.pb.h"
 #include "fulcrum/v1/operation_service.grpc.pb.h"
@@ -21,7 +22,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kCallTime{30'000};
+constexpr milliseconds kCampaignCallTime{30'000};
 // Reading a pool, or selecting a first batch from it, takes as long as it takes; somebody sits there and can break it
 // off.
 constexpr milliseconds kLongCallTime{3'600'000};
@@ -33,7 +34,7 @@ constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 struct CampaignCalls::Impl {
   template <typename Response, typename Service, typename Method, typename Request>
   absl::StatusOr<Response> CallOn(Service& service, Method method, const Request& request,
-                                  milliseconds deadline = kCallTime) {
+                                  milliseconds deadline = kCampaignCallTime) {
     grpc::ClientContext context;
     connection->Prepare(deadline, context);
     Response response;
@@ -75,6 +76,7 @@ struct CampaignCalls::Impl {
   std::unique_ptr<v1::CampaignService::Stub> stub;
   std::unique_ptr<v1::OperationService::Stub> operations;
   std::unique_ptr<v1::ItemService::Stub> items;
+  std::unique_ptr<v1::AnnotatorService::Stub> annotators;
 };
 
 using Stub = v1::CampaignService::Stub;
@@ -82,7 +84,8 @@ using Stub = v1::CampaignService::Stub;
 CampaignCalls::CampaignCalls(std::shared_ptr<const ServerConnection> connection)
     : impl_(new Impl{connection, v1::CampaignService::NewStub(connection->channel()),
                      v1::OperationService::NewStub(connection->channel()),
-                     v1::ItemService::NewStub(connection->channel())}) {}
+                     v1::ItemService::NewStub(connection->channel()),
+                     v1::AnnotatorService::NewStub(connection->channel())}) {}
 
 CampaignCalls::~CampaignCalls() = default;
 
@@ -109,6 +112,18 @@ absl::StatusOr<v1::Operation> CampaignCalls::CancelOperation(const std::string& 
       auto response, impl_->CallOn<v1::CancelOperationResponse>(*impl_->operations,
                                                                 &v1::OperationService::Stub::CancelOperation, request));
   return std::move(*response.mutable_operation());
+}
+
+absl::StatusOr<v1::ListOperationsResponse> CampaignCalls::ListOperations() {
+  v1::ListOperationsResponse all;
+  v1::ListOperationsRequest request;
+  do {
+    FULCRUM_ASSIGN_OR_RETURN(auto page, impl_->CallOn<v1::ListOperationsResponse>(
+                                            *impl_->operations, &v1::OperationService::Stub::ListOperations, request));
+    all.mutable_operations()->MergeFrom(page.operations());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return all;
 }
 
 absl::StatusOr<v1::Campaign> CampaignCalls::Update(const v1::UpdateCampaignRequest& request) {
@@ -197,10 +212,7 @@ absl::StatusOr<v1::PredictResponse> CampaignCalls::Predict(const v1::PredictRequ
 }
 
 absl::StatusOr<v1::ModelDescription> CampaignCalls::GetModel(
-    const std::string& name, std::int64_t round, const std::function<absl::Status(const std::string&)>& write) {
-  v1::GetModelRequest request;
-  request.set_campaign(name);
-  request.set_round(round);
+    const v1::GetModelRequest& request, const std::function<absl::Status(const std::string&)>& write) {
   v1::ModelDescription description;
   std::int64_t received = 0;
   absl::Status written;
@@ -276,6 +288,45 @@ absl::StatusOr<v1::Item> CampaignCalls::ReturnItem(const std::string& name, cons
   FULCRUM_ASSIGN_OR_RETURN(
       auto response, impl_->CallOn<v1::ReturnItemResponse>(*impl_->items, &v1::ItemService::Stub::ReturnItem, request));
   return std::move(*response.mutable_item());
+}
+
+absl::StatusOr<v1::ListAnnotatorsResponse> CampaignCalls::ListAnnotators(const std::string& name) {
+  v1::ListAnnotatorsRequest request;
+  request.set_campaign(name);
+  return impl_->CallOn<v1::ListAnnotatorsResponse>(*impl_->annotators, &v1::AnnotatorService::Stub::ListAnnotators,
+                                                   request);
+}
+
+absl::Status CampaignCalls::PauseAnnotator(const std::string& name, const std::string& annotator,
+                                           const std::string& reason) {
+  v1::PauseAnnotatorRequest request;
+  request.set_campaign(name);
+  request.set_annotator(annotator);
+  request.set_reason(reason);
+  request.set_request_id(RequestIds().Next());
+  return impl_
+      ->CallOn<v1::PauseAnnotatorResponse>(*impl_->annotators, &v1::AnnotatorService::Stub::PauseAnnotator, request)
+      .status();
+}
+
+absl::Status CampaignCalls::ResumeAnnotator(const std::string& name, const std::string& annotator,
+                                            const std::string& reason) {
+  v1::ResumeAnnotatorRequest request;
+  request.set_campaign(name);
+  request.set_annotator(annotator);
+  request.set_reason(reason);
+  request.set_request_id(RequestIds().Next());
+  return impl_
+      ->CallOn<v1::ResumeAnnotatorResponse>(*impl_->annotators, &v1::AnnotatorService::Stub::ResumeAnnotator, request)
+      .status();
+}
+
+absl::StatusOr<v1::ListLabelErrorsResponse> CampaignCalls::ListLabelErrors(const std::string& name, int most) {
+  v1::ListLabelErrorsRequest request;
+  request.set_campaign(name);
+  request.set_page_size(most);
+  return impl_->CallOn<v1::ListLabelErrorsResponse>(*impl_->annotators, &v1::AnnotatorService::Stub::ListLabelErrors,
+                                                    request);
 }
 
 RequestIds::RequestIds() {

@@ -1,4 +1,5 @@
-// The calls of fulcrum.v1.CampaignService, OperationService and ItemService, with this project's status. Thread-safe.
+// The calls of fulcrum.v1.CampaignService, OperationService, ItemService and AnnotatorService, with this project's
+// status. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,16 @@ class CampaignSpec;
 class DeleteCampaignResponse;
 class ExportedLabel;
 class GetItemResponse;
+class GetModelRequest;
 class ImportLabelsRequest;
 class ImportLabelsResponse;
 class Item;
+class ListAnnotatorsResponse;
 class ListCampaignsResponse;
 class ListItemsRequest;
 class ListItemsResponse;
+class ListLabelErrorsResponse;
+class ListOperationsResponse;
 class ModelDescription;
 class Operation;
 class PredictRequest;
@@ -43,6 +48,8 @@ class CampaignCalls {
   absl::StatusOr<v1::Operation> Create(const v1::CampaignSpec& spec, const std::string& request_id);
   absl::StatusOr<v1::Operation> GetOperation(const std::string& operation);
   absl::StatusOr<v1::Operation> CancelOperation(const std::string& operation);
+  /// All pages in one.
+  absl::StatusOr<v1::ListOperationsResponse> ListOperations();
   /// Changes a campaign's specification.
   absl::StatusOr<v1::Campaign> Update(const v1::UpdateCampaignRequest& request);
   absl::StatusOr<v1::Campaign> Get(const std::string& name);
@@ -61,7 +68,7 @@ class CampaignCalls {
                                                       const std::string& file);
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   /// Calls `write` with the pieces of a model's file; round 0 is the latest's. DataLoss where some are missing.
-  absl::StatusOr<v1::ModelDescription> GetModel(const std::string& name, std::int64_t round,
+  absl::StatusOr<v1::ModelDescription> GetModel(const v1::GetModelRequest& request,
                                                 const std::function<absl::Status(const std::string&)>& write);
 
   /// Calls `visit` for every label until the stream ends; an error of `visit` ends it too and is given back.
@@ -78,6 +85,11 @@ class CampaignCalls {
                                        const std::string& reason);
   /// Lets an example be offered again.
   absl::StatusOr<v1::Item> ReturnItem(const std::string& name, const std::string& item, const std::string& reason);
+
+  absl::StatusOr<v1::ListAnnotatorsResponse> ListAnnotators(const std::string& name);
+  absl::Status PauseAnnotator(const std::string& name, const std::string& annotator, const std::string& reason);
+  absl::Status ResumeAnnotator(const std::string& name, const std::string& annotator, const std::string& reason);
+  absl::StatusOr<v1::ListLabelErrorsResponse> ListLabelErrors(const std::string& name, int most);
 
  private:
   struct Impl;

@@ -176,10 +176,13 @@ std::string CampaignDetails(const v1::Campaign& campaign) {
     absl::StrAppendFormat(&text, "%-9s %s\n", "waits for", PrintableLine(reason.text()));
   }
   for (const v1::CampaignCondition& condition : campaign.conditions()) {
-    absl::StrAppendFormat(
-        &text, "%-9s %s (%d attempts, next at %s)\n", "trouble", PrintableLine(condition.reason()),
-        condition.attempts(),
-        absl::FormatTime("%H:%M:%S", absl::FromUnixSeconds(condition.retry_at().seconds()), absl::LocalTimeZone()));
+    absl::StrAppendFormat(&text, "%-9s %s", "trouble", PrintableLine(condition.reason()));
+    if (condition.has_retry_at()) {
+      absl::StrAppendFormat(
+          &text, " (%d attempts, next at %s)", condition.attempts(),
+          absl::FormatTime("%H:%M:%S", absl::FromUnixSeconds(condition.retry_at().seconds()), absl::LocalTimeZone()));
+    }
+    absl::StrAppend(&text, "\n");
   }
   return text;
 }

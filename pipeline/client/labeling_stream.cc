@@ -32,14 +32,14 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAnswerTime{15'000};
-constexpr milliseconds kStopCheck{100};
-constexpr milliseconds kNoDeadline{0};
+constexpr milliseconds kStreamStopCheck{100};
+constexpr milliseconds kNoStreamDeadline{0};
 
 /// One stream: written by its owner, read by a thread.
 class OpenStream {
  public:
   OpenStream(const ServerConnection& connection, v1::LabelingService::Stub& stub) : server_(connection.server()) {
-    connection.Prepare(kNoDeadline, context_);
+    connection.Prepare(kNoStreamDeadline, context_);
     stream_ = stub.Work(&context_);
     reader_ = std::thread([this] { Read(); });
   }
@@ -64,7 +64,7 @@ class OpenStream {
       }
       const auto now = std::chrono::steady_clock::now();
       if (over_ || now >= until || (stop != nullptr && stop->raised())) return std::nullopt;
-      arrived_.wait_until(lock, std::min(until, now + kStopCheck));
+      arrived_.wait_until(lock, std::min(until, now + kStreamStopCheck));
     }
   }
 

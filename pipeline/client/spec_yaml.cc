@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
@@ -100,6 +101,10 @@ void ReadOne(const FieldDescriptor& field, const YAML::Node& node, const std::st
     case FieldDescriptor::CPPTYPE_STRING:
       return store(YamlText(node, path, problems), &Reflection::SetString, &Reflection::AddString);
     case FieldDescriptor::CPPTYPE_INT32:
+      // The one number that can be left to the server.
+      if (field.full_name() == "fulcrum.v1.LabelingSpec.overlap" && node.IsScalar() && node.Scalar() == "auto") {
+        return reflection.SetInt32(&message, &field, 0);
+      }
       return store(YamlInteger<std::int32_t>(node, path, problems), &Reflection::SetInt32, &Reflection::AddInt32);
     case FieldDescriptor::CPPTYPE_INT64:
       return store(YamlInteger<std::int64_t>(node, path, problems), &Reflection::SetInt64, &Reflection::AddInt64);
@@ -225,8 +230,10 @@ std::optional<YamlTime> YamlDuration(const YAML::Node& node, const std::string& 
 std::optional<int> YamlEnumValue(const google::protobuf::EnumDescriptor& type, const YAML::Node& node,
                                  const std::string& path, SpecProblems& problems) {
   std::vector<std::string> texts;
+  // "dawid-skene" is "dawid_skene".
+  const std::string text = node.IsScalar() ? absl::StrReplaceAll(node.Scalar(), {{"-", "_"}}) : "";
   for (const EnumName& name : EnumNames(type)) {
-    if (node.IsScalar() && node.Scalar() == name.text) return name.number;
+    if (text == name.text) return name.number;
     texts.push_back(name.text);
   }
   const std::string nearest = node.IsScalar() ? NearestName(node.Scalar(), texts) : "";

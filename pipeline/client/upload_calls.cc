@@ -19,8 +19,8 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr std::chrono::milliseconds kCallTime{30'000};
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+constexpr std::chrono::milliseconds kUploadCallTime{30'000};
+constexpr std::size_t kUploadChunkBytes = std::size_t{1} << 20;
 
 /// A file that is read in pieces, more than once.
 class ChunkReader {
@@ -39,7 +39,7 @@ class ChunkReader {
 
   std::int64_t size() const { return size_; }
   absl::StatusOr<std::string> Read(std::int64_t offset) {
-    const auto wanted = std::min<std::int64_t>(static_cast<std::int64_t>(kChunkBytes), size_ - offset);
+    const auto wanted = std::min<std::int64_t>(static_cast<std::int64_t>(kUploadChunkBytes), size_ - offset);
     std::string bytes(static_cast<std::size_t>(wanted), '\0');
     stream_.clear();
     stream_.seekg(offset);
@@ -76,7 +76,7 @@ struct UploadCalls::Impl {
                     const Request& request, Response& response, Retrier& retrier) {
     return retrier.Call([&]() -> absl::Status {
       grpc::ClientContext context;
-      connection->Prepare(kCallTime, context);
+      connection->Prepare(kUploadCallTime, context);
       return FromGrpcStatus((stub.get()->*method)(&context, request, &response), connection->server());
     });
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,8 +17,6 @@
 #include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/options.h"
 #include "pipeline/text/text_sink.h"
-#include "stages/classify/libsvm_export.h"
-#include "stages/classify/model_file.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/csv.h"
@@ -73,6 +72,8 @@ absl::StatusOr<storage::ExportedLabel> FromMessage(const v1::ExportedLabel& labe
   row.item_status = ItemStateName(label.item_state());
   row.decision = label.decision();
   if (label.has_agreement()) row.agreement = label.agreement();
+  if (label.has_confidence()) row.confidence = label.confidence();
+  if (label.has_annotator_accuracy()) row.annotator_accuracy = label.annotator_accuracy();
   return row;
 }
 
@@ -87,7 +88,7 @@ absl::Status Export(const ExportOptions& options) {
   });
 }
 
-CommandRun AddExport(CLI::App& app) {
+CommandRun AddCampaignExport(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
   AddCampaignName(app, options->campaign);
   app.add_option("--out", options->out, "File to write: .parquet, .csv or .csv.gz; - is CSV on standard output")
@@ -103,46 +104,40 @@ CommandRun AddExport(CLI::App& app) {
 }  // namespace
 
 Command CampaignExportCommand() {
-  return {"export", "Labels", "Write every label to a file, with who gave it and when", AddExport};
+  return {"export", "Labels", "Write every label to a file, with who gave it and when", AddCampaignExport};
 }
 
 // `fulcrum campaign model NAME`: a trained model as a file.
 
 namespace {
 
-constexpr char kOwnFormat[] = "fulcrum";
-constexpr char kLibsvmFormat[] = "libsvm";
+const std::map<std::string, v1::ModelFormat>& ModelFormats() {
+  static const auto* const formats = new std::map<std::string, v1::ModelFormat>{
+      {"fulcrum", v1::MODEL_FORMAT_FULCRUM}, {"libsvm", v1::MODEL_FORMAT_LIBSVM}, {"onnx", v1::MODEL_FORMAT_ONNX}};
+  return *formats;
+}
 
 struct ModelOptions {
   CampaignOptions campaign = {};
   std::int64_t round = 0;
   std::string out = {};
-  std::string format = kOwnFormat;
+  std::string format = "fulcrum";
 };
-
-/// The model as the file has it.
-absl::StatusOr<std::string> InFormat(const std::string& format, std::string bytes) {
-  if (format != kLibsvmFormat) return bytes;
-  FULCRUM_ASSIGN_OR_RETURN(const classify::SavedSvm saved, classify::ParseSvm(bytes));
-  return classify::FormatLibsvmModel(saved.model, *saved.features);
-}
 
 absl::Status FetchModel(const ModelOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(options.out));
-  std::string bytes;
+  v1::GetModelRequest request;
+  request.set_campaign(options.campaign.name);
+  request.set_round(options.round);
+  request.set_format(ModelFormats().at(options.format));
   FULCRUM_ASSIGN_OR_RETURN(
       const v1::ModelDescription model,
-      CampaignCalls(connection).GetModel(options.campaign.name, options.round, [&](const std::string& chunk) {
-        bytes += chunk;
-        return absl::OkStatus();
-      }));
-  FULCRUM_ASSIGN_OR_RETURN(const std::string content, InFormat(options.format, std::move(bytes)));
-  FULCRUM_RETURN_IF_ERROR(file.Write(content));
+      CampaignCalls(connection).GetModel(request, [&](const std::string& chunk) { return file.Write(chunk); }));
   FULCRUM_RETURN_IF_ERROR(file.Commit());
   return PrintAnswer(options.campaign,
                      absl::StrCat(options.out, ": the model of round ", model.round(), ", trained on the log up to ",
-                                  model.trained_on(), ", ", content.size(), " bytes\n"),
+                                  model.trained_on(), ", ", model.bytes(), " bytes\n"),
                      model);
 }
 
@@ -153,18 +148,21 @@ CommandRun AddModel(CLI::App& app) {
   app.add_option("--round", options->round, "The round that it was trained for; the latest unless given")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
-  app.add_option("--format", options->format, "fulcrum, or libsvm for svm-predict and other programs")
+  app.add_option("--format", options->format, "fulcrum, onnx (with the normalisation), or libsvm (without it)")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({kOwnFormat, kLibsvmFormat}))
+      ->check(CLI::IsMember(ModelFormats()))
       ->capture_default_str();
   AddCampaignOptions(app, options->campaign);
   app.footer(
-      "The file holds the support vectors with their features and predicts without the pool; Fulcrum's own format is\n"
-      "described in stages/classify/model_file.h. The file appears when it is complete.\n\n"
+      "The file predicts without the pool. It appears when it is complete. Formats:\n"
+      "  fulcrum   its own, described in stages/classify/model_file.h\n"
+      "  onnx      for ONNX Runtime and others: input 'features', rows as they are in the files of the pool; outputs\n"
+      "            'label', 'probabilities' and 'decision_values'\n"
+      "  libsvm    for svm-predict and all bindings of LIBSVM\n\n"
       "In LIBSVM's format class 0 is the first class of the campaign, class 1 the second, and so on. Features are\n"
       "normalised as in the campaign: normalise what is to be predicted in the same way.\n\n"
       "Example:\n"
-      "  fulcrum campaign model digits --format libsvm --out digits.model");
+      "  fulcrum campaign model digits --format onnx --out digits.onnx");
   return [options] { return FetchModel(*options); };
 }
 
@@ -179,8 +177,8 @@ Command CampaignModelCommand() {
 namespace {
 
 constexpr std::size_t kMostValues = 200'000;  // of a request: some 2 MB
-constexpr std::size_t kMostRows = 1000;
-constexpr char kFooter[] =
+constexpr std::size_t kMostRowsPerCall = 1000;
+constexpr char kPredictFooter[] =
     R"(Writes CSV: id, class, a decision value for each pair of classes, and a probability for each class if
 the model has them. The file of --rows has the pool's feature columns, as they are in the pool's files, in any
 order; they are matched by name.
@@ -224,7 +222,7 @@ class Questions {
   /// Asks about as many as a request may have, from number `first` on.
   void Ask(std::size_t first, v1::PredictRequest& request) const {
     const std::size_t most =
-        std::clamp<std::size_t>(kMostValues / std::max<std::size_t>(rows_.features.cols(), 1), 1, kMostRows);
+        std::clamp<std::size_t>(kMostValues / std::max<std::size_t>(rows_.features.cols(), 1), 1, kMostRowsPerCall);
     for (std::size_t i = first; i < std::min(size(), first + most); ++i) {
       if (i < items_.size()) {
         request.add_item_ids(items_[i]);
@@ -339,7 +337,7 @@ CommandRun AddPredict(CLI::App& app) {
       ->capture_default_str();
   AddMemoryOption(app, options->memory);
   AddConnectionOptions(app, options->campaign.connection);
-  app.footer(kFooter);
+  app.footer(kPredictFooter);
   return [options] { return Predict(*options); };
 }
 

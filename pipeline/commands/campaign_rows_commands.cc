@@ -24,8 +24,8 @@ namespace fulcrum::pipeline {
 
 namespace {
 
-constexpr RetryPolicy kRetry{.give_up_after = std::chrono::seconds(30)};
-constexpr char kFooter[] =
+constexpr RetryPolicy kRowsRetry{.give_up_after = std::chrono::seconds(30)};
+constexpr char kAppendFooter[] =
     R"(The file may be of any format that 'fulcrum convert' reads; it is sent as Arrow IPC. Its columns have the
 names of the pool's. All valid rows are added to the pool together and can be selected from the next round on;
 the others are counted, and some of them are shown with the reason. Rows whose ids exist in the pool are not an
@@ -60,7 +60,7 @@ absl::Status Append(const AppendOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   CampaignCalls calls(connection);
   const StopFlag stop;
-  Retrier retrier(kRetry, WallTiming(stop), /*seed=*/0);
+  Retrier retrier(kRowsRetry, WallTiming(stop), /*seed=*/0);
   const std::string request_id = RequestIds().Next();
   v1::AppendItemsResponse response;
   FULCRUM_RETURN_IF_ERROR(retrier.Call([&]() -> absl::Status {
@@ -76,7 +76,7 @@ CommandRun AddAppend(CLI::App& app) {
   app.add_option("file", options->file, "Table with the new rows")->type_name("")->required();
   AddMemoryOption(app, options->memory);
   AddCampaignOptions(app, options->campaign);
-  app.footer(kFooter);
+  app.footer(kAppendFooter);
   return [options] { return Append(*options); };
 }
 
@@ -92,7 +92,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = 3 * 1024 * 1024;  // below the server's limit of 4 MiB per message
 
-struct ImportOptions {
+struct ImportLabelsOptions {
   CampaignOptions campaign = {};
   std::string file = {};
   std::string source = {};
@@ -100,7 +100,7 @@ struct ImportOptions {
 };
 
 /// As few requests as possible; each is imported completely or not at all.
-std::vector<v1::ImportLabelsRequest> MakeRequests(const ImportOptions& options,
+std::vector<v1::ImportLabelsRequest> MakeRequests(const ImportLabelsOptions& options,
                                                   const std::vector<ingest::KnownLabel>& labels) {
   RequestIds ids;
   std::vector<v1::ImportLabelsRequest> requests;
@@ -122,7 +122,7 @@ std::vector<v1::ImportLabelsRequest> MakeRequests(const ImportOptions& options,
   return requests;
 }
 
-absl::Status Import(const ImportOptions& options) {
+absl::Status Import(const ImportLabelsOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(const ingest::InputLimits limits, LimitsOf(options.memory));
   const auto loaded = ingest::LoadKnownLabels(options.file, limits);
   FULCRUM_RETURN_IF_ERROR(WithMemoryAdvice(loaded.status(), options.memory));
@@ -130,7 +130,7 @@ absl::Status Import(const ImportOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   CampaignCalls calls(connection);
   const StopFlag stop;
-  Retrier retrier(kRetry, WallTiming(stop), /*seed=*/0);
+  Retrier retrier(kRowsRetry, WallTiming(stop), /*seed=*/0);
   v1::ImportLabelsResponse all;
   for (const v1::ImportLabelsRequest& request : MakeRequests(options, labels)) {
     const absl::Status status = retrier.Call([&]() -> absl::Status {
@@ -146,8 +146,8 @@ absl::Status Import(const ImportOptions& options) {
   return PrintAnswer(options.campaign, absl::StrCat(all.imported(), " labels imported\n"), all);
 }
 
-CommandRun AddImport(CLI::App& app) {
-  auto options = std::make_shared<ImportOptions>();
+CommandRun AddImportLabels(CLI::App& app) {
+  auto options = std::make_shared<ImportLabelsOptions>();
   AddCampaignName(app, options->campaign);
   app.add_option("file", options->file, "Table with the columns id and label")->type_name("")->required();
   app.add_option("--source", options->source,
@@ -164,7 +164,7 @@ CommandRun AddImport(CLI::App& app) {
 }  // namespace
 
 Command CampaignImportLabelsCommand() {
-  return {"import-labels", "Labels", "Import labels from another source", AddImport};
+  return {"import-labels", "Labels", "Import labels from another source", AddImportLabels};
 }
 
 }  // namespace fulcrum::pipeline

@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kRedrawPause{100};
 constexpr std::size_t kUsualColumns = 80;
 // A person is watching: a server that is available again should be noticed quickly.
-constexpr RetryPolicy kRetry{.longest_pause = std::chrono::milliseconds(1'000)};
+constexpr RetryPolicy kWatchRetry{.longest_pause = std::chrono::milliseconds(1'000)};
 
 std::size_t TerminalColumns() {
   winsize size{};
@@ -90,12 +90,12 @@ class LivePicture {
   std::jthread drawer_;  // last: it uses all of the above
 };
 
-struct WatchOptions : CampaignOptions {
+struct WatchCommandOptions : CampaignOptions {
   bool verbose = false;
 };
 
 /// How events are shown, by the kind of output and the options.
-std::function<void(const v1::CampaignEvent&)> Teller(const WatchOptions& options, LivePicture& picture) {
+std::function<void(const v1::CampaignEvent&)> Teller(const WatchCommandOptions& options, LivePicture& picture) {
   if (options.json) {
     return [](const v1::CampaignEvent& event) {
       const auto text = JsonText(event, /*one_line=*/true);
@@ -107,20 +107,21 @@ std::function<void(const v1::CampaignEvent&)> Teller(const WatchOptions& options
   return [lines = WatchLines()](const v1::CampaignEvent& event) mutable { Print(lines.Follow(event)); };
 }
 
-absl::Status Watch(const WatchOptions& options) {
+absl::Status Watch(const WatchCommandOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.connection));
   CampaignCalls calls(connection);
   // The first call is not retried, so that a wrong name or address is reported immediately.
   FULCRUM_RETURN_IF_ERROR(calls.Get(options.name).status());
   const StopFlag stop;
   LivePicture picture;
-  const absl::Status status = WatchToTheEnd(calls, options.name, kRetry, WallTiming(stop), Teller(options, picture));
+  const absl::Status status =
+      WatchToTheEnd(calls, options.name, kWatchRetry, WallTiming(stop), Teller(options, picture));
   picture.Finish();
   return status;
 }
 
 CommandRun AddWatch(CLI::App& app) {
-  auto options = std::make_shared<WatchOptions>();
+  auto options = std::make_shared<WatchCommandOptions>();
   AddCampaignName(app, *options);
   app.add_flag("-v,--verbose", options->verbose, "Print one line per event, including stages and labels");
   AddCampaignOptions(app, *options);

@@ -14,8 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "pipeline/cluster/mpi_communicator.h"
 #include "pipeline/commands/exit_codes.h"
 #include "pipeline/text/spec_reader.h"
+#include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"
 #include "pipeline/text/version.h"
 
@@ -25,6 +27,7 @@ namespace {
 struct AddedCommand {
   CLI::App* app = nullptr;
   CommandRun run;
+  Command::Processes processes = Command::Processes::kOne;
 };
 
 std::vector<AddedCommand> AddCommands(CLI::App& program) {
@@ -33,7 +36,7 @@ std::vector<AddedCommand> AddCommands(CLI::App& program) {
     CLI::App* app = program.add_subcommand(command.name, command.summary);
     app->group(command.group);
     app->get_formatter()->column_width(34);
-    added.push_back({app, command.add(*app)});
+    added.push_back({app, command.add(*app), command.processes});
   }
   return added;
 }
@@ -78,7 +81,13 @@ std::string UnexpectedWords(const CLI::App& app) {
                       nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?"));
 }
 
+/// Errors of words and options are the same in all processes of a launcher, and one of them reports them.
+bool ReportsForAll() {
+  return LaunchedRank() == 0;
+}
+
 int ReportUsageError(const CLI::App& program, const CLI::ParseError& error) {
+  if (!ReportsForAll()) return kExitUsage;
   const CLI::App& app = DeepestParsed(program);
   const std::string name = FullName(app);
   std::string message = UnexpectedWords(program);
@@ -88,9 +97,15 @@ int ReportUsageError(const CLI::App& program, const CLI::ParseError& error) {
   return kExitUsage;
 }
 
-absl::Status RunGuarded(const CommandRun& run) {
+absl::Status RunGuarded(const AddedCommand& command) {
+  if (const int processes = LaunchedProcesses(); processes > 1 && command.processes == Command::Processes::kOne) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a launcher started this command ", processes,
+        " times, and it does not divide its work: every process would do all of it. Start it once, without the "
+        "launcher"));
+  }
   try {
-    return run();
+    return command.run();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         "out of memory; free some, or use a smaller pool, and run again. No output was written");
@@ -102,8 +117,9 @@ absl::Status RunGuarded(const CommandRun& run) {
 int RunChosen(const CLI::App& program, const std::vector<AddedCommand>& commands) {
   for (const AddedCommand& command : commands) {
     if (!command.app->parsed()) continue;
-    const absl::Status status = RunGuarded(command.run);
+    const absl::Status status = RunGuarded(command);
     const std::string name = FullName(DeepestParsed(*command.app));
+    if (!ReportsForAll() && command.processes != Command::Processes::kIndependent) return ExitCodeFor(status);
     if (!status.ok()) PrintError(name, status.message());
     if (absl::IsInvalidArgument(status)) {
       std::fprintf(stderr, "Run '%s --help' for usage.\n", name.c_str());
@@ -114,9 +130,13 @@ int RunChosen(const CLI::App& program, const std::vector<AddedCommand>& commands
   return kExitDone;
 }
 
+std::string Versions() {
+  return HasMpi() ? absl::StrCat(VersionText(), "\n  MPI              yes") : VersionText();
+}
+
 int ParseAndRun(int argc, char** argv) {
   CLI::App program("Finds the examples worth labeling, by statistical leverage scores.", "fulcrum");
-  program.set_version_flag("--version", &VersionText, "Print the versions of fulcrum and of its libraries");
+  program.set_version_flag("--version", &Versions, "Print the versions of fulcrum and of its libraries");
   program.footer(absl::StrCat("'fulcrum COMMAND --help' describes a command.\n\n", ExitCodeHelp()));
   program.get_formatter()->column_width(34);
   const std::vector<AddedCommand> commands = AddCommands(program);
@@ -136,6 +156,7 @@ int ParseAndRun(int argc, char** argv) {
 int RunCommandLine(int argc, char** argv) {
   // A closed pipe is an error like any other, so that unfinished outputs are removed.
   std::signal(SIGPIPE, SIG_IGN);
+  LeaveOutLibraryLines();
   try {
     return ParseAndRun(argc, argv);
   } catch (const std::bad_alloc&) {
@@ -149,9 +170,10 @@ int RunCommandLine(int argc, char** argv) {
 
 const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
-      CampaignCommand(), ItemsCommand(),   UploadCommand(),  WorkCommand(),       SelectCommand(), GenerateCommand(),
-      ImportCommand(),   InspectCommand(), ConvertCommand(), ExperimentCommand(), ServeCommand(),  TokenCommand(),
-      ExportCommand(),   BackupCommand(),  RestoreCommand(), FsckCommand(),
+      CampaignCommand(), OperationsCommand(), ItemsCommand(),    AnnotatorsCommand(), UploadCommand(),
+      WorkCommand(),     SelectCommand(),     GenerateCommand(), ImportCommand(),     InspectCommand(),
+      ConvertCommand(),  ExperimentCommand(), ServeCommand(),    TokenCommand(),      ExportCommand(),
+      BackupCommand(),   RestoreCommand(),    FsckCommand(),
   };
   return *commands;
 }

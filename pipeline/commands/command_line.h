@@ -24,6 +24,9 @@ struct Command {
   std::string summary;  ///< one line
   /// Adds the command's options, whose values live in the function that is returned.
   std::function<CommandRun(CLI::App& app)> add;
+  /// What it does if a launcher (mpirun, srun) starts it several times. Most commands would do the same work several
+  /// times and write the same files, so they refuse.
+  enum class Processes { kOne, kDivideTheWork, kIndependent } processes = Processes::kOne;
 };
 
 // The commands there are. A new command is one file and one line in command_registry.cc.
@@ -33,6 +36,8 @@ const std::vector<Command>& Commands();
 
 Command CampaignCommand();
 Command ItemsCommand();
+Command OperationsCommand();
+Command AnnotatorsCommand();
 Command UploadCommand();
 Command WorkCommand();
 Command SelectCommand();

@@ -28,12 +28,17 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] = R"(A spec is a YAML file; the paper's are in experiments/:
+constexpr char kExperimentFooter[] = R"(A spec is a YAML file; these are in experiments/:
   quick.yaml             generated ringnorm and twonorm; no data files, under a minute
+  default.yaml           the default strategy on all generators and the shared data, one query per round; hours
+  default_batch.yaml     the same with ten queries per round
   paper_sequential.yaml  ALEVS against five others, one query per round
   paper_batch.yaml       DBALEVS against four others, ten queries per round
   imbalance.yaml         classes 5:1 and 10:1, judged by F1
   rank.yaml              ALEVS with several shares tau of the trace
+  noisy.yaml             annotators who make mistakes: majorities and the consensus of Dawid and Skene
+  equal_noise.yaml       the same with five annotators who are right in 80 percent of their answers
+  spammers.yaml          annotators who answer at random are paused
 A task's data is what `fulcrum import` reads (a file of any format, a folder, a glob, a file:// URI) or a pool that it has
 made; the labels are in the column 'label', or in the one that the import was told. A task whose data is not in the data
 folder is reported and left out.
@@ -41,9 +46,10 @@ folder is reported and left out.
 Output files, in the folder --out:
   report.html   learning curves, wins and losses next to the paper's, regret, selection times, settings
   curves.csv    task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,
-                select_seconds,macro_f1,calibration_error: every point of every curve; the strategy 'full-data' knows all labels
+                select_seconds,macro_f1,calibration_error,label_accuracy,paused_spammers,paused_others,cost: every point of every curve; the strategy 'full-data' knows all labels
   wtl.csv       rounds won, tied and lost, and the paper's counts
-  regret.csv    area under each curve and what is missing to the best
+  regret.csv    task,strategy,area,regret,share,labels_to_95: area under each curve, what is missing to the best,
+                and with how many labels it has 95 percent of what all labels give
   journal.tsv   finished runs; --resume continues from it. The other files are written at the end.
 
 The same spec and seed give the same curves, except for the seconds, on any number of threads and after
@@ -53,7 +59,7 @@ Example:
   fulcrum experiment --spec experiments/quick.yaml --out quick
 )";
 
-constexpr int kMostThreads = 4096;
+constexpr int kMostExperimentThreads = 4096;
 
 struct ExperimentCommandOptions {
   std::string spec;
@@ -103,10 +109,18 @@ absl::Status WriteOutputs(const ExperimentSpec& spec, const ExperimentOptions& o
   return absl::OkStatus();
 }
 
-void PrintNotes(const ExperimentResult& result) {
+void PrintNotes(const ExperimentSpec& spec, const ExperimentResult& result) {
   for (const SkippedTask& task : result.skipped) {
     std::fprintf(stderr, "fulcrum experiment: note: task %s was left out: %s\n", task.name.c_str(),
                  task.reason.c_str());
+  }
+  for (const TaskSummary& task : result.tasks) {
+    const std::size_t rounds = result.curves.LastRound(task.name);
+    if (rounds >= spec.rounds) continue;
+    std::fprintf(stderr,
+                 "fulcrum experiment: note: the pool of task %s (%zu rows) ran out after %zu of %zu rounds; its curves "
+                 "end there\n",
+                 task.name.c_str(), task.train_rows, rounds, spec.rounds);
   }
   if (result.foreign_curves > 0) {
     std::fprintf(stderr,
@@ -132,9 +146,9 @@ absl::Status CheckOptions(const ExperimentCommandOptions& options) {
     return absl::InvalidArgumentError("--spec is missing; name a YAML file such as experiments/quick.yaml");
   }
   if (options.out.empty()) return absl::InvalidArgumentError("--out is missing; name a folder for the results");
-  if (options.threads < 1 || options.threads > kMostThreads) {
+  if (options.threads < 1 || options.threads > kMostExperimentThreads) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--threads is ", options.threads, "; it must be between 1 and ", kMostThreads));
+        absl::StrCat("--threads is ", options.threads, "; it must be between 1 and ", kMostExperimentThreads));
   }
   return absl::OkStatus();
 }
@@ -163,7 +177,7 @@ absl::Status Experiment(const ExperimentCommandOptions& command) {
   progress.Clear();
   FULCRUM_RETURN_IF_ERROR(WriteOutputs(spec, options, *result));
   if (!command.quiet) {
-    PrintNotes(*result);
+    PrintNotes(spec, *result);
     PrintSummary(spec, options, *result);
   }
   return absl::OkStatus();
@@ -193,7 +207,7 @@ CommandRun AddExperiment(CLI::App& app) {
   app.add_flag("--resume", options->resume, "Continue the experiment in --out");
   app.add_flag("--quiet", options->quiet, "Print errors only");
   app.add_flag("--verbose", options->verbose, "Print a line for each curve");
-  app.footer(absl::StrCat(kFooter, "\n", ExitCodeHelp()));
+  app.footer(absl::StrCat(kExperimentFooter, "\n", ExitCodeHelp()));
   return [options] { return Experiment(*options); };
 }
 

@@ -14,21 +14,24 @@
 #include "stages/core/number_text.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
+#include "stages/ingest/digit_images.h"
 #include "stages/ingest/synthetic.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kGenerateFooter[] =
     R"(twonorm and ringnorm are after Breiman (1996), as in mlbench. The ringnorm of Delve has a = 2/sqrt(dims): --mean-factor 2.
 
-Output: CSV with the columns label,f0,f1,... A row depends on the seed and its number only, so more rows
-continue fewer. The file appears when it is whole; a name that ends in .gz or .zst is compressed.
+Output: CSV with the columns label,f0,f1,..., and for digits image: a PNG as a data URL. A row depends
+on the seed and its number only, so more rows continue fewer. The file appears when it is whole; a name that ends in .gz or .zst is compressed.
 
 Example:
   fulcrum generate ringnorm --rows 7400 --seed 1 --out ringnorm.csv.gz)";
 
-constexpr std::uint64_t kMostRows = 4294967295;  // what a row number can count
+constexpr std::uint64_t kMostGeneratedRows = 4294967295;  // what a row number can count
+constexpr std::size_t kDefaultDims = 20;
+constexpr std::size_t kDigitDims = 256;  // 16 x 16 pixels
 constexpr std::size_t kMostDims = 1000000;
 constexpr std::size_t kRowsPerTask = 256;
 constexpr std::size_t kTasksPerWrite = 32;
@@ -36,7 +39,7 @@ constexpr std::size_t kTasksPerWrite = 32;
 struct GenerateOptions {
   std::string problem;
   std::uint64_t rows = 0;
-  std::size_t dims = 20;
+  std::size_t dims = 0;  // zero: the problem's own
   std::uint64_t seed = 1;
   double mean_factor = 0;  // zero: the problem's own
   std::string out = "-";
@@ -51,10 +54,10 @@ absl::StatusOr<ingest::SyntheticSpec> MakeSpec(const GenerateOptions& options) {
   return spec;
 }
 
-std::string Header(std::size_t dims) {
+std::string Header(bool images, std::size_t dims) {
   std::string line = "label";
   for (std::size_t i = 0; i < dims; ++i) absl::StrAppend(&line, ",f", i);
-  return line + "\n";
+  return line + (images ? ",image\n" : "\n");
 }
 
 std::string Rows(const ingest::SyntheticSpec& spec, std::size_t dims, std::uint64_t first, std::size_t count) {
@@ -66,6 +69,8 @@ std::string Rows(const ingest::SyntheticSpec& spec, std::size_t dims, std::uint6
       text.push_back(',');
       AppendNumber(value, text);
     }
+    if (spec.problem == ingest::SyntheticProblem::kDigits)
+      absl::StrAppend(&text, ",\"", ingest::ImageUrl(features), "\"");
     text.push_back('\n');
   }
   return text;
@@ -84,10 +89,12 @@ absl::Status WriteRows(const ingest::SyntheticSpec& spec, const GenerateOptions&
   return absl::OkStatus();
 }
 
-absl::Status Generate(const GenerateOptions& options) {
+absl::Status Generate(GenerateOptions options) {
   FULCRUM_ASSIGN_OR_RETURN(const ingest::SyntheticSpec spec, MakeSpec(options));
+  const bool images = spec.problem == ingest::SyntheticProblem::kDigits;
+  if (options.dims == 0) options.dims = images ? kDigitDims : kDefaultDims;
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<TextSink> sink, OpenTextSink(options.out));
-  FULCRUM_RETURN_IF_ERROR(sink->Write(Header(options.dims)));
+  FULCRUM_RETURN_IF_ERROR(sink->Write(Header(images, options.dims)));
   FULCRUM_RETURN_IF_ERROR(WriteRows(spec, options, *sink));
   FULCRUM_RETURN_IF_ERROR(sink->Finish());
   return sink->Commit();
@@ -100,10 +107,9 @@ CommandRun AddGenerate(CLI::App& app) {
       ->type_name("N")
       ->required()
       ->check(WholeNumber())
-      ->check(CLI::Range(std::uint64_t{1}, kMostRows).description(""));
-  app.add_option("--dims", options->dims, "How many features, at least 1")
+      ->check(CLI::Range(std::uint64_t{1}, kMostGeneratedRows).description(""));
+  app.add_option("--dims", options->dims, "How many features, at least 1; unless given 20, and 256 for digits")
       ->type_name("N")
-      ->capture_default_str()
       ->check(WholeNumber())
       ->check(CLI::Range(std::size_t{1}, kMostDims).description(""));
   app.add_option("--seed", options->seed, "The same seed gives the same rows everywhere")
@@ -121,7 +127,7 @@ CommandRun AddGenerate(CLI::App& app) {
   for (const ingest::SyntheticEntry& entry : ingest::SyntheticProblems()) {
     absl::StrAppendFormat(&problems, "  %-13s %s\n", entry.name, entry.summary);
   }
-  app.footer(problems + kFooter);
+  app.footer(problems + kGenerateFooter);
   return [options] { return Generate(*options); };
 }
 

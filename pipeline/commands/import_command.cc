@@ -23,7 +23,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kImportFooter[] =
     R"(Sources: files, folders, globs in quotes ('data/*.parquet'), hive-partitioned folders (lang=en/..., whose names
 are columns: an id, label, cost or payload like others, and features if --features names them), by path or
 file:// URI, or /dev/stdin; .parquet, .arrow/.ipc/.feather/.arrows (Arrow IPC), .csv, .svm/.libsvm; text and IPC streams also with .gz or
@@ -152,7 +152,7 @@ CommandRun AddImport(CLI::App& app) {
   AddLimits(app, *options);
   app.add_option("--threads", options->threads, "Number of threads; default: all cores")->type_name("N");
   app.add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
-  app.footer(kFooter);
+  app.footer(kImportFooter);
   return [options] { return Import(*options); };
 }
 

@@ -359,7 +359,7 @@ std::string TableJson(const std::string& path, const TableSummary& summary) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-constexpr char kFooter[] =
+constexpr char kInspectFooter[] =
     R"(Of an imported pool, reads every row once and compares all checksums. Of a file (any format that 'fulcrum import'
 reads, also /dev/stdin), shows the columns, their types, what each would be in a pool, how many values are missing or
 are not finite numbers, and the labels.
@@ -414,7 +414,7 @@ CommandRun AddInspect(CLI::App& app) {
       ->check(WholeNumber())
       ->capture_default_str()
       ->type_name("N");
-  app.footer(kFooter);
+  app.footer(kInspectFooter);
   return [options] { return Inspect(*options); };
 }
 

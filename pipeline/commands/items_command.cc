@@ -23,7 +23,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kItemsFooter[] =
     R"(States: unlabeled, open (waits for a worker), leased, labeled, disputed (the votes give no decision) and
 set_aside (reported as bad, or offered too often without an answer).
 
@@ -82,11 +82,12 @@ absl::Status List(const ItemOptions& options) {
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty() && all.items_size() < options.most);
   std::vector<std::vector<std::string>> rows = {
-      {"ITEM", "STATE", "LABEL", "PREDICTION", "ROUND", "AGREEMENT", "VOTES"}};
+      {"ITEM", "STATE", "LABEL", "PREDICTION", "ROUND", "AGREEMENT", "CONFIDENCE", "VOTES"}};
   for (const v1::Item& item : all.items()) {
     rows.push_back({PrintableLine(item.item_id()), StateText(item.state()), PrintableLine(item.label()),
                     PrintableLine(item.prediction()), absl::StrCat(item.round()),
-                    item.has_agreement() ? absl::StrFormat("%.2f", item.agreement()) : "-", VotesText(item)});
+                    item.has_agreement() ? absl::StrFormat("%.2f", item.agreement()) : "-",
+                    item.has_confidence() ? absl::StrFormat("%.3f", item.confidence()) : "-", VotesText(item)});
   }
   const std::string text = absl::StrCat(TextTable(rows), all.items_size(), " of ", all.total_size(), "\n");
   return PrintAnswer(options.campaign, text, all);
@@ -203,7 +204,7 @@ CommandRun AddItems(CLI::App& app) {
   add_reason(back);
   for (const auto& [sub, run] : *words) AddCampaignOptions(*sub, options->campaign);
   app.require_subcommand(1);
-  app.footer(absl::StrCat(kFooter, "\n", ExitCodeHelp()));
+  app.footer(absl::StrCat(kItemsFooter, "\n", ExitCodeHelp()));
   return [words]() -> absl::Status {
     for (const auto& [sub, run] : *words) {
       if (sub->parsed()) return run();

@@ -116,6 +116,8 @@ constexpr char kExportFooter[] =
   item_state   what became of the item: labeled, disputed, set aside, offered, in pool
   decision     the item's label today; empty if there is none
   agreement    share of the item's votes that are for the most frequent class; empty without votes
+  confidence   probability that the item's label is right, by its votes; 1 for a known answer, empty without a label
+  annotator_accuracy   estimated accuracy of the annotator; empty before the first estimate, and with majority voting
 
 The format is that of the file's name: .csv, .csv.gz or .parquet; - is CSV on standard output. Works while a daemon
 runs, and sees what was committed when it started.
@@ -123,7 +125,7 @@ runs, and sees what was committed when it started.
 Example:
   fulcrum export campaigns/birds --out labels.parquet)";
 
-struct ExportOptions {
+struct FolderExportOptions {
   std::string campaign;
   std::string out;
 };
@@ -168,19 +170,19 @@ absl::Status WriteParquet(const std::string& out, const std::function<absl::Stat
   return file->Commit();
 }
 
-absl::Status Export(const ExportOptions& options) {
+absl::Status ExportFolder(const FolderExportOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(options.campaign));
   return WriteLabels(options.out, [&](const UseLabel& use) { return storage::VisitLabels(*reader, use); });
 }
 
 CommandRun AddExport(CLI::App& app) {
-  auto options = std::make_shared<ExportOptions>();
+  auto options = std::make_shared<FolderExportOptions>();
   app.add_option("campaign", options->campaign, "Folder of the campaign")->type_name("")->required();
   app.add_option("--out", options->out, "File to write: .csv, .csv.gz or .parquet; - is standard output")
       ->type_name("FILE")
       ->required();
   app.footer(kExportFooter);
-  return [options] { return Export(*options); };
+  return [options] { return ExportFolder(*options); };
 }
 
 }  // namespace
@@ -229,6 +231,7 @@ absl::Status Fsck(const FsckOptions& options) {
               static_cast<long long>(report.items), static_cast<long long>(report.rounds),
               static_cast<long long>(report.models), static_cast<long long>(report.tables_through),
               options.rebuild ? ", rebuilt" : "");
+  for (const std::string& note : report.notes) std::printf("note: %s\n", note.c_str());
   for (const std::string& problem : report.problems) std::printf("problem: %s\n", problem.c_str());
   if (report.problems.empty()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("campaign '", options.campaign, "' has ", report.problems.size(),

@@ -1,17 +1,26 @@
 // `fulcrum serve`: the daemon.
 
+#include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/operation/daemon.h"
+#include "pipeline/operation/exit_timer.h"
 #include "pipeline/operation/serve_config.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/text/structured_log.h"
@@ -20,7 +29,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] = R"(The configuration is a YAML file with the long options as fields, '-' written as '_':
+constexpr char kServeFooter[] = R"(The configuration is a YAML file with the long options as fields, '-' written as '_':
   data: /var/lib/fulcrum
   pools: /srv/pools
   listen: 127.0.0.1:7410
@@ -61,6 +70,41 @@ int BlockSignals() {
   return signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
+/// Ends the start of the daemon if a signal comes before it serves: opening many campaigns takes its time. The signal
+/// stays readable.
+class StartGuard {
+ public:
+  StartGuard(int signals, std::chrono::milliseconds stop_time)
+      : ended_(eventfd(0, EFD_CLOEXEC)), thread_([this, signals, stop_time] { Watch(signals, stop_time); }) {}
+  ~StartGuard() {
+    const std::uint64_t one = 1;
+    if (write(ended_, &one, sizeof(one)) < 0) std::abort();
+    thread_.join();
+    close(ended_);
+  }
+  StartGuard(const StartGuard&) = delete;
+  StartGuard& operator=(const StartGuard&) = delete;
+
+  std::stop_token token() const { return stop_.get_token(); }
+
+ private:
+  void Watch(int signals, std::chrono::milliseconds stop_time) {
+    pollfd events[] = {{.fd = signals, .events = POLLIN, .revents = 0}, {.fd = ended_, .events = POLLIN, .revents = 0}};
+    while (poll(events, 2, -1) < 0 && errno == EINTR) {
+    }
+    if (events[0].revents == 0 || events[1].revents != 0) return;
+    timer_.emplace(stop_time, Daemon::kForcedExit);
+    stop_.request_stop();
+    NotifyStopping(stop_time + kStopMargin);
+    Log(LogLevel::kInfo, "stopping before all campaigns are open");
+  }
+
+  const int ended_;
+  std::stop_source stop_;
+  std::optional<ExitTimer> timer_;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
 void LogListening(const DaemonOptions& options, const Daemon& daemon) {
   Log(LogLevel::kInfo, "listening",
       {{"address", options.server.address},
@@ -77,10 +121,21 @@ absl::Status Serve(const ServeOptions& serve) {
   const DaemonOptions& options = serve.daemon;
   const int signals = BlockSignals();
   if (signals < 0) return absl::UnavailableError("signalfd: cannot create a file descriptor for signals");
-  FULCRUM_ASSIGN_OR_RETURN(const auto daemon, Daemon::Start(options));
+  absl::StatusOr<std::unique_ptr<Daemon>> started;
+  {
+    const StartGuard guard(signals, options.stop_time);
+    started = Daemon::Start(options, guard.token());
+    if (absl::IsCancelled(started.status()) && guard.token().stop_requested()) {
+      Log(LogLevel::kInfo, "stopped");
+      return absl::OkStatus();
+    }
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const auto daemon, std::move(started));
   LogListening(options, *daemon);
   NotifyReady();
   const absl::Status ended = daemon->Wait(signals);
+  // From here on nothing may wait without end, the log included.
+  const ExitTimer timer(options.stop_time, Daemon::kForcedExit);
   if (!ended.ok()) {
     Log(LogLevel::kError, "the store cannot continue", {{"reason", std::string(ended.message())}});
   }
@@ -102,7 +157,7 @@ Command ServeCommand() {
           .add = [](CLI::App& app) -> CommandRun {
             const auto flags = std::make_shared<ServeFlags>();
             AddServeOptions(app, *flags);
-            app.footer(kFooter);
+            app.footer(kServeFooter);
             return [flags]() -> absl::Status {
               FULCRUM_ASSIGN_OR_RETURN(const ServeOptions options, ResolveServeOptions(*flags));
               return Serve(options);

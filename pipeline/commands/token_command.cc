@@ -13,7 +13,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] = R"(Roles:
+constexpr char kTokenFooter[] = R"(Roles:
   annotator   takes and labels tasks under its own name
   reader      reads, watches and exports campaigns
   admin       may do everything
@@ -83,7 +83,7 @@ Command TokenCommand() {
                 ->add_option("--name", flags->name, "Owner of the token")
                 ->required();
             app.require_subcommand(1);
-            app.footer(kFooter);
+            app.footer(kTokenFooter);
             return [flags, chosen] { return (*chosen)(*flags); };
           }};
 }

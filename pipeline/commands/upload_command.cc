@@ -20,7 +20,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kUploadFooter[] =
     R"(Sends files to the server, where they can be the pool of a campaign: the printed names, such as
 upload:2f0c5d..., are sources in its specification. The server removes an upload that is not used for a day (its
 configuration may say otherwise). 'fulcrum campaign create --upload' does both in one step.
@@ -29,7 +29,7 @@ Example:
   fulcrum upload digits.parquet
 )";
 
-constexpr RetryPolicy kRetry{.give_up_after = std::chrono::seconds(120)};
+constexpr RetryPolicy kUploadRetry{.give_up_after = std::chrono::seconds(120)};
 
 struct UploadOptions {
   CampaignOptions campaign = {};
@@ -54,7 +54,7 @@ CommandRun AddUpload(CLI::App& app) {
       ->type_name("")
       ->required();
   AddCampaignOptions(app, options->campaign);
-  app.footer(absl::StrCat(kFooter, "\n", ExitCodeHelp()));
+  app.footer(absl::StrCat(kUploadFooter, "\n", ExitCodeHelp()));
   return [options] { return Upload(*options); };
 }
 
@@ -64,7 +64,7 @@ absl::StatusOr<v1::Upload> UploadOneFile(const std::shared_ptr<const ServerConne
                                          const std::string& file) {
   StopFlag stop;
   const StopOnSignals signals(stop);
-  Retrier retrier(kRetry, WallTiming(stop), /*seed=*/0);
+  Retrier retrier(kUploadRetry, WallTiming(stop), /*seed=*/0);
   Progress progress("fulcrum upload", ChooseProgressStyle(/*quiet=*/false, /*verbose=*/false));
   auto upload = UploadCalls(connection).Send(file, retrier, [&](std::int64_t bytes, std::int64_t of) {
     progress.Update("MiB", static_cast<std::size_t>(bytes >> 20), static_cast<std::size_t>(of >> 20));
@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<std::string>> UploadSources(const std::shared_ptr<con
 
 void DeleteUploads(const std::shared_ptr<const ServerConnection>& connection, const std::vector<std::string>& ids) {
   const StopFlag stop;
-  Retrier retrier(kRetry, WallTiming(stop), /*seed=*/0);
+  Retrier retrier(kUploadRetry, WallTiming(stop), /*seed=*/0);
   // The server removes those that stay.
   for (const std::string& id : ids) UploadCalls(connection).Delete(id, retrier).IgnoreError();
 }

@@ -27,7 +27,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kWorkFooter[] =
     R"(At a terminal, without --oracle: shows the payload of each example and takes one key per class.
   u  undoes the last answer; an answer is sent when the next one is given
   s  skips, and asks for the reason: unsure, bad item, not now
@@ -179,14 +179,15 @@ CommandRun AddWork(CLI::App& app) {
   app.add_flag("--quiet", options->quiet, "Print errors only");
   AddImitationOptions(app, *options);
   AddConnectionOptions(app, options->connection);
-  app.footer(absl::StrCat(kFooter, "\n\n", ExitCodeHelp()));
+  app.footer(absl::StrCat(kWorkFooter, "\n\n", ExitCodeHelp()));
   return [options] { return Work(*options); };
 }
 
 }  // namespace
 
 Command WorkCommand() {
-  return {"work", "Campaigns", "Label for a campaign: at the terminal, or from a file", AddWork};
+  return {"work", "Campaigns", "Label for a campaign: at the terminal, or from a file", AddWork,
+          Command::Processes::kIndependent};
 }
 
 }  // namespace fulcrum::pipeline

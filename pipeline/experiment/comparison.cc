@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -184,13 +185,24 @@ std::string WtlTable(const ExperimentSpec& spec, const std::vector<WtlCell>& cel
 
 namespace {
 
-double AreaUnder(const Curve& curve, std::size_t last_round, Metric metric) {
-  if (last_round == 0) return ValueOf(curve.points[0], metric);
-  double area = 0;
-  for (std::size_t round = 0; round < last_round; ++round) {
-    area += (ValueOf(curve.points[round], metric) + ValueOf(curve.points[round + 1], metric)) / 2;
+/// Where the mean curve first has the metric at `enough`, which is not a number without a full-data line.
+void CountLabels(const std::vector<const Curve*>& runs, std::size_t last_round, Metric metric, double enough,
+                 RegretEntry& entry) {
+  const auto count = static_cast<double>(runs.size());
+  for (std::size_t round = 0; round <= last_round; ++round) {
+    double value = 0, labels = 0;
+    for (const Curve* curve : runs) {
+      value += ValueOf(curve->points[round], metric) / count;
+      labels += static_cast<double>(curve->points[round].labels) / count;
+    }
+    if (!entry.labels_needed && value >= enough) entry.labels_needed = labels;
+    entry.labels_at_end = labels;
   }
-  return area / static_cast<double>(last_round);
+}
+
+const RegretEntry* EntryOf(const TaskRegret& task, const std::string& strategy) {
+  const auto found = std::ranges::find(task.entries, strategy, &RegretEntry::strategy);
+  return found == task.entries.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -207,6 +219,7 @@ std::vector<TaskRegret> ComputeRegret(const CurveSet& curves, Metric metric) {
       for (const Curve* curve : runs) sum += AreaUnder(*curve, last_round, metric);
       RegretEntry& entry = result.entries.emplace_back(RegretEntry{.strategy = strategy});
       entry.area = sum / static_cast<double>(runs.size());
+      CountLabels(runs, last_round, metric, kEnoughOfFullData * curves.FullDataMean(task, metric), entry);
       best = std::max(best, entry.area);
     }
     for (RegretEntry& entry : result.entries) {
@@ -234,12 +247,39 @@ std::vector<RegretSummary> SummarizeRegret(const std::vector<TaskRegret>& tasks)
   return summaries;
 }
 
+std::vector<LabelNeeds> SummarizeLabels(const std::vector<TaskRegret>& tasks) {
+  std::vector<LabelNeeds> all;
+  std::map<std::string, std::vector<double>> ratios;
+  for (const TaskRegret& task : tasks) {
+    const RegretEntry* const random = EntryOf(task, kRandom);
+    for (const RegretEntry& entry : task.entries) {
+      auto found = std::ranges::find(all, entry.strategy, &LabelNeeds::strategy);
+      if (found == all.end()) found = all.insert(found, LabelNeeds{.strategy = entry.strategy});
+      found->reached += entry.labels_needed ? 1 : 0;
+      if (!entry.labels_needed && (random == nullptr || !random->labels_needed)) continue;
+      ++found->tasks;
+      if (random == nullptr) continue;
+      const double own = entry.labels_needed.value_or(std::numeric_limits<double>::infinity());
+      ratios[entry.strategy].push_back(own / random->labels_needed.value_or(random->labels_at_end));
+    }
+  }
+  for (LabelNeeds& needs : all) {
+    std::vector<double>& found = ratios[needs.strategy];
+    if (found.empty()) continue;
+    std::ranges::sort(found);
+    needs.median_of_random = (found[(found.size() - 1) / 2] + found[found.size() / 2]) / 2;
+  }
+  return all;
+}
+
 std::string RegretTable(const std::vector<TaskRegret>& tasks) {
-  std::string text = "task,strategy,area,regret,share\n";
+  std::string text = "task,strategy,area,regret,share,labels_to_95\n";
   for (const TaskRegret& task : tasks) {
     for (const RegretEntry& entry : task.entries) {
-      absl::StrAppendFormat(&text, "%s,%s,%.6f,%.6f,%.6f\n", task.task, entry.strategy, entry.area, entry.regret,
+      absl::StrAppendFormat(&text, "%s,%s,%.6f,%.6f,%.6f,", task.task, entry.strategy, entry.area, entry.regret,
                             entry.share);
+      if (entry.labels_needed) absl::StrAppendFormat(&text, "%.1f", *entry.labels_needed);
+      text.push_back('\n');
     }
   }
   return text;

@@ -66,7 +66,13 @@ struct RegretEntry {
   double area = 0;    ///< under the mean curve by the trapezoid rule, over the number of rounds: a mean of the metric
   double regret = 0;  ///< the best strategy's area minus this one
   double share = 0;   ///< of the best strategy's area
+  /// Labels with which the mean curve first has kEnoughOfFullData of what all labels give; absent if it never does, or
+  /// if there is no full-data line.
+  std::optional<double> labels_needed = {};
+  double labels_at_end = 0;  ///< of the last round, mean over the runs
 };
+
+inline constexpr double kEnoughOfFullData = 0.95;
 
 struct TaskRegret {
   std::string task = {};
@@ -85,7 +91,20 @@ struct RegretSummary {
 /// Smallest mean first.
 std::vector<RegretSummary> SummarizeRegret(const std::vector<TaskRegret>& tasks);
 
-/// regret.csv: task,strategy,area,regret,share
+/// How many labels a strategy needs, next to random.
+struct LabelNeeds {
+  std::string strategy = {};
+  std::size_t reached = 0;  ///< tasks in which it has kEnoughOfFullData of what all labels give
+  std::size_t tasks = 0;    ///< in which it or random does
+  /// Median over these tasks of its labels over random's. If only one of the two gets there, the other one needs at
+  /// least what it had at its end: the ratio is then at most this one, or infinite. Absent without random.
+  std::optional<double> median_of_random = {};
+};
+
+/// In the order of the first task.
+std::vector<LabelNeeds> SummarizeLabels(const std::vector<TaskRegret>& tasks);
+
+/// regret.csv: task,strategy,area,regret,share,labels_to_95; the last one empty if labels_needed is absent
 std::string RegretTable(const std::vector<TaskRegret>& tasks);
 
 }  // namespace fulcrum::pipeline

@@ -25,8 +25,19 @@ std::string MetricName(Metric metric) {
       return "F1";
     case Metric::kMacroF1:
       return "macro-F1";
+    case Metric::kLabelAccuracy:
+      return "accuracy of the labels";
   }
   return "";
+}
+
+double AreaUnder(const Curve& curve, std::size_t last_round, Metric metric) {
+  if (last_round == 0) return ValueOf(curve.points[0], metric);
+  double area = 0;
+  for (std::size_t round = 0; round < last_round; ++round) {
+    area += (ValueOf(curve.points[round], metric) + ValueOf(curve.points[round + 1], metric)) / 2;
+  }
+  return area / static_cast<double>(last_round);
 }
 
 std::vector<const Curve*> CurveSet::Of(const std::string& task, const std::string& strategy) const {
@@ -94,6 +105,10 @@ void AppendPoint(const CurvePoint& point, std::string& text) {
   absl::StrAppendFormat(&text, ",%.6f,%.6f,%.6f", point.train_seconds, point.predict_seconds, point.select_seconds);
   AppendField(point.macro_f1, text);
   AppendField(point.calibration_error, text);
+  AppendField(point.label_accuracy, text);
+  AppendField(point.paused_spammers, text);
+  AppendField(point.paused_others, text);
+  AppendField(point.cost, text);
   text.push_back('\n');
 }
 
@@ -102,7 +117,7 @@ void AppendPoint(const CurvePoint& point, std::string& text) {
 std::string CurvesTable(const CurveSet& curves) {
   std::string text =
       "task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,select_seconds,"
-      "macro_f1,calibration_error\n";
+      "macro_f1,calibration_error,label_accuracy,paused_spammers,paused_others,cost\n";
   for (const Curve& curve : curves.all()) {
     const std::string names = absl::StrCat(curve.task, ",", curve.strategy, ",", curve.run);
     for (const CurvePoint& point : curve.points) {

@@ -15,8 +15,8 @@ namespace fulcrum::pipeline {
 inline constexpr char kFullData[] = "full-data";
 
 struct CurvePoint {
-  std::size_t round = 0;  ///< 0 is the start, before any query
-  std::size_t labels = 0;
+  std::size_t round = 0;              ///< 0 is the start, before any query
+  std::size_t labels = 0;             ///< with simulated annotators votes, next to the labels of the start
   double accuracy = 0;                ///< on the test half
   double f1 = 0;                      ///< of the positive class, on the test half
   double queried_positive_share = 0;  ///< among all queries so far; not a number before the first
@@ -27,6 +27,11 @@ struct CurvePoint {
   /// Expected calibration error of the predicted class's probability, on the test half; not a number if the classifier
   /// has no probabilities.
   double calibration_error = std::numeric_limits<double>::quiet_NaN();
+  /// Share of the labels so far that are right, with simulated annotators; not a number without.
+  double label_accuracy = std::numeric_limits<double>::quiet_NaN();
+  double paused_spammers = 0;  ///< simulated annotators who answer at random and were paused
+  double paused_others = 0;    ///< other simulated annotators who were paused
+  double cost = 0;             ///< of the labels so far, if they cost something
 };
 
 struct Curve {
@@ -37,7 +42,7 @@ struct Curve {
 };
 
 /// What curves are compared by.
-enum class Metric { kAccuracy, kF1, kMacroF1 };
+enum class Metric { kAccuracy, kF1, kMacroF1, kLabelAccuracy };
 
 inline double ValueOf(const CurvePoint& point, Metric metric) {
   switch (metric) {
@@ -47,12 +52,17 @@ inline double ValueOf(const CurvePoint& point, Metric metric) {
       return point.f1;
     case Metric::kMacroF1:
       return point.macro_f1;
+    case Metric::kLabelAccuracy:
+      return point.label_accuracy;
   }
   return 0;
 }
 
-/// "accuracy", "F1" or "macro-F1".
+/// "accuracy", "F1", "macro-F1" or "accuracy of the labels".
 std::string MetricName(Metric metric);
+
+/// The area under a curve up to a round by the trapezoid rule, over the number of rounds: a mean of the metric.
+double AreaUnder(const Curve& curve, std::size_t last_round, Metric metric);
 
 class CurveSet {
  public:
@@ -81,8 +91,8 @@ class CurveSet {
 // curves.csv: every point of every curve.
 
 /// task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,select_seconds,macro_f1,
-/// calibration_error. The share of the positive class among the queries so far is empty before the first query, and the
-/// calibration error if the classifier has no probabilities.
+/// calibration_error,label_accuracy,paused_spammers,paused_others,cost. The share of the positive class among the
+/// queries so far is empty before the first query, and the calibration error if the classifier has no probabilities.
 std::string CurvesTable(const CurveSet& curves);
 
 }  // namespace fulcrum::pipeline

@@ -195,7 +195,7 @@ std::uint64_t FingerprintOf(const RowList& rows) {
 
 /// A fingerprint of everything that determines a curve; curves with another fingerprint are not reused.
 std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const TaskData& data, const Split& split,
-                            const std::string& normalize) {
+                            const std::string& normalize, const std::string& crowd) {
   const bool full_data = spec.strategy == kFullData;
   std::string text = absl::StrFormat("%s|%s|%s|%.17g|%d|%d|%016x|%016x|%016x|%016x", ProgramVersion(), spec.strategy,
                                      kernel::DescribeKernel(spec.svm.kernel), spec.svm.c, data.positive,
@@ -211,6 +211,7 @@ std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const Tas
     if (spec.memory_bytes > 0) absl::StrAppendFormat(&text, "|%d bytes", spec.memory_bytes);
   }
   if (spec.tune) absl::StrAppend(&text, "|tuned|", spec.leverage_follows);
+  absl::StrAppend(&text, crowd);
   if (normalize != "zscore,unit") absl::StrAppend(&text, "|", normalize);
   return classify::ChecksumOf(text);
 }
@@ -238,7 +239,7 @@ class TaskRunner {
   /// Decides how many runs there are at a time and what each may keep. ResourceExhausted if a single run, without the
   /// table of inner products and with an engine that computes kernels again and again, does not fit.
   absl::Status PlanMemory(const Split& split) {
-    const std::size_t estimate = std::max<std::size_t>(1, RunData::EstimateBytes(runs_.data, split));
+    const std::size_t estimate = std::max<std::size_t>(1, RunData::EstimateBytes(runs_.data, split, runs_.spec.tune));
     const std::size_t total = runs_.memory_bytes > 0 ? runs_.memory_bytes : HalfOfTheMachine();
     lanes_ = std::clamp<std::size_t>(total / estimate, 1, runs_.threads);
     if (runs_.memory_bytes == 0 || estimate <= total) return absl::OkStatus();
@@ -281,6 +282,32 @@ class TaskRunner {
     spec.memory_bytes = round_bytes_;
     return spec;
   }
+  VotingRule VotingOf(std::size_t index) const {
+    return index < StrategyCount() ? runs_.spec.strategies[index].voting : VotingRule();
+  }
+  /// The annotators and how their votes become labels; empty if answers are always right.
+  std::string CrowdText(std::size_t index) const {
+    if (const double share = runs_.spec.strategies[index].stream_share; share > 0) {
+      return absl::StrFormat("|stream,%.17g", share);
+    }
+    if (runs_.spec.annotators.empty()) return "";
+    std::string text = absl::StrCat("|", VotingOf(index).Describe());
+    for (const SimulatedAnnotator& annotator : runs_.spec.annotators) {
+      absl::StrAppend(&text, "|", annotator.spammer, ",", annotator.skip);
+      for (const double accuracy : annotator.accuracy) absl::StrAppendFormat(&text, ",%.17g", accuracy);
+    }
+    return text;
+  }
+  SimulatedCosts CostsOf(std::size_t index) const {
+    SimulatedCosts costs = runs_.spec.costs;
+    if (index < StrategyCount()) costs.weigh = runs_.spec.strategies[index].weighs_costs;
+    return costs;
+  }
+  std::string CostText(std::size_t index) const {
+    const SimulatedCosts costs = CostsOf(index);
+    if (!costs.limits()) return "";
+    return absl::StrFormat("|costs %.17g,%.17g,%.17g,%d", costs.low, costs.high, costs.budget, costs.weigh);
+  }
   std::string NameOf(std::size_t index) const {
     return index < StrategyCount() ? runs_.spec.strategies[index].name : std::string(kFullData);
   }
@@ -290,14 +317,15 @@ class TaskRunner {
     std::optional<RunData> data;  // made when the first curve is missing
     for (std::size_t index = 0; index < CurvesOfRun(runs_.spec) && !failed_.load(); ++index) {
       const RoundSpec spec = SpecOf(index, run);
-      const std::uint64_t fingerprint = FingerprintOf(spec, runs_.spec.rounds, runs_.data, split, runs_.spec.normalize);
+      const std::uint64_t fingerprint =
+          FingerprintOf(spec, runs_.spec.rounds, runs_.data, split, runs_.spec.normalize,
+                        index < StrategyCount() ? CrowdText(index) + CostText(index) : "");
       if (TakeKnown(index, run, fingerprint)) continue;
       if (!data) {
         const std::string normalize = runs_.spec.tune ? "" : runs_.spec.normalize;
         FULCRUM_ASSIGN_OR_RETURN(data, RunData::Make(runs_.data, split, normalize, table_bytes_));
       }
-      absl::StatusOr<Curve> curve =
-          index < StrategyCount() ? RunStrategy(spec, runs_.spec.rounds, *data) : RunFullData(spec, *data);
+      absl::StatusOr<Curve> curve = RunCurve(index, spec, *data);
       if (!curve.ok()) {
         return absl::Status(curve.status().code(), absl::StrCat(NameOf(index), ": ", curve.status().message()));
       }
@@ -309,6 +337,14 @@ class TaskRunner {
       job_.Finish(absl::StrCat(runs_.task.name, ", run ", run + 1, ", ", NameOf(index)));
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<Curve> RunCurve(std::size_t index, const RoundSpec& spec, const RunData& data) const {
+    if (index >= StrategyCount()) return RunFullData(spec, data);
+    if (const double share = runs_.spec.strategies[index].stream_share; share > 0) {
+      return RunStream(spec, runs_.spec.rounds, data, share);
+    }
+    return RunStrategy(spec, runs_.spec.rounds, data, runs_.spec.annotators, VotingOf(index), CostsOf(index));
   }
 
   bool TakeKnown(std::size_t index, std::size_t run, std::uint64_t fingerprint) {
@@ -349,7 +385,8 @@ class TaskRunner {
 RoundSpec MakeRoundSpec(const ExperimentSpec& spec, const TaskSettings& task, const StrategySettings& strategy,
                         std::size_t run) {
   RoundSpec round;
-  round.strategy = strategy.strategy;
+  // A stream selects by itself, from what its rounds train.
+  round.strategy = strategy.stream_share > 0 ? "random" : strategy.strategy;
   round.batch = spec.batch;
   round.leverage_kernel = task.leverage_kernel;
   round.tau = strategy.tau.value_or(task.tau);

@@ -1,5 +1,6 @@
 #include "pipeline/experiment/experiment_spec.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -145,6 +146,63 @@ bool ReadSwitch(SpecFields& fields, const std::string& name) {
   return fields.Choice(name, {"off", "on"}, 1) == 1;
 }
 
+VotingRule ReadVoting(SpecProblems& problems, SpecFields& parent) {
+  VotingRule rule;
+  const YAML::Node node = parent.Take("labeling");
+  if (!node.IsDefined()) return rule;
+  SpecFields fields(problems, node, parent.PathOf("labeling"));
+  const YAML::Node overlap = fields.Take("overlap");
+  const bool adaptive = overlap.IsDefined() && overlap.IsScalar() && overlap.Scalar() == "auto";
+  rule.dawid_skene = fields.Choice("consensus", {"majority", "dawid-skene"}, adaptive ? 1 : 0) == 1;
+  rule.overlap = adaptive ? 0 : fields.Count("overlap", 1, 1, 1000);
+  rule.max_votes = fields.Count("max_votes", rule.max_votes, 1, 1000);
+  rule.confidence = fields.Number("confidence", rule.confidence, {0, 1, /*above_low=*/true});
+  rule.weights = ReadSwitch(fields, "weights");
+  rule.pause_below = fields.Number("pause_below", 0, {0, 1});
+  if (adaptive && !rule.dawid_skene) fields.Problem("overlap", "is auto, which needs 'consensus: dawid-skene'");
+  fields.RejectOthers();
+  return rule;
+}
+
+void ReadAnnotator(SpecProblems& problems, const YAML::Node& node, const std::string& path,
+                   std::vector<SimulatedAnnotator>& annotators) {
+  SpecFields fields(problems, node, path);
+  SimulatedAnnotator annotator;
+  const YAML::Node accuracy = fields.Take("accuracy");
+  if (accuracy.IsDefined() && accuracy.IsSequence()) {
+    annotator.accuracy.clear();
+    for (const YAML::Node& value : accuracy) {
+      double number = 0;
+      if (!value.IsScalar() || !absl::SimpleAtod(value.Scalar(), &number) || !(number >= 0 && number <= 1)) {
+        fields.Problem("accuracy", "must be a number from 0 to 1, or a list of one per class");
+        break;
+      }
+      annotator.accuracy.push_back(number);
+    }
+  } else {
+    annotator.accuracy = {fields.Number("accuracy", 0.8, {0, 1})};
+  }
+  annotator.spammer = fields.Choice("spammer", {"false", "true"}, 0) == 1;
+  annotator.skip = fields.Number("skip", 0, {0, 1});
+  const std::size_t count = fields.Count("count", 1, 1, 10'000);
+  fields.RejectOthers();
+  annotators.insert(annotators.end(), count, annotator);
+}
+
+SimulatedCosts ReadCosts(SpecProblems& problems, SpecFields& parent) {
+  SimulatedCosts costs;
+  const YAML::Node node = parent.Take("costs");
+  if (!node.IsDefined()) return costs;
+  SpecFields fields(problems, node, parent.PathOf("costs"));
+  costs.low = fields.Number("low", 1, {0, kNoLimit, /*above_low=*/true});
+  costs.high = fields.Number("high", 1, {0, kNoLimit, /*above_low=*/true});
+  costs.budget = fields.Number("budget", 0, {0, kNoLimit, /*above_low=*/true});
+  if (costs.budget <= 0) fields.Problem("budget", "is missing; say what the labels of a round may cost");
+  if (costs.high < costs.low) fields.Problem("high", "is below low");
+  fields.RejectOthers();
+  return costs;
+}
+
 StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, const std::string& path) {
   StrategySettings settings;
   if (node.IsScalar()) {
@@ -159,13 +217,20 @@ StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, co
     settings.engine = fields.Text("engine", settings.engine);
     settings.landmarks = fields.Count("landmarks", 0, 0, kMostRows);
     settings.refine_landmarks = ReadSwitch(fields, "refine");
+    settings.voting = ReadVoting(problems, fields);
+    settings.weighs_costs = ReadSwitch(fields, "weigh_costs");
+    if (settings.strategy == kStreamStrategy) {
+      settings.stream_share = fields.Number("share", 0, {0, 1, /*above_low=*/true});
+    }
     if (const auto engine = leverage::FindEngine(settings.engine); !engine.ok()) {
       fields.Problem("engine", std::string(engine.status().message()));
     }
     fields.RejectOthers();
   }
   if (settings.strategy.empty()) return settings;
-  if (const auto known = select::MakeStrategy(settings.strategy); !known.ok()) {
+  if (settings.strategy == kStreamStrategy) {
+    if (settings.stream_share <= 0) problems.Add(node, path, "a stream needs 'share', of the rows that may be taken");
+  } else if (const auto known = select::MakeStrategy(settings.strategy); !known.ok()) {
     problems.Add(node, path, std::string(known.status().message()));
   }
   if (settings.name == kFullData) {
@@ -250,13 +315,33 @@ ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
   spec.start_per_class = fields.Count("start_per_class", 2, 1, 1000);
   spec.full_data = ReadSwitch(fields, "full_data");
   spec.seed = fields.Count("seed", 1, 0, std::numeric_limits<std::uint32_t>::max());
-  spec.metric = static_cast<Metric>(fields.Choice("metric", {"accuracy", "f1", "macro-f1"}, 0));
+  spec.metric = static_cast<Metric>(fields.Choice("metric", {"accuracy", "f1", "macro-f1", "label-accuracy"}, 0));
   ReadTuning(fields, spec);
   spec.svm_kernel = ReadKernel(problems, fields, "classifier_kernel");
   spec.svm_c = fields.Number("classifier_c", 1, {0, kNoLimit, /*above_low=*/true});
   fields.ForEach("strategies", [&](const YAML::Node& node, const std::string& path) {
     spec.strategies.push_back(ReadStrategy(problems, node, path));
   });
+  fields.ForEach("annotators", [&](const YAML::Node& node, const std::string& path) {
+    ReadAnnotator(problems, node, path, spec.annotators);
+  });
+  spec.costs = ReadCosts(problems, fields);
+  if (spec.costs.limits() && !spec.annotators.empty()) {
+    fields.Problem("costs", "cannot be combined with annotators, whose rounds buy a number of votes");
+  }
+  for (const StrategySettings& strategy : spec.strategies) {
+    const auto known = select::MakeStrategy(strategy.strategy);
+    if (!spec.costs.limits() || !strategy.weighs_costs || !known.ok() || (*known)->weighs_costs()) continue;
+    fields.Problem("strategies", absl::StrCat("'", strategy.name, "' does not weigh costs; give it weigh_costs: off"));
+  }
+  if (spec.metric == Metric::kLabelAccuracy && spec.annotators.empty()) {
+    fields.Problem("metric", "is label-accuracy, which needs annotators that make mistakes; without any all are right");
+  }
+  const bool streams = std::ranges::any_of(
+      spec.strategies, [](const StrategySettings& settings) { return settings.strategy == kStreamStrategy; });
+  if (streams && !spec.tune) fields.Problem("strategies", "has a stream, which needs 'tune: auto'");
+  if (streams && !spec.annotators.empty())
+    fields.Problem("annotators", "cannot answer a stream; leave one of them out");
   if (spec.strategies.empty()) fields.Problem("strategies", "has none; name at least one");
   spec.comparison = ReadComparison(problems, fields);
   if (!spec.comparison.subject.empty() && spec.comparison.spans.empty()) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "pipeline/experiment/curves.h"
+#include "pipeline/experiment/simulated_crowd.h"
 #include "stages/ingest/synthetic.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/select/strategy.h"
@@ -60,6 +61,10 @@ struct TaskSettings {
   std::map<std::string, std::vector<WtlCounts>> paper = {};
 };
 
+/// The strategy that sees rows one at a time, in a random order, and takes or lets go each at once
+/// (simulated_stream.h). In experiments only.
+inline constexpr char kStreamStrategy[] = "stream";
+
 /// The settings of a strategy; those that are not set are taken from the task.
 struct StrategySettings {
   std::string name = {};  ///< in tables and charts
@@ -70,6 +75,9 @@ struct StrategySettings {
   std::string engine = "auto";
   std::size_t landmarks = 0;  ///< landmark engine: per class; 0: by size and memory
   bool refine_landmarks = true;
+  VotingRule voting = {};    ///< with simulated annotators
+  bool weighs_costs = true;  ///< with costs
+  double stream_share = 0;   ///< of kStreamStrategy: of the rows that arrive, that may be taken
 };
 
 /// The strategy whose wins are counted, and why counts may differ from the published ones.
@@ -95,6 +103,10 @@ struct ExperimentSpec {
   double svm_c = 1;
   bool full_data = true;  ///< also train a classifier on all labels, which is slow on a large pool
   std::vector<StrategySettings> strategies = {};
+  /// If there are any, `batch` is a number of votes, and labels are what their votes give.
+  std::vector<SimulatedAnnotator> annotators = {};
+  /// If labels cost something, they are bought in the order of the batch while the budget of the round lasts.
+  SimulatedCosts costs = {};
   ComparisonSettings comparison = {};
   std::vector<TaskSettings> tasks = {};
 };

@@ -61,7 +61,7 @@ void DotTable::WriteInnerProducts(std::span<const RowIndex> a, std::span<const R
   }
 }
 
-constexpr std::size_t kRowsPerTask = 256;
+constexpr std::size_t kColumnsPerTask = 256;
 
 /// The training half, then the test half, one row per example.
 Matrix<double> BothHalves(const TaskData& data, const Split& split) {
@@ -100,7 +100,7 @@ Matrix<double> InnerProducts(const kernel::Features& features, std::size_t colum
         kernel::MultiplyRows(packed, row, packed, column, dots.view().Block(row, column, row_count, column_count));
       });
   // Both triangles must have the same value, whatever the rounding of a tile.
-  ParallelForBlocks(columns, kRowsPerTask, [&](std::size_t first, std::size_t count) {
+  ParallelForBlocks(columns, kColumnsPerTask, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
       for (std::size_t j = i + 1; j < columns; ++j) dots(i, j) = dots(j, i);
     }
@@ -122,9 +122,11 @@ PreparedFeatures SharedProducts(Matrix<double> rows, std::size_t train, std::siz
 
 }  // namespace
 
-std::size_t RunData::EstimateBytes(const TaskData& data, const Split& split) {
+std::size_t RunData::EstimateBytes(const TaskData& data, const Split& split, bool tuned) {
   const std::size_t train = split.train.size(), all = train + split.test.size();
-  const std::size_t table = std::min(all * train * sizeof(double), kMostTableBytes);
+  // A tuned strategy still uses one while those that are kept are made for others.
+  const std::size_t tables = tuned ? kVariantsKept + 1 : 1;
+  const std::size_t table = tables * std::min(all * train * sizeof(double), kMostTableBytes);
   // Two kernels of the training half at a time: a strategy's groups, and the whole half behind the full-data line.
   return table + all * data.features.cols() * sizeof(double) + 2 * train * train * sizeof(double);
 }
@@ -164,12 +166,16 @@ absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> RunData::NormalizerFor
 
 absl::StatusOr<PreparedFeatures> RunData::Prepare(const std::string& normalize) const {
   const std::scoped_lock lock(variants_->mutex);
-  PreparedFeatures& prepared = variants_->by_normalization[normalize];
-  if (prepared.pool == nullptr) {
-    FULCRUM_ASSIGN_OR_RETURN(Matrix<double> normalized, NormalizeHalves(normalize, rows(), raw_.Clone()));
-    prepared = SharedProducts(std::move(normalized), rows(), most_table_bytes_);
+  auto& last_used = variants_->last_used;
+  const auto found = std::ranges::find(last_used, normalize, &std::pair<std::string, PreparedFeatures>::first);
+  if (found != last_used.end()) {
+    last_used.splice(last_used.begin(), last_used, found);
+    return last_used.front().second;
   }
-  return prepared;
+  if (last_used.size() == kVariantsKept) last_used.pop_back();
+  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> normalized, NormalizeHalves(normalize, rows(), raw_.Clone()));
+  last_used.emplace_front(normalize, SharedProducts(std::move(normalized), rows(), most_table_bytes_));
+  return last_used.front().second;
 }
 
 }  // namespace fulcrum::pipeline

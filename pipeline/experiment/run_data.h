@@ -4,11 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,8 +32,11 @@ class RunData final : public FeatureSource {
                                       const std::string& normalize = "zscore,unit",
                                       std::size_t most_table_bytes = kMostTableBytes);
 
+  /// Tuned strategies find so many ways to normalise the data ready.
+  static constexpr std::size_t kVariantsKept = 2;
+
   /// The approximate memory of a run of this size, for any strategy.
-  static std::size_t EstimateBytes(const TaskData& data, const Split& split);
+  static std::size_t EstimateBytes(const TaskData& data, const Split& split, bool tuned = false);
 
   /// The training half: row i is row split.train[i] of the data.
   const kernel::Features& pool() const { return *features_.pool; }
@@ -55,10 +59,10 @@ class RunData final : public FeatureSource {
  private:
   RunData() = default;
 
-  /// What tuned strategies asked for so far.
+  /// What tuned strategies asked for last. What others still use lives as long as they do.
   struct Variants {
     std::mutex mutex;
-    std::map<std::string, PreparedFeatures> by_normalization;  // guarded by mutex
+    std::list<std::pair<std::string, PreparedFeatures>> last_used;  // guarded by mutex; the last one first
   };
 
   PreparedFeatures features_;  // empty if the classifier is tuned

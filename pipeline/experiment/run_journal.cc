@@ -24,7 +24,8 @@ constexpr std::size_t kFieldsBeforePoints = 4;
 std::string FormatPoint(const CurvePoint& point) {
   std::string text = absl::StrCat(point.round, ",", point.labels);
   for (const double value : {point.accuracy, point.f1, point.queried_positive_share, point.train_seconds,
-                             point.predict_seconds, point.select_seconds, point.macro_f1, point.calibration_error}) {
+                             point.predict_seconds, point.select_seconds, point.macro_f1, point.calibration_error,
+                             point.label_accuracy, point.paused_spammers, point.paused_others, point.cost}) {
     text.push_back(',');
     AppendNumber(value, text);
   }
@@ -40,7 +41,11 @@ bool ParsePoint(absl::string_view text, CurvePoint& point) {
                             &point.predict_seconds,
                             &point.select_seconds,
                             &point.macro_f1,
-                            &point.calibration_error};
+                            &point.calibration_error,
+                            &point.label_accuracy,
+                            &point.paused_spammers,
+                            &point.paused_others,
+                            &point.cost};
   if (parts.size() != 2 + std::size(values)) return false;
   if (!absl::SimpleAtoi(parts[0], &point.round) || !absl::SimpleAtoi(parts[1], &point.labels)) return false;
   for (std::size_t i = 0; i < std::size(values); ++i) {

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+#include "pipeline/experiment/simulated_stream.h"
 #include "pipeline/round/tuned_runner.h"
 #include "stages/classify/classifier.h"
 #include "stages/classify/svm_predictor.h"
@@ -55,13 +57,21 @@ absl::StatusOr<CurvePoint> Judge(const RunData& data, const classify::SvmModel& 
 /// Answers the queries of one campaign's rounds from the known labels, and tests each round's model.
 class StrategyRunner {
  public:
-  StrategyRunner(const RoundSpec& spec, std::size_t rounds, const RunData& data, bool ignores_answers)
+  StrategyRunner(const RoundSpec& spec, std::size_t rounds, const RunData& data, bool ignores_answers,
+                 std::span<const SimulatedAnnotator> annotators, const VotingRule& voting, const SimulatedCosts& costs)
       : spec_(spec),
         rounds_(rounds),
         data_(data),
         labels_(data.answers().size(), kUnlabeled),
         // What a tuned kernel picks depends on the answers after all.
-        plans_ahead_(ignores_answers && !spec.tune) {
+        plans_ahead_(ignores_answers && !spec.tune && annotators.empty() && !costs.limits()),
+        costs_(costs) {
+    if (costs.limits()) cost_of_row_ = costs.Draw(labels_.size(), spec.seed);
+    if (!annotators.empty()) {
+      weights_.assign(labels_.size(), 1.0);
+      crowd_.emplace(std::vector<SimulatedAnnotator>(annotators.begin(), annotators.end()), voting, data.class_count(),
+                     data.answers(), spec.seed);
+    }
     if (spec.tune) {
       tuned_.emplace(spec);
     } else {
@@ -69,6 +79,9 @@ class StrategyRunner {
     }
     for (const RowIndex row : data.start()) labels_[row] = data.answers()[row];
   }
+
+  /// The queries come from a stream.
+  void UseStream(double share) { stream_.emplace(share, data_, spec_.seed); }
 
   absl::StatusOr<Curve> Run() {
     Curve curve;
@@ -78,41 +91,76 @@ class StrategyRunner {
       point.select_seconds = std::exchange(select_seconds, next_select_seconds_);
       curve.points.push_back(point);
       if (next_.empty()) return curve;
-      for (const RowIndex row : next_) Label(row);
+      if (crowd_) {
+        AskCrowd();
+        continue;
+      }
+      for (const RowIndex row : next_) {
+        if (costs_.limits() && spent_ + cost_of_row_[row] > Budget(round)) break;
+        Label(row);
+      }
     }
   }
 
  private:
+  /// What may be spent until the end of a round.
+  double Budget(std::size_t round) const { return costs_.budget * static_cast<double>(round + 1) * (1 + 1e-12); }
+
   void Label(RowIndex row) {
+    if (costs_.limits()) spent_ += cost_of_row_[row];
     labels_[row] = data_.answers()[row];
     ++queries_;
     positive_queries_ += labels_[row] == data_.positive() ? 1 : 0;
   }
 
+  /// Rows that have votes and are not decided are not selected again.
+  void AskCrowd() {
+    crowd_->Ask(next_, spec_.batch, labels_, weights_);
+    queries_ = crowd_->votes();
+    positive_queries_ = 0;
+    barred_ = crowd_->Undecided();
+  }
+
   /// Trains and tests on the labels so far, and leaves the next queries in next_.
   absl::StatusOr<CurvePoint> RunRound(std::size_t round) {
     const std::size_t labeled = data_.start().size() + queries_;
-    const bool asks_again = round < rounds_ && labeled < labels_.size();
+    const std::size_t taken = data_.start().size() + (crowd_ ? crowd_->decided() + barred_.size() : queries_);
+    const bool asks_again = round < rounds_ && taken < labels_.size();
     const RoundInput input{.class_count = data_.class_count(),
                            .labels = labels_,
                            .predictions = {},
                            .queries_so_far = queries_,
+                           .weights = weights_,
+                           .costs = cost_of_row_,
+                           .cost_left = costs_.limits() ? costs_.budget * static_cast<double>(round + 1) - spent_
+                                                        : std::numeric_limits<double>::infinity(),
+                           .barred = barred_,
                            .always_classify = true,
                            .probabilities = spec_.tune,
-                           .select = asks_again && !plans_ahead_};
+                           .select = asks_again && !plans_ahead_ && !stream_};
     FULCRUM_ASSIGN_OR_RETURN(const RoundResult result, tuned_ ? tuned_->Run(data_, input) : runner_->Run(input));
     const ConstMatrixView decisions = tuned_ ? tuned_->decisions() : runner_->decisions();
     FULCRUM_ASSIGN_OR_RETURN(CurvePoint point,
                              Judge(data_, *result.model, decisions.Rows(labels_.size(), data_.test_labels().size())));
     point.round = round;
     point.labels = labeled;
+    point.cost = spent_;
     point.queried_positive_share = queries_ > 0 ? static_cast<double>(positive_queries_) / static_cast<double>(queries_)
                                                 : std::numeric_limits<double>::quiet_NaN();
+    if (crowd_) {
+      point.label_accuracy = crowd_->LabelAccuracy(labels_).value_or(std::numeric_limits<double>::quiet_NaN());
+      point.paused_spammers = static_cast<double>(crowd_->paused_spammers());
+      point.paused_others = static_cast<double>(crowd_->paused_others());
+    }
     point.train_seconds = SecondsOf(result, {"tune", "train"});
     point.predict_seconds = SecondsOf(result, {"predict"});
     next_.clear();
     if (!asks_again) return point;
-    if (plans_ahead_) {
+    if (stream_) {
+      const Clock::time_point start = Clock::now();
+      FULCRUM_ASSIGN_OR_RETURN(next_, stream_->Next(tuned_->settings().chosen, *result.model, labels_, spec_.batch));
+      next_select_seconds_ = SecondsSince(start);
+    } else if (plans_ahead_) {
       FULCRUM_RETURN_IF_ERROR(TakePlanned());
     } else {
       next_select_seconds_ = SelectSeconds(result);
@@ -148,20 +196,44 @@ class StrategyRunner {
   std::optional<RoundRunner> runner_;  // one of the two
   std::optional<TunedRunner> tuned_;
   std::vector<ClassIndex> labels_;
+  std::vector<double> weights_;  // empty without annotators
+  std::optional<SimulatedCrowd> crowd_;
+  std::optional<SimulatedStream> stream_;
+  RowList barred_;  // the crowd has votes on them, and they are not decided
   std::size_t queries_ = 0;
   std::size_t positive_queries_ = 0;
   RowList next_;
   double next_select_seconds_ = 0;
   const bool plans_ahead_;
+  const SimulatedCosts costs_;
+  std::vector<double> cost_of_row_;  // empty if they cost nothing
+  double spent_ = 0;
   RowList planned_;
   std::size_t taken_ = 0;
 };
 
 }  // namespace
 
-absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data) {
+absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data,
+                                  std::span<const SimulatedAnnotator> annotators, const VotingRule& voting,
+                                  const SimulatedCosts& costs) {
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<select::Strategy> strategy, select::MakeStrategy(spec.strategy));
-  return StrategyRunner(spec, rounds, data, strategy->ignores_answers()).Run();
+  for (const SimulatedAnnotator& annotator : annotators) {
+    if (annotator.accuracy.size() == 1 || annotator.accuracy.size() == data.class_count()) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("an annotator has %d accuracies, and the data has %d classes",
+                                                      annotator.accuracy.size(), data.class_count()));
+  }
+  RoundSpec with_costs = spec;
+  // What a round may spend is not the same in every round; see StrategyRunner::Budget.
+  if (costs.limits() && costs.weigh) with_costs.cost_budget = costs.budget * static_cast<double>(rounds);
+  return StrategyRunner(with_costs, rounds, data, strategy->ignores_answers(), annotators, voting, costs).Run();
+}
+
+absl::StatusOr<Curve> RunStream(const RoundSpec& spec, std::size_t rounds, const RunData& data, double share) {
+  if (!spec.tune) return absl::InvalidArgumentError("the strategy 'stream' needs 'tune: auto'");
+  StrategyRunner runner(spec, rounds, data, /*ignores_answers=*/false, {}, {}, {});
+  runner.UseStream(share);
+  return runner.Run();
 }
 
 absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data) {

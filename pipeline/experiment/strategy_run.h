@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/run_data.h"
+#include "pipeline/experiment/simulated_crowd.h"
 #include "pipeline/round/round.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
@@ -17,7 +18,15 @@ namespace fulcrum::pipeline {
 
 /// `data` is tunable if spec.tune is set. The curve of points 0..rounds, fewer if the pool runs out. The caller sets
 /// the names and the number of the run.
-absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data);
+/// With annotators the answers are the labels that their votes give, and spec.batch is the number of votes per round.
+/// With costs the budget of each round, and what earlier rounds left, buys labels; spec.batch at most.
+absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data,
+                                  std::span<const SimulatedAnnotator> annotators = {}, const VotingRule& voting = {},
+                                  const SimulatedCosts& costs = {});
+
+/// The same with the queries of a stream (simulated_stream.h) that may take `share` of its rows. The curve ends when
+/// the stream does. InvalidArgument unless spec.tune is set.
+absl::StatusOr<Curve> RunStream(const RoundSpec& spec, std::size_t rounds, const RunData& data, double share);
 
 /// One point: a classifier trained on all labels of the training half.
 absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data);

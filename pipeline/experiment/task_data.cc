@@ -54,7 +54,7 @@ absl::StatusOr<RawData> Read(const std::string& path, const ingest::InputLimits&
         absl::StrCat(path, " has no column 'label'; an experiment asks it for the answers, so add one"));
   }
   FULCRUM_RETURN_IF_ERROR(CheckDenseFits(path, pool.features.rows(), pool.features.cols(), limits));
-  // The z-score that every task is given moves the zeros too, so sparse text ends up dense either way.
+  // Products of rows are looked up in a table, which is dense whatever the rows are; so the rows are, too.
   pool.features.MakeDense();
   return RawData{std::move(pool.features.dense()), *std::move(pool.labels)};
 }

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -24,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/campaign/campaign_registry.h"
+#include "pipeline/operation/exit_timer.h"
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/round/memory_budget.h"
@@ -33,6 +33,8 @@
 #include "pipeline/server/grpc_server.h"
 #include "pipeline/server/label_requests.h"
 #include "pipeline/server/labeling_service.h"
+#include "pipeline/server/model_service.h"
+#include "pipeline/server/report_service.h"
 #include "pipeline/server/task_waiters.h"
 #include "pipeline/server/token_store.h"
 #include "pipeline/text/structured_log.h"
@@ -46,7 +48,8 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr std::size_t kExecutorThreads = 4;
-constexpr std::size_t kLaneThreads = 2;
+constexpr std::size_t kLaneThreads = 4;
+constexpr std::size_t kHeavyThreads = 2;
 constexpr std::size_t kMostQueuedCalls = 256;
 
 bool IsLoopback(const std::string& address) {
@@ -110,33 +113,20 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// Connections over HTTP: at most a quarter of the file descriptors, so that gRPC and the databases have theirs.
+std::size_t MostWebConnections(const DaemonOptions& options) {
+  const std::size_t most = std::min(options.server.max_connections, WebServerOptions().max_connections);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return most;
+  return std::min<std::size_t>(most, limit.rlim_cur / 4);
+}
+
 /// Returns memory to the system when a campaign is closed. By default the allocator raises its threshold after the
 /// first large matrix and keeps later ones in per-thread arenas, so the daemon would grow with every campaign.
 void GiveMemoryBack() {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
 }
-
-// Calls and rounds that react to being cancelled need less.
-constexpr std::chrono::milliseconds kShortestStop{1'000};
-
-/// Ends the process at a point in time, unless it is destroyed before.
-class ExitTimer {
- public:
-  explicit ExitTimer(std::chrono::steady_clock::time_point at)
-      : thread_([this, at](const std::stop_token& stop) {
-          std::unique_lock lock(mutex_);
-          never_.wait_until(lock, stop, at, [] { return false; });
-          if (stop.stop_requested()) return;
-          Log(LogLevel::kError, "exit forced: the daemon did not stop in time");
-          _exit(Daemon::kForcedExit);
-        }) {}
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any never_;
-  std::jthread thread_;  // last: it uses all of the above
-};
 
 }  // namespace
 
@@ -151,8 +141,10 @@ struct Daemon::Parts {
   std::unique_ptr<TokenStore> tokens;
   std::unique_ptr<AccessControl> gatekeeper;
   std::unique_ptr<Executor> executor;
-  std::unique_ptr<Executor> lane;  // for calls that read or write much
+  std::unique_ptr<Executor> lane;   // for calls that read or write files, in small steps
+  std::unique_ptr<Executor> heavy;  // for calls that work on a whole pool or log
   std::unique_ptr<TaskWaiters> waiters;
+  std::unique_ptr<TaskWaiters> model_waiters;  // processes that ask for the task of a round
   DaemonMetrics metrics;
   std::unique_ptr<UploadStore> uploads;
   std::unique_ptr<CampaignRegistry> campaigns;
@@ -168,6 +160,7 @@ struct Daemon::Parts {
     watch.reset();
     if (web) web->Stop();
     if (waiters) waiters->Stop();
+    if (model_waiters) model_waiters->Stop();
     if (operations) operations->RequestStop();
     if (campaigns) campaigns->RequestStop();
     // Before the services are destroyed: requests in the queues of the stores are answered through them.
@@ -176,6 +169,7 @@ struct Daemon::Parts {
     site.reset();
     executor.reset();
     lane.reset();
+    heavy.reset();
     operations.reset();
     if (campaigns) campaigns->Close(std::chrono::steady_clock::now() + options.stop_time);
     server.reset();
@@ -183,6 +177,7 @@ struct Daemon::Parts {
     campaigns.reset();
     uploads.reset();
     waiters.reset();
+    model_waiters.reset();
     if (fatal_event >= 0) close(fatal_event);
   }
 
@@ -205,7 +200,7 @@ struct Daemon::Parts {
     return {.grpc_address = options.server.address,
             .campaigns = *campaigns,
             .server = *server,
-            .queues = {.calls = [this] { return executor->queued() + lane->queued(); },
+            .queues = {.calls = [this] { return executor->queued() + lane->queued() + heavy->queued(); },
                        .workers = [this] { return waiters->waiting(); }},
             .tls = !options.server.tls_certificate.empty()};
   }
@@ -218,7 +213,8 @@ struct Daemon::Parts {
         {.address = options.web.address,
          .tls_certificate = options.server.tls_certificate,
          .tls_key = options.server.tls_key,
-         .tls_client_authorities = options.server.tls_client_authorities},
+         .tls_client_authorities = options.server.tls_client_authorities,
+         .max_connections = MostWebConnections(options)},
         [this](WebRequest request, const auto& exchange) { site->Handle(std::move(request), exchange); });
     if (started.ok()) {
       web = *std::move(started);
@@ -236,13 +232,19 @@ struct Daemon::Parts {
     if (!campaign.ok() || (*campaign)->over()) return SIZE_MAX;
     return (*campaign)->offers_tasks() ? (*campaign)->store().status()->open_slots : 0;
   }
+  /// The same for model processes.
+  std::size_t OpenModelTasks(const std::string& name) const {
+    const auto campaign = campaigns->Find(name);
+    if (!campaign.ok() || (*campaign)->over()) return SIZE_MAX;
+    return (*campaign)->offers_model_task() ? 1 : 0;
+  }
 };
 
 Daemon::Daemon(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Daemon::~Daemon() = default;
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, const std::stop_token& stop) {
   FULCRUM_RETURN_IF_ERROR(CheckListenOptions(options));
   FULCRUM_RETURN_IF_ERROR(CheckMemoryBudget(options.memory_budget));
   FULCRUM_RETURN_IF_ERROR(MakePrivate(options.data_folder));
@@ -259,6 +261,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
     it.thread_limit.emplace(tbb::global_control::max_allowed_parallelism, it.options.threads);
   }
   it.waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenTasks(name); });
+  it.model_waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenModelTasks(name); });
   FULCRUM_ASSIGN_OR_RETURN(it.uploads, UploadStore::Open(it.options.data_folder, it.options.uploads));
   FULCRUM_ASSIGN_OR_RETURN(
       it.campaigns,
@@ -267,12 +270,18 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
            .pools = {.root = it.options.pool_root, .uploads = it.uploads.get()},
            .memory_budget = it.options.memory_budget,
            .most_campaigns = it.options.most_campaigns,
-           .on_change = [&it](const std::string& name) { it.waiters->Notify(name); },
+           .on_change =
+               [&it](const std::string& name) {
+                 it.waiters->Notify(name);
+                 it.model_waiters->Notify(name);
+               },
            .on_fatal = [&it](const absl::Status& status) { it.Fail(status); },
            .on_round = [&it](const std::string& name, const auto& times) { it.NoteRound(name, times); },
            .on_commit_time = [&it](const std::string& name, auto taken) { it.metrics.ObserveCommit(name, taken); },
            .on_delete = [&it](const std::string& name) { it.metrics.Forget(name); },
-           .reopen_time = it.options.reopen_time}));
+           .reopen_time = it.options.reopen_time,
+           .clock = it.options.clock},
+          stop));
   for (const auto& [name, status] : it.campaigns->broken()) {
     Log(LogLevel::kError, "campaign cannot be opened", {{"campaign", name}, {"reason", std::string(status.message())}});
   }
@@ -284,6 +293,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   });
   it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
   it.lane = std::make_unique<Executor>(kLaneThreads, kMostQueuedCalls);
+  it.heavy = std::make_unique<Executor>(kHeavyThreads, kMostQueuedCalls);
   FULCRUM_ASSIGN_OR_RETURN(it.operations, CampaignOperations::Open(it.options.data_folder, *it.campaigns));
   std::vector<RegisteredService> services;
   services.push_back(
@@ -292,16 +302,28 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
       {"fulcrum.v1.LabelingService",
        std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters, it.replies, *it.lane)});
   services.push_back(
-      {"fulcrum.v1.CampaignService",
-       std::make_shared<CampaignService>(*it.campaigns, *it.operations, *it.gatekeeper, *it.executor, *it.lane)});
+      {"fulcrum.v1.ModelService",
+       std::make_shared<ModelService>(*it.campaigns, *it.gatekeeper, *it.model_waiters, it.replies, *it.lane)});
+  services.push_back(
+      {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.operations, *it.gatekeeper,
+                                                                       CallLanes{*it.executor, *it.lane, *it.heavy})});
   services.push_back(
       {"fulcrum.v1.ItemService", std::make_shared<ItemService>(*it.campaigns, *it.gatekeeper, *it.lane)});
+  services.push_back(
+      {"fulcrum.v1.AnnotatorService", std::make_shared<AnnotatorService>(*it.campaigns, *it.gatekeeper, *it.executor)});
   services.push_back({"fulcrum.v1.OperationService",
                       std::make_shared<OperationService>(*it.operations, *it.gatekeeper, *it.executor)});
   services.push_back(
       {"fulcrum.v1.AccessService", std::make_shared<AccessService>(it.tokens.get(), *it.gatekeeper, *it.executor)});
   services.push_back(
+      {"fulcrum.v1.ReportService", std::make_shared<ReportService>(*it.campaigns, *it.gatekeeper, *it.heavy)});
+  const PoolPlaces places{.root = it.options.pool_root, .uploads = it.uploads.get()};
+  const std::size_t round_memory = it.options.memory_budget > 0 ? it.options.memory_budget / 4 : UsableMemoryBytes();
+  services.push_back(
+      {"fulcrum.v1.PoolService", std::make_shared<PoolService>(places, round_memory, *it.gatekeeper, *it.heavy)});
+  services.push_back(
       {"fulcrum.v1.UploadService", std::make_shared<UploadService>(*it.uploads, *it.gatekeeper, *it.lane)});
+  if (!it.options.web.address.empty()) it.options.server.reserved_files = MostWebConnections(it.options);
   FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));
   FULCRUM_RETURN_IF_ERROR(it.StartWeb());
   it.watch->Attach(it.Watched());
@@ -331,16 +353,15 @@ absl::Status Daemon::Wait(int signals) {
 
 absl::Status Daemon::Stop() {
   const auto begun = std::chrono::steady_clock::now();
-  const auto limit = std::max<std::chrono::milliseconds>(parts_->options.stop_time, kShortestStop);
-  // Whatever hangs below (a stage, a handler, a disk), this ends the process.
-  const ExitTimer timer(begun + limit);
+  const ExitTimer timer(parts_->options.stop_time, kForcedExit);
   parts_->watch->NoteStopping();
   parts_->operations->RequestStop();
   parts_->campaigns->RequestStop();
   parts_->waiters->Stop();
+  parts_->model_waiters->Stop();
   if (parts_->web) parts_->web->Stop();
-  const absl::Status status = parts_->server->Stop(limit / 2);
-  const std::vector<std::string> stuck = parts_->campaigns->Close(begun + limit * 9 / 10);
+  const absl::Status status = parts_->server->Stop(timer.limit() / 2);
+  const std::vector<std::string> stuck = parts_->campaigns->Close(begun + timer.limit() * 9 / 10);
   for (const std::string& name : stuck) {
     Log(LogLevel::kError, "exit forced: the round does not stop", {{"campaign", name}});
   }

@@ -5,14 +5,19 @@
 
 #include <chrono>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pipeline/campaign/upload_store.h"
+#include "pipeline/campaign/pool/upload_store.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/grpc_server.h"
+
+namespace fulcrum::storage {
+class Clock;
+}  // namespace fulcrum::storage
 
 namespace fulcrum::pipeline {
 
@@ -34,14 +39,16 @@ struct DaemonOptions {
   RateLimit rate = {.calls_a_second = 1000, .burst = 2000};  ///< of one token
   std::chrono::milliseconds stop_time{20'000};               ///< after which Stop ends the process
   std::chrono::milliseconds reopen_time{5'000};              ///< before a broken campaign is opened again
+  const storage::Clock* clock = nullptr;                     ///< of the stores; null: storage::AnchoredClock
   WatchOptions watch = {};
   WebOptions web = {};
 };
 
 class Daemon {
  public:
-  /// Opens every campaign and listens. InvalidArgument for settings that would allow unauthenticated access.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
+  /// Opens every campaign and listens. InvalidArgument for settings that would allow unauthenticated access, Cancelled
+  /// if `stop` ends it, which closes the campaigns that are open already.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options, const std::stop_token& stop = {});
   /// Stops at once if Stop was not called.
   ~Daemon();
 

@@ -18,8 +18,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "pipeline/server/connection_listener.h"
 #include "pipeline/server/executor.h"
+#include "pipeline/server/transport/connection_listener.h"
+#include "pipeline/text/structured_log.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -33,6 +34,7 @@ constexpr std::size_t kMostConnections = 256;
 constexpr std::size_t kLongestRequest = 8192;
 constexpr std::chrono::milliseconds kRequestTime{5'000};
 constexpr std::chrono::milliseconds kAnswerTime{30'000};
+constexpr std::chrono::milliseconds kPause{100};
 constexpr char kEndOfHeaders[] = "\r\n\r\n";
 
 const char* PhraseOf(int code) {
@@ -60,11 +62,19 @@ std::string Serialize(const HttpAnswer& answer, const char* more_headers = "") {
 
 class HttpServer::Loop {
  public:
+  static std::map<std::string, std::unique_ptr<Executor>> ExecutorsOf(const Handlers& handlers) {
+    std::map<std::string, std::unique_ptr<Executor>> executors;
+    for (const auto& [path, handler] : handlers) {
+      if (!handler.urgent) executors.emplace(path, std::make_unique<Executor>(kThreads, kMostQueued));
+    }
+    return executors;
+  }
+
   Loop(std::unique_ptr<ConnectionListener> listener, Handlers handlers)
       : listener_(std::move(listener)),
         handlers_(std::move(handlers)),
+        executors_(ExecutorsOf(handlers_)),
         wake_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        executor_(std::make_unique<Executor>(kThreads, kMostQueued)),
         thread_([this] { Run(); }) {
     listener_->Start([this](int /*listening*/, int descriptor) {
       {
@@ -83,7 +93,7 @@ class HttpServer::Loop {
     Wake();
     thread_.join();
     // Not earlier: the thread hands requests to it.
-    executor_.reset();
+    executors_.clear();
     for (const int descriptor : accepted_) close(descriptor);
     for (const Connection& connection : connections_) close(connection.descriptor);
     close(wake_event_);
@@ -119,7 +129,7 @@ class HttpServer::Loop {
         const int descriptor = connection.state == State::kWaiting ? -1 : connection.descriptor;
         events.push_back({.fd = descriptor, .events = wanted, .revents = 0});
       }
-      if (poll(events.data(), events.size(), MillisecondsToDeadline()) < 0 && errno != EINTR) return;
+      NotePoll(poll(events.data(), events.size(), MillisecondsToDeadline()) < 0 ? errno : 0);
       std::uint64_t count = 0;
       static_cast<void>(read(wake_event_, &count, sizeof(count)) == sizeof(count));
       for (std::size_t i = 0; i < connections_.size(); ++i) {
@@ -127,6 +137,17 @@ class HttpServer::Loop {
       }
       RemoveOver();
     }
+  }
+
+  /// No memory, or fewer descriptors allowed than are open: it may pass, and without probes the daemon would be killed.
+  void NotePoll(int error) {
+    if (error == EINTR) return;
+    if (error != 0 && !poll_failed_) {
+      Log(LogLevel::kWarning, "probes are delayed: waiting for connections failed",
+          {{"reason", std::string(std::strerror(error))}});
+    }
+    poll_failed_ = error != 0;
+    if (poll_failed_) std::this_thread::sleep_for(kPause);
   }
 
   int MillisecondsToDeadline() const {
@@ -218,7 +239,7 @@ class HttpServer::Loop {
     }
     if (found->second.urgent) return Answer(connection, Serialize(found->second.answer()));
     connection.state = State::kWaiting;
-    const bool queued = executor_->Submit([this, id = connection.id, &answer = found->second.answer] {
+    const bool queued = executors_.at(path)->Submit([this, id = connection.id, &answer = found->second.answer] {
       std::string text = Serialize(answer());
       {
         const std::scoped_lock lock(mutex_);
@@ -250,16 +271,17 @@ class HttpServer::Loop {
 
   const std::unique_ptr<ConnectionListener> listener_;
   const Handlers handlers_;
+  std::map<std::string, std::unique_ptr<Executor>> executors_;  // by path: a flood of one delays no other
   const int wake_event_;
   std::vector<Connection> connections_;  // used by the thread only
   std::uint64_t last_id_ = 0;            // used by the thread only
+  bool poll_failed_ = false;             // used by the thread only
 
   std::mutex mutex_;
   std::vector<int> accepted_;
   std::vector<std::pair<std::uint64_t, std::string>> answers_;
   bool stopping_ = false;
 
-  std::unique_ptr<Executor> executor_;
   std::thread thread_;  // last: it uses all of the above
 };
 

@@ -2,9 +2,9 @@
 //
 // GET only, a fixed set of paths. One thread waits for all connections at once, so that clients that send half a
 // request or do not read the response do not delay others; when there are too many connections, the oldest incomplete
-// request is closed. Handlers run on a few threads of their own, except urgent ones, which are answered even if all of
-// these are blocked. Handlers must be thread-safe; the destructor waits for those that are running. Owns its sockets
-// and threads.
+// request is closed. The handler of a path runs on two threads of its own, so that a flood of one path delays no other,
+// except urgent ones, which are answered even if these are blocked. Handlers must be thread-safe; the destructor waits
+// for those that are running. Owns its sockets and threads.
 #pragma once
 
 #include <functional>

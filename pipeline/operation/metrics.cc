@@ -12,7 +12,7 @@
 #include <string>
 
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/server/frame_guard.h"
+#include "pipeline/server/transport/frame_guard.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -33,6 +33,7 @@ constexpr std::array kStates = {
     StateName{v1::CAMPAIGN_STATE_DONE, "done"},
     StateName{v1::CAMPAIGN_STATE_FAILED, "failed"},
     StateName{v1::CAMPAIGN_STATE_QUARANTINED, "quarantined"},
+    StateName{v1::CAMPAIGN_STATE_CLOSING, "closing"},
 };
 
 /// A figure of every campaign.
@@ -92,14 +93,26 @@ std::vector<MetricFamily> DaemonFigures::Collect() const {
                                     "Steps of a campaign that failed for now and were retried, since the start.");
   MetricFamily store_bytes =
       MakeFamily(MetricType::Gauge, "fulcrum_store_bytes", "Size of the campaign's database, with its log.");
+  MetricFamily checkpoint_age =
+      MakeFamily(MetricType::Gauge, "fulcrum_checkpoint_age_events",
+                 "Events after the last checkpoint, which are read when the campaign is opened.");
+  MetricFamily lost = MakeFamily(MetricType::Gauge, "fulcrum_campaign_lost_events",
+                                 "1 if the campaign's log has lost committed events, until its note is deleted.");
   for (const std::shared_ptr<Campaign>& campaign : campaigns_.List("", std::numeric_limits<std::size_t>::max())) {
     described.push_back(campaign->Describe());
     AddValue(queued, static_cast<double>(campaign->store().queued()), "campaign", campaign->name());
     AddValue(retries, static_cast<double>(campaign->retries()), "campaign", campaign->name());
+    AddValue(checkpoint_age, static_cast<double>(campaign->store().events_since_checkpoint()), "campaign",
+             campaign->name());
     AddValue(store_bytes, DatabaseBytes(campaign->store().folder()), "campaign", campaign->name());
+    AddValue(lost, campaign->lost_events().empty() ? 0 : 1, "campaign", campaign->name());
   }
-  std::vector<MetricFamily> families = {CampaignsByState(described, campaigns_.broken().size()), std::move(queued),
-                                        std::move(retries), std::move(store_bytes)};
+  std::vector<MetricFamily> families = {CampaignsByState(described, campaigns_.broken().size()),
+                                        std::move(queued),
+                                        std::move(retries),
+                                        std::move(store_bytes),
+                                        std::move(checkpoint_age),
+                                        std::move(lost)};
   for (const Figure& figure : kFigures) {
     MetricFamily family = MakeFamily(figure.type, figure.name, figure.help);
     for (const v1::Campaign& campaign : described) AddValue(family, figure.of(campaign), "campaign", campaign.name());

@@ -103,6 +103,10 @@ std::string DescribeProblems(const CampaignRegistry& campaigns) {
                     "' is quarantined: its round killed the process; `fulcrum campaign start ", name,
                     "` runs it again\n");
   }
+  for (const auto& campaign : campaigns.List("", kAll)) {
+    const std::string lost = campaign->lost_events();
+    if (!lost.empty()) absl::StrAppend(&text, "campaign '", campaign->name(), "' lost events: ", lost, "\n");
+  }
   return text;
 }
 

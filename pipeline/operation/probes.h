@@ -20,8 +20,8 @@ Probe StoreProbe(const CampaignRegistry& campaigns);
 
 /// Returns the error of the first failed store, if any.
 absl::Status CheckStores(const CampaignRegistry& campaigns);
-/// Broken and quarantined campaigns with the reason, one line each; empty if there are none. They do not make the
-/// daemon unready: the other campaigns would be unreachable until an administrator acts.
+/// Broken and quarantined campaigns and those that lost events, with the reason, one line each; empty if there are
+/// none. They do not make the daemon unready: the other campaigns would be unreachable until an administrator acts.
 std::string DescribeProblems(const CampaignRegistry& campaigns);
 /// Writes a file and removes it again.
 absl::Status CheckDiskIsWritable(const std::string& folder);

@@ -102,7 +102,7 @@ absl::Status RunImport(const ImportOptions& options, const ingest::ColumnRoles& 
 
 }  // namespace
 
-absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options, storage::KnownRows known) {
+absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options) {
   auto opened = ingest::OpenSources(options.sources, options.columns, LimitsFor(options));
   if (!opened.ok()) return Explained(opened.status(), options);
   const std::unique_ptr<ingest::TableSource> source = *std::move(opened);
@@ -123,7 +123,7 @@ absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options, storage::K
   }
   FULCRUM_ASSIGN_OR_RETURN(const auto writer,
                            storage::PoolWriter::Open(options.folder, storage::ShapeFor(roles), roles.FeatureNames()));
-  writer->AddKnown(std::move(known));
+  writer->SetElsewhere(options.find_elsewhere);
   const absl::Status ran = RunImport(options, roles, **std::move(first), reader, *writer);
   if (!ran.ok()) return Explained(ran, options);
   const bool nothing_to_keep = options.may_add_nothing && writer->counts().added == 0;

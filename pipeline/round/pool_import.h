@@ -39,6 +39,8 @@ struct ImportOptions {
       {};
   /// It is not an error if all rows are known elsewhere; nothing is written then.
   bool may_add_nothing = false;
+  /// Rows that exist elsewhere: with the same content they exist already, with another one they are rejected.
+  storage::PoolWriter::FindElsewhere find_elsewhere = {};
   ImportControl control = {};
 };
 
@@ -48,8 +50,7 @@ struct ImportResult {
   std::vector<std::string> rejected_examples = {};  ///< the first few, each with its place and the reason
 };
 
-/// Imports, or adds to the pool that is there; OK when it is on the disk. An error leaves the pool as it was. Rows that
-/// are among `known`, with the same content, are there already; with another one they are rejected.
-absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options, storage::KnownRows known = {});
+/// Imports, or adds to the pool that is there; OK when it is on the disk. An error leaves the pool as it was.
+absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options);
 
 }  // namespace fulcrum::pipeline

@@ -68,8 +68,9 @@ namespace {
 
 constexpr std::size_t kShareWorthMapping = 8;
 
-/// The named rows, ascending, as they are in the files of a dense pool.
-absl::StatusOr<Matrix<double>> RowsOf(const storage::MappedPool& pool, std::span<const RowIndex> rows) {
+}  // namespace
+
+absl::StatusOr<Matrix<double>> RowsOfPool(const storage::MappedPool& pool, std::span<const RowIndex> rows) {
   Matrix<double> copy(rows.size(), static_cast<std::size_t>(pool.shape().features));
   std::size_t next = 0;
   for (std::size_t block = 0; block < pool.blocks() && next < rows.size(); ++block) {
@@ -83,12 +84,14 @@ absl::StatusOr<Matrix<double>> RowsOf(const storage::MappedPool& pool, std::span
   return copy;
 }
 
+namespace {
+
 absl::StatusOr<ingest::Normalizer> NormalizerFrom(const storage::MappedPool& pool,
                                                   const storage::FeatureStatistics& statistics,
                                                   const std::vector<ingest::NormalizeStep>& steps) {
   if (!pool.shape().sparse && !steps.empty() && steps[0] == ingest::NormalizeStep::kRobust) {
     const RowList sample = ingest::RowsForQuantiles(static_cast<std::size_t>(pool.rows()));
-    FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> rows, RowsOf(pool, sample));
+    FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> rows, RowsOfPool(pool, sample));
     return ingest::Normalizer::Fit(steps, rows.view());
   }
   std::vector<double> deviations;
@@ -104,14 +107,11 @@ absl::StatusOr<ingest::Normalizer> NormalizerOfPool(const storage::MappedPool& p
   return NormalizerFrom(pool, statistics, steps);
 }
 
-absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,
-                                                         const std::vector<ingest::NormalizeStep>& steps,
-                                                         std::size_t memory_bytes) {
-  if (!storage::IsPoolFolder(path)) return std::nullopt;
-  FULCRUM_ASSIGN_OR_RETURN(storage::MappedPool pool, storage::MappedPool::Open(path));
-  const std::size_t bytes =
-      sizeof(double) * static_cast<std::size_t>(pool.rows()) * static_cast<std::size_t>(pool.shape().features);
-  if (pool.shape().sparse || bytes <= memory_bytes / kShareWorthMapping) return std::nullopt;
+namespace {
+
+absl::StatusOr<std::optional<MappedSource>> MapShare(storage::MappedPool pool,
+                                                     const std::vector<ingest::NormalizeStep>& steps,
+                                                     const RowShare& share, std::size_t memory_bytes) {
   FULCRUM_ASSIGN_OR_RETURN(const storage::FeatureStatistics statistics, pool.Statistics());
   absl::StatusOr<ingest::Normalizer> normalizer = NormalizerFrom(pool, statistics, steps);
   // Steps in an order that needs all rows at once: then they are loaded after all.
@@ -119,11 +119,32 @@ absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path
   FULCRUM_RETURN_IF_ERROR(normalizer.status());
   MappedSource source;
   FULCRUM_ASSIGN_OR_RETURN(source.ids, pool.Ids());
-  FULCRUM_ASSIGN_OR_RETURN(
-      source.features, storage::MappedFeatures::Open(pool, *std::move(normalizer), MappedBytesToKeep(memory_bytes)));
+  FULCRUM_ASSIGN_OR_RETURN(source.features, storage::MappedFeatures::OpenShare(pool, *std::move(normalizer), share,
+                                                                               MappedBytesToKeep(memory_bytes)));
   source.feature_names = statistics.names();
   source.pool = std::move(pool);
+  source.share = share;
   return source;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,
+                                                         const std::vector<ingest::NormalizeStep>& steps,
+                                                         std::size_t memory_bytes) {
+  return MapPoolShare(path, steps, memory_bytes, 0, 1);
+}
+
+absl::StatusOr<std::optional<MappedSource>> MapPoolShare(const std::string& path,
+                                                         const std::vector<ingest::NormalizeStep>& steps,
+                                                         std::size_t memory_bytes, std::size_t rank,
+                                                         std::size_t ranks) {
+  if (!storage::IsPoolFolder(path)) return std::nullopt;
+  FULCRUM_ASSIGN_OR_RETURN(storage::MappedPool pool, storage::MappedPool::Open(path));
+  const auto rows = static_cast<std::size_t>(pool.rows());
+  const std::size_t bytes = sizeof(double) * rows * static_cast<std::size_t>(pool.shape().features);
+  if (pool.shape().sparse || bytes <= memory_bytes / kShareWorthMapping) return std::nullopt;
+  return MapShare(std::move(pool), steps, ShareOfRank(rows, rank, ranks), memory_bytes);
 }
 
 }  // namespace fulcrum::pipeline

@@ -4,11 +4,15 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stages/core/matrix.h"
+#include "stages/core/row_share.h"
+#include "stages/core/rows.h"
 #include "stages/ingest/columns/row_ids.h"
 #include "stages/ingest/normalize.h"
 #include "stages/ingest/pool.h"
@@ -35,6 +39,7 @@ struct MappedSource {
   ingest::RowIds ids;
   std::unique_ptr<storage::MappedFeatures> features;
   std::vector<std::string> feature_names;  ///< empty if they have none
+  RowShare share;                          ///< that the features have
 };
 
 /// The normaliser of an imported pool from its stored statistics. FailedPrecondition if the steps need all rows.
@@ -46,5 +51,14 @@ absl::StatusOr<ingest::Normalizer> NormalizerOfPool(const storage::MappedPool& p
 absl::StatusOr<std::optional<MappedSource>> MapLargePool(const std::string& path,
                                                          const std::vector<ingest::NormalizeStep>& steps,
                                                          std::size_t memory_bytes);
+
+/// The same for the share of one of several processes. Whether the pool is mapped depends on its size, not on the
+/// share, since kernel values of mapped rows are float32.
+absl::StatusOr<std::optional<MappedSource>> MapPoolShare(const std::string& path,
+                                                         const std::vector<ingest::NormalizeStep>& steps,
+                                                         std::size_t memory_bytes, std::size_t rank, std::size_t ranks);
+
+/// The named rows of an imported, dense pool, ascending, as they are in its files.
+absl::StatusOr<Matrix<double>> RowsOfPool(const storage::MappedPool& pool, std::span<const RowIndex> rows);
 
 }  // namespace fulcrum::pipeline

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "pipeline/round/round_strategy.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 
@@ -13,15 +13,6 @@ namespace {
 
 // Enough work for a thread, few enough for the blocks of a small pool to be shared evenly.
 constexpr std::size_t kRowsPerBlock = 2 * classify::PoolDecisions::kRowsOfBlock;
-
-absl::Status CheckGivenPredictions(const RoundRequest& request) {
-  if (request.needs.given_predictions_suffice) return absl::OkStatus();
-  if (!request.NeedsProbabilities() && !request.needs.margin) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "strategy '%s' needs the confidence of a classifier, and given predictions have none. Give no predictions, so "
-      "that Fulcrum trains its own classifier, or choose a strategy such as dbalevs.",
-      request.spec.strategy));
-}
 
 /// How many of the block's rows are the pool's; rows of a test set may follow them.
 std::size_t RowsOfPool(const RoundRequest& request, const BlockRange& range) {
@@ -46,11 +37,36 @@ absl::Status ClassifyRows(const RoundRequest& request, ConstMatrixView decisions
   return absl::OkStatus();
 }
 
+/// Classes, margins and confidences from the probabilities of a model of the user's own.
+void TakeGivenProbabilities(const RoundRequest& request, PredictedBlock& block) {
+  const std::size_t classes = request.input.class_count;
+  for (std::size_t i = 0; i < block.classes.size(); ++i) {
+    const std::span<const float> given =
+        request.input.given_probabilities->subspan((block.range.first + i) * classes, classes);
+    double sum = 0, first = -1, second = -1;
+    for (std::size_t c = 0; c < classes; ++c) {
+      const double p = given[c];
+      sum += p;
+      if (p > first) {
+        second = std::exchange(first, p);
+        block.classes[i] = static_cast<ClassIndex>(c);
+      } else {
+        second = std::max(second, p);
+      }
+    }
+    if (request.needs.margin) block.margin.push_back((first - second) / sum);
+    if (request.needs.confidence) block.confidence.push_back(first / sum);
+    if (!request.needs.probabilities) continue;
+    for (const float p : given) block.probabilities.push_back(p / sum);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<TrainedClassifier> TrainClassifier(const RoundRequest& request, classify::Classifier& classifier) {
   TrainedClassifier trained;
   if (!request.NeedsClassifier()) return trained;
+  classifier.UseWeights(request.input.weights);
   FULCRUM_ASSIGN_OR_RETURN(classify::SvmModel model, classifier.Train(request.input.labels, request.input.class_count));
   if (request.NeedsProbabilities() || request.input.probabilities)
     FULCRUM_RETURN_IF_ERROR(classifier.FitProbabilities(model));
@@ -71,8 +87,8 @@ absl::StatusOr<std::vector<BlockRange>> PlanBlocks(const RoundRequest& request,
   if (request.NeedsClassifier()) {
     plan.columns_computed = decisions.Begin(*classifier->model).columns_updated;
     rows = decisions.rows();
-  } else if (request.input.predictions) {
-    FULCRUM_RETURN_IF_ERROR(CheckGivenPredictions(request));
+  } else if (request.input.predictions && !request.input.given_probabilities) {
+    FULCRUM_RETURN_IF_ERROR(CheckGivenClasses(request.spec.strategy, request.needs));
   }
   plan.classifier = std::move(classifier);
   plan.blocks = (rows + kRowsPerBlock - 1) / kRowsPerBlock;
@@ -102,6 +118,8 @@ absl::StatusOr<PredictedBlock> PredictBlock(const RoundRequest& request, const R
     if (count > 0) {
       FULCRUM_RETURN_IF_ERROR(ClassifyRows(request, decisions.values().Rows(range.first, count), predicted));
     }
+  } else if (request.input.given_probabilities) {
+    TakeGivenProbabilities(request, predicted);
   }
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t row = range.first + i;

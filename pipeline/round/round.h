@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,7 +32,8 @@ struct TunedSettings;
 /// The settings of a campaign that a round needs.
 struct RoundSpec {
   std::string strategy = "dbalevs";
-  std::size_t batch = 10;
+  std::size_t batch = 10;  ///< with a cost budget at most so many
+  double cost_budget = 0;  ///< of the batch, with RoundInput::costs; 0: costs do not count
   kernel::KernelFunction leverage_kernel;
   double tau = 0.5;
   double alpha = 0.5;
@@ -48,6 +50,10 @@ struct RoundSpec {
   std::uint64_t seed = 1;
 };
 
+/// OK if a strategy can use the predictions of another model. InvalidArgument, with its name, if it does not look at
+/// predictions, unless `may_ignore` allows that: then only strategies that train models of their own are refused.
+absl::Status CheckUsesPredictions(const std::string& strategy, bool may_ignore);
+
 /// Checks every setting that can be checked without data, and names the option that is wrong.
 absl::Status ValidateRoundSpec(const RoundSpec& spec);
 
@@ -60,14 +66,25 @@ struct RoundInput {
   /// By row; kUnlabeled if there is none.
   std::span<const ClassIndex> labels;
   /// By row, from the user's own model; ours is not trained then.
-  std::optional<std::span<const ClassIndex>> predictions;
+  std::optional<std::span<const ClassIndex>> predictions = {};
+  /// The same as class probabilities, row after row, one per class: they decide the classes, the confidences and the
+  /// margins. Rows need not sum to 1 exactly.
+  std::optional<std::span<const float>> given_probabilities = {};
   std::size_t queries_so_far = 0;
+  /// By row: how much a label weighs in training, such as the probability that it is right. Empty: all weigh 1.
+  std::span<const double> weights = {};
+  /// By row: what its label costs. Required with a cost budget.
+  std::span<const double> costs = {};
+  /// What is left to spend, if that is less than the cost budget of the round.
+  double cost_left = std::numeric_limits<double>::infinity();
   /// Rows that must not be picked although they have no label: disputed, or set aside.
   std::span<const RowIndex> barred = {};
   /// Train and predict whether the strategy asks for it or not.
   bool always_classify = false;
   /// Fit the probabilities of the model whether the strategy asks for them or not.
   bool probabilities = false;
+  /// Report how probable the predicted classes are, if the strategy has classes predicted.
+  bool confidence = false;
   /// Without it the round ends with predictions: nothing is scored or selected, and all rows may have labels.
   bool select = true;
 };
@@ -103,10 +120,11 @@ struct SvmReport {
 
 struct RoundResult {
   select::Selection selection;
-  std::vector<ClassIndex> predicted;                ///< by row; a labeled row has its label
-  std::vector<double> leverage;                     ///< by row, unscaled; empty if the strategy uses none
-  std::vector<ClassReport> classes;                 ///< empty if the strategy uses no leverage
-  std::optional<SvmReport> svm;                     ///< absent if predictions were given or not needed
+  std::vector<ClassIndex> predicted;  ///< by row; a labeled row has its label
+  std::vector<double> confidence;     ///< by row: the probability of its most probable class; may be empty
+  std::vector<double> leverage;       ///< by row, unscaled; empty if the strategy uses none
+  std::vector<ClassReport> classes;   ///< empty if the strategy uses no leverage
+  std::optional<SvmReport> svm;       ///< absent if predictions were given or not needed
   std::shared_ptr<const classify::SvmModel> model;  ///< present if svm is
   std::shared_ptr<const TunedSettings> tuning;      ///< present if the classifier was tuned
   std::vector<StageSeconds> seconds;

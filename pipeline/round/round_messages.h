@@ -42,7 +42,7 @@ struct RoundRequest {
   bool NeedsPredictions() const {
     return needs.predictions || needs.margin || NeedsProbabilities() || needs.class_groups || input.always_classify;
   }
-  bool NeedsClassifier() const { return NeedsPredictions() && !input.predictions; }
+  bool NeedsClassifier() const { return NeedsPredictions() && !input.predictions && !input.given_probabilities; }
 };
 
 /// train -> plan.

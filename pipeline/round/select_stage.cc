@@ -1,5 +1,7 @@
 #include "pipeline/round/select_stage.h"
 
+#include <algorithm>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,8 +23,30 @@ struct SettledClass {
   std::span<const double> scores() const { return refined > 0 ? refined_scores : scored.scores; }
 };
 
+/// What each row costs; rows that must not be picked cannot be bought. Empty without a cost budget.
+std::vector<double> CostsOf(const RoundRequest& request) {
+  if (request.spec.cost_budget <= 0) return {};
+  std::vector<double> costs(request.input.costs.begin(), request.input.costs.end());
+  for (const RowIndex row : request.input.barred) costs[row] = std::numeric_limits<double>::infinity();
+  return costs;
+}
+
+/// OutOfRange if there is a cost budget that allows no row.
+absl::Status CheckSomethingFits(const RoundRequest& request, const select::CostLimit& limit,
+                                const select::Selection& selection) {
+  if (!limit.limits() || !selection.picks.empty()) return absl::OkStatus();
+  double cheapest = std::numeric_limits<double>::infinity();
+  for (std::size_t row = 0; row < limit.costs.size(); ++row) {
+    if (request.input.labels[row] == kUnlabeled) cheapest = std::min(cheapest, limit.costs[row]);
+  }
+  return absl::OutOfRangeError(
+      absl::StrFormat("the cheapest label costs %g, and %g may be spent in the round; nothing is left to select",
+                      cheapest, limit.budget));
+}
+
 select::Candidates CandidatesOf(const RoundRequest& request, const PredictedPool& pool,
-                                std::span<const select::Group> groups, std::span<const double> leverage) {
+                                std::span<const select::Group> groups, std::span<const double> leverage,
+                                std::span<const double> costs) {
   select::Candidates candidates;
   candidates.features = &request.features;
   candidates.leverage_kernel = request.spec.leverage_kernel;
@@ -38,7 +62,8 @@ select::Candidates CandidatesOf(const RoundRequest& request, const PredictedPool
   candidates.groups = groups;
   candidates.queries_so_far = request.input.queries_so_far;
   // Excluded rows may be among the picks, and are taken out afterwards.
-  candidates.batch = request.spec.batch + request.input.barred.size();
+  candidates.batch = request.spec.batch + (costs.empty() ? request.input.barred.size() : 0);
+  candidates.cost = {.costs = costs, .budget = std::min(request.spec.cost_budget, request.input.cost_left)};
   candidates.alpha = request.spec.alpha;
   candidates.scale = request.spec.leverage_scale;
   candidates.seed = request.spec.seed;
@@ -88,13 +113,16 @@ class SelectRun {
     CollectLeverage(classes_, request_.features.rows(), result.leverage);
     if (request_.input.select) {
       const std::vector<select::Group> groups = MakeGroups();
-      FULCRUM_ASSIGN_OR_RETURN(
-          result.selection, request_.strategy.Select(CandidatesOf(request_, *scored_.pool, groups, result.leverage)));
+      const std::vector<double> costs = CostsOf(request_);
+      const select::Candidates candidates = CandidatesOf(request_, *scored_.pool, groups, result.leverage, costs);
+      FULCRUM_ASSIGN_OR_RETURN(result.selection, request_.strategy.Select(candidates));
+      FULCRUM_RETURN_IF_ERROR(CheckSomethingFits(request_, candidates.cost, result.selection));
       if (AnyRefined()) CollectLeverage(classes_, request_.features.rows(), result.leverage);
       DropBarred(request_, result.selection.picks);
     }
     for (const SettledClass& settled : classes_) result.classes.push_back(ReportOf(settled));
     result.predicted = scored_.pool->predicted;
+    if (request_.input.confidence) result.confidence = scored_.pool->confidence;
     result.model = scored_.pool->classifier->model;
     result.tuning = request_.spec.tuning;
     result.svm = scored_.pool->classifier->report;

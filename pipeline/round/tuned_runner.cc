@@ -23,7 +23,7 @@ absl::StatusOr<TunedSettings> TuneWithStop(const FeatureSource& source, const Ro
                                            std::stop_token stop) {
   try {
     const StopScope scope(std::move(stop));
-    return Tune(source, input.labels, seed);
+    return Tune(source, input.labels, seed, input.weights);
   } catch (const StoppedOnRequest&) {
     return absl::CancelledError("stopped on request");
   } catch (const std::bad_alloc&) {

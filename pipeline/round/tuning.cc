@@ -41,6 +41,13 @@ constexpr double kDenseShare = 0.25;
 constexpr std::size_t kMostDenseBytes = std::size_t{2} << 30;
 // Non-negative features with more zeros than this share may be counts of words.
 constexpr double kZerosOfCounts = 0.5;
+// Dense rows with so many zeros and columns are texts, if they are counts; above the second share, whatever they are.
+constexpr double kZerosOfTexts = 0.8, kZerosOfWeightedTexts = 0.95;
+constexpr std::size_t kFewestWords = 200;
+// With more columns than this, quantiles cost more than they gain: each column says little.
+constexpr std::size_t kMostQuantileColumns = 100;
+// A column becomes up to 15, so bins are for pools of a moderate size.
+constexpr std::size_t kMostBinnedBytes = std::size_t{256} << 20;
 // As many different whole numbers as a column of categories has.
 constexpr std::size_t kFewestCategories = 3, kMostCategories = 10;
 
@@ -48,6 +55,7 @@ constexpr std::size_t kFewestCategories = 3, kMostCategories = 10;
 struct TuningRows {
   ingest::PoolFeatures features;
   std::vector<ClassIndex> labels;  ///< of the first rows; the sample follows
+  std::vector<double> weights;     ///< of the labels; empty: all weigh 1
 };
 
 RowList AllRows(std::size_t count) {
@@ -76,33 +84,53 @@ RowList SampleOf(std::size_t rows, std::uint64_t seed) {
   return sample;
 }
 
-absl::StatusOr<TuningRows> ReadRows(const FeatureSource& source, std::span<const ClassIndex> labels,
-                                    std::uint64_t seed) {
+absl::StatusOr<TuningRows> ReadRows(const FeatureSource& source, std::span<const ClassIndex> labels, std::uint64_t seed,
+                                    std::span<const double> weights) {
   RowList rows = LabeledRowsOf(labels, seed);
   TuningRows read;
-  for (const RowIndex row : rows) read.labels.push_back(labels[row]);
+  for (const RowIndex row : rows) {
+    read.labels.push_back(labels[row]);
+    if (!weights.empty()) read.weights.push_back(weights[row]);
+  }
   const RowList sample = SampleOf(source.learned_rows(), seed);
   rows.insert(rows.end(), sample.begin(), sample.end());
   FULCRUM_ASSIGN_OR_RETURN(read.features, source.RawRows(rows));
   return read;
 }
 
-bool LooksLikeCounts(const ingest::PoolFeatures& features) {
-  double zeros = 0;
+/// What the values of features say about where they come from.
+struct ValueStatistics {
   bool negative = false;
+  double zeros = 0;         ///< share of all values
+  double small_counts = 0;  ///< share of the other values that are 1, 2 or 3
+
+  bool look_like_counts() const { return !negative && zeros > kZerosOfCounts; }
+  /// Dense rows that are texts. The pixels of an image have many zeros too, but few other values are small numbers.
+  bool look_like_texts() const {
+    return !negative && ((zeros > kZerosOfTexts && small_counts > 0.5) || zeros > kZerosOfWeightedTexts);
+  }
+};
+
+ValueStatistics StatisticsOf(const ingest::PoolFeatures& features) {
+  std::size_t others = 0, counts = 0;
+  ValueStatistics found;
   const auto look = [&](double value) {
-    zeros += value == 0 ? 1 : 0;
-    negative = negative || value < 0;
+    if (value == 0) return;
+    ++others;
+    counts += value == 1 || value == 2 || value == 3 ? 1 : 0;
+    found.negative = found.negative || value < 0;
   };
   if (features.is_sparse()) {
     for (const double value : features.sparse().values) look(value);
-    zeros += static_cast<double>(features.rows() * features.cols() - features.sparse().nonzeros());
   } else {
     for (std::size_t row = 0; row < features.rows(); ++row) {
       for (const double value : features.dense().row(row)) look(value);
     }
   }
-  return !negative && zeros > kZerosOfCounts * static_cast<double>(features.rows() * features.cols());
+  const double cells = static_cast<double>(features.rows()) * static_cast<double>(features.cols());
+  if (cells > 0) found.zeros = 1 - static_cast<double>(others) / cells;
+  if (others > 0) found.small_counts = static_cast<double>(counts) / static_cast<double>(others);
+  return found;
 }
 
 /// Whether half of the columns have 3 to 10 different whole numbers, as categories that are coded by numbers do.
@@ -121,17 +149,34 @@ bool HasCategories(ConstMatrixView features) {
   return 2 * columns >= features.cols();
 }
 
-/// The first one is the default.
-std::vector<std::string> NormalizationsFor(const ingest::PoolFeatures& features) {
+/// Ways to normalise the features, and what is used before they can be compared.
+struct Normalizations {
+  std::vector<std::string> names;
+  bool texts = false;  ///< the default is a linear kernel, instead of an rbf kernel
+};
+
+/// The first one is the default. `rows` is how many rows the pool has.
+Normalizations NormalizationsFor(const ingest::PoolFeatures& features, std::size_t rows) {
+  const ValueStatistics values = StatisticsOf(features);
+  const bool sparse = features.is_sparse();
+  if (!sparse && features.cols() >= kFewestWords && values.look_like_texts()) {
+    // A deviation of a rare word is tiny, so a z-score makes its single occurrences the largest values of all.
+    return {{"tfidf,unit", "unit", "none", "zscore,unit"}, true};
+  }
   std::vector<std::string> all;
-  if (features.is_sparse()) {
+  if (sparse) {
     all = {"unit", "none"};
   } else {
     all = {"robust", "zscore", "zscore,unit", "none"};
   }
-  if (!features.is_sparse() && HasCategories(features.dense().view())) all.push_back("onehot");
-  if (LooksLikeCounts(features)) all.insert(features.is_sparse() ? all.begin() : all.end(), "tfidf,unit");
-  return all;
+  if (!sparse && HasCategories(features.dense().view())) all.push_back("onehot");
+  const std::size_t binned_bytes = sizeof(double) * ingest::QuantileColumns::kMostBins * features.cols() * rows;
+  if (!sparse && features.cols() <= kMostQuantileColumns) {
+    all.push_back("quantile");
+    if (binned_bytes <= kMostBinnedBytes) all.push_back("bins");
+  }
+  if (values.look_like_counts()) all.insert(sparse ? all.begin() : all.end(), "tfidf,unit");
+  return {std::move(all), sparse};
 }
 
 double MedianDistance(ConstMatrixView dots, std::size_t first) {
@@ -181,24 +226,29 @@ class Candidates {
     const std::size_t labeled = rows.labels.size();
     const double median = MedianDistance(dots.matrix(), labeled);
     medians_.emplace_back(normalize, median);
+    std::size_t part = 1;
     for (const double width : kWidths) {
       const kernel::KernelFunction rbf = RbfOf(width * median);
       Matrix<double> gram = Matrix<double>::CopyOf(dots.matrix().Block(0, 0, labeled, labeled));
       const auto norms = features->squared_norms().first(labeled);
       kernel::ApplyKernelToDots(rbf, norms, norms, gram.view());
-      AddPenalties(normalize, rbf, std::move(gram), 1);
+      AddPenalties(normalize, rbf, part++, std::move(gram), 1);
     }
-    AddPenalties(normalize, linear, Matrix<double>::CopyOf(dots.matrix().Block(0, 0, labeled, labeled)),
+    AddPenalties(normalize, linear, 0, Matrix<double>::CopyOf(dots.matrix().Block(0, 0, labeled, labeled)),
                  MeanSquaredLength(dots.matrix(), labeled));
     return absl::OkStatus();
   }
 
-  std::vector<ClassifierChoice> Compare(std::span<const ClassIndex> labels, std::uint64_t seed) && {
+  std::vector<ClassifierChoice> Compare(const TuningRows& rows, std::uint64_t seed) && {
     std::vector<ConstMatrixView> views;
     for (const Matrix<double>& gram : grams_) views.push_back(gram.view());
-    const std::vector<classify::TrialScore> scores = classify::CrossValidate(views, trials_, labels, seed);
+    const std::vector<classify::TrialScore> scores =
+        classify::CrossValidate(views, trials_, rows.labels, seed, rows.weights);
+    std::vector<double> losses;
+    for (const classify::TrialScore& score : scores) losses.push_back(score.log_loss);
+    losses = classify::ShrinkToParts(losses, parts_, rows.labels.size(), classify::ChanceLoss(rows.labels));
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      choices_[i].log_loss = scores[i].log_loss;
+      choices_[i].log_loss = losses[i];
       choices_[i].accuracy = scores[i].accuracy;
     }
     // Stable: the earlier candidate wins a tie.
@@ -208,16 +258,21 @@ class Candidates {
 
   bool empty() const { return choices_.empty(); }
 
+  /// The first one that this pool can be normalised in. Not if there are no candidates.
+  const std::string& first_normalization() const { return medians_.front().first; }
+
   double MedianOf(const std::string& normalize) const {
     const auto found = std::ranges::find(medians_, normalize, &std::pair<std::string, double>::first);
     return found == medians_.end() ? 1 : found->second;
   }
 
  private:
-  void AddPenalties(const std::string& normalize, const kernel::KernelFunction& kernel, Matrix<double> gram,
-                    double scale) {
-    for (const double penalty : penalties_) {
+  void AddPenalties(const std::string& normalize, const kernel::KernelFunction& kernel, std::size_t kernel_part,
+                    Matrix<double> gram, double scale) {
+    for (std::size_t i = 0; i < penalties_.size(); ++i) {
+      const double penalty = penalties_[i];
       trials_.push_back({classifier_, grams_.size(), penalty / scale});
+      parts_.push_back({medians_.size(), kernel_part, i});
       choices_.push_back({.normalize = normalize,
                           .classifier = std::string(classifier_->name),
                           .kernel = kernel,
@@ -231,7 +286,8 @@ class Candidates {
   std::vector<std::pair<std::string, double>> medians_;
   std::vector<Matrix<double>> grams_;
   std::vector<classify::Trial> trials_;
-  std::vector<ClassifierChoice> choices_;  // parallel to trials_
+  std::vector<classify::SettingParts> parts_;  // parallel to trials_: normalisation, kernel, penalty
+  std::vector<ClassifierChoice> choices_;      // parallel to trials_
 };
 
 std::size_t ClassesIn(std::span<const ClassIndex> labels) {
@@ -251,16 +307,13 @@ bool EnoughToCompare(std::size_t labels, std::size_t classes) {
   return classes >= 2 && labels >= std::max(kLeastLabels, 2 * classes);
 }
 
-/// Before settings can be compared: the first normalisation, an rbf kernel for dense rows, a linear one for sparse
-/// rows.
-void UseDefault(const TuningRows& rows, const std::vector<std::string>& normalizations, double median,
-                TunedSettings& settings) {
-  settings.chosen.normalize = normalizations.front();
-  settings.chosen.kernel = RbfOf(kDefaultWidth * median);
-  if (rows.features.is_sparse()) settings.chosen.kernel = {.type = kernel::KernelType::kLinear};
-  settings.chosen.classifier = "logistic";
-  settings.chosen.c = kDefaultPenalty;
-  settings.reason = "too few labels to compare settings; these are the best on average";
+/// Before settings can be compared.
+ClassifierChoice DefaultChoice(const std::string& normalize, bool linear, double median) {
+  return {
+      .normalize = normalize,
+      .classifier = "logistic",
+      .kernel = linear ? kernel::KernelFunction{.type = kernel::KernelType::kLinear} : RbfOf(kDefaultWidth * median),
+      .c = kDefaultPenalty};
 }
 
 }  // namespace
@@ -334,14 +387,14 @@ absl::StatusOr<PreparedFeatures> MappedFeatureSource::Prepare(const std::string&
   return PreparedFeatures{features, features};
 }
 
-absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const ClassIndex> labels,
-                                   std::uint64_t seed) {
-  FULCRUM_ASSIGN_OR_RETURN(const TuningRows rows, ReadRows(source, labels, seed));
+absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const ClassIndex> labels, std::uint64_t seed,
+                                   std::span<const double> weights) {
+  FULCRUM_ASSIGN_OR_RETURN(const TuningRows rows, ReadRows(source, labels, seed, weights));
   const std::size_t count = CountLabels(labels), classes = ClassesIn(labels);
   const bool compare = EnoughToCompare(count, classes);
-  const std::vector<std::string> normalizations = NormalizationsFor(rows.features);
+  const Normalizations normalizations = NormalizationsFor(rows.features, source.rows());
   Candidates candidates(count);
-  for (const std::string& normalize : normalizations) {
+  for (const std::string& normalize : normalizations.names) {
     const absl::Status added = candidates.Add(source, normalize, rows);
     if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
     if (!compare && !candidates.empty()) break;
@@ -352,14 +405,19 @@ absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const 
   }
   TunedSettings settings;
   if (!compare) {
-    UseDefault(rows, normalizations, candidates.MedianOf(normalizations.front()), settings);
+    const std::string& normalize = candidates.first_normalization();
+    settings.chosen = DefaultChoice(normalize, normalizations.texts, candidates.MedianOf(normalize));
+    settings.reason = "too few labels to compare settings; these are the best on average";
   } else {
-    const std::vector<ClassifierChoice> best = std::move(candidates).Compare(rows.labels, seed);
+    const std::vector<ClassifierChoice> best = std::move(candidates).Compare(rows, seed);
     settings.chosen = best.front();
     settings.labels = count;
     settings.classes = classes;
     settings.runners_up.assign(best.begin() + 1, best.begin() + 1 + std::min(kRunnersUp, best.size() - 1));
-    settings.reason = absl::StrFormat("smallest log loss of %d settings on held-out labels", best.size());
+    settings.reason = absl::StrFormat(
+        "smallest log loss of %d settings on held-out labels, moved towards the mean of "
+        "settings that share a part",
+        best.size());
   }
   settings.leverage_kernel = RbfOf(candidates.MedianOf(settings.chosen.normalize));
   return settings;

@@ -34,7 +34,7 @@ struct ClassifierChoice {
   std::string classifier = "svm";    ///< a name of the registry (stages/classify/classifier.h)
   kernel::KernelFunction kernel = {};
   double c = 1;
-  double log_loss = 0;  ///< 0 if it was not measured
+  double log_loss = 0;  ///< shrunk (classify::ShrinkToParts); 0 if it was not measured
   double accuracy = 0;
 };
 
@@ -106,8 +106,10 @@ SparseMatrix CopyRows(const SparseMatrix& features, std::span<const RowIndex> ro
 /// Makes features dense that are stored sparse but have few zeros, so that a z-score is possible.
 void MakeDenseIfWorthwhile(ingest::PoolFeatures& features);
 
-/// `labels` by row of the source, kUnlabeled if there is none.
-absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const ClassIndex> labels, std::uint64_t seed);
+/// `labels` by row of the source, kUnlabeled if there is none. `weights` by row: how much each label counts; empty: all
+/// weigh 1.
+absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const ClassIndex> labels, std::uint64_t seed,
+                                   std::span<const double> weights = {});
 
 /// Whether settings that were chosen with fewer labels, or with other classes, should be chosen again.
 bool ShouldTuneAgain(const TunedSettings& settings, std::span<const ClassIndex> labels);

@@ -1,11 +1,15 @@
 #include "pipeline/server/access_control.h"
 
+#include <grpcpp/client_context.h>
 #include <grpcpp/server_context.h>
+#include <openssl/rand.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "pipeline/text/status.h"
@@ -56,6 +60,18 @@ constexpr char kPrefix[] = "Bearer ";
 constexpr std::size_t kLongestToken = 256;
 constexpr std::chrono::milliseconds kTokenCheckTime{250};
 constexpr std::chrono::seconds kRefusalLineTime{1};
+constexpr char kOriginKey[] = "fulcrum-origin";
+
+/// Shows that metadata comes from this process; empty if there is no randomness for it.
+const std::string& OriginSecret() {
+  static const auto* const secret = [] {
+    std::array<unsigned char, 16> bytes{};
+    const bool sound = RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1;
+    return new std::string(
+        sound ? absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) + "/" : "");
+  }();
+  return *secret;
+}
 
 absl::Status UnknownToken() {
   return WithReason(absl::UnauthenticatedError("unknown or revoked token"), "TOKEN_UNKNOWN");
@@ -66,6 +82,19 @@ absl::Status RoleTooLow(const std::string& message) {
 }
 
 }  // namespace
+
+std::string OriginOf(const grpc::ServerContextBase& context) {
+  const auto found = context.client_metadata().find(kOriginKey);
+  if (found != context.client_metadata().end() && !OriginSecret().empty()) {
+    const std::string value(found->second.data(), found->second.length());
+    if (value.rfind(OriginSecret(), 0) == 0) return value.substr(OriginSecret().size());
+  }
+  return context.peer();
+}
+
+void NameOrigin(grpc::ClientContext& context, const std::string& address) {
+  if (!OriginSecret().empty()) context.AddMetadata(kOriginKey, OriginSecret() + address);
+}
 
 AccessControl::AccessControl(TokenStore* tokens, RateLimit limit,
                              std::function<void(const std::string& name)> on_revoked)
@@ -110,10 +139,14 @@ AccessControl::OpenStream AccessControl::NoteStream(const Caller& caller,
                                                     std::function<void(const absl::Status&)> end) const {
   OpenStream stream;
   if (tokens_ == nullptr) return stream;
-  const std::scoped_lock lock(mutex_);
-  stream.access_ = this;
-  stream.id_ = ++last_stream_;
-  streams_.emplace(stream.id_, Stream{caller.token_hash, std::move(end)});
+  {
+    const std::scoped_lock lock(mutex_);
+    stream.access_ = this;
+    stream.id_ = ++last_stream_;
+    streams_.emplace(stream.id_, Stream{caller.token_hash, end});
+  }
+  // A token that was revoked just before this has been looked for among the streams already.
+  if (const absl::Status status = CheckToken(caller); absl::IsUnauthenticated(status)) end(status);
   return stream;
 }
 
@@ -151,7 +184,7 @@ void AccessControl::LogRefusal(const grpc::ServerContextBase& context, const std
   }
   Log(LogLevel::kWarning, "call refused",
       {{"by", caller},
-       {"from", std::string(context.peer())},
+       {"from", OriginOf(context)},
        {"reason", std::string(why.message())},
        {"refusals_not_logged", not_logged}});
 }
@@ -177,11 +210,14 @@ absl::StatusOr<Caller> AccessControl::Authenticate(const grpc::ServerContextBase
 }
 
 absl::Status AccessControl::AdmitMessage(const Caller& caller) const {
+  FULCRUM_RETURN_IF_ERROR(CheckToken(caller));
+  return tokens_ == nullptr ? absl::OkStatus() : rates_.Count(caller.name);
+}
+
+absl::Status AccessControl::CheckToken(const Caller& caller) const {
   if (tokens_ == nullptr) return absl::OkStatus();
-  const absl::StatusOr<TokenEntry> entry = tokens_->FindByHash(caller.token_hash);
-  if (absl::IsNotFound(entry.status())) return UnknownToken();
-  FULCRUM_RETURN_IF_ERROR(entry.status());
-  return rates_.Count(caller.name);
+  const absl::Status found = tokens_->FindByHash(caller.token_hash).status();
+  return absl::IsNotFound(found) ? UnknownToken() : found;
 }
 
 absl::Status AccessControl::RequireReading(const Caller& caller) {

@@ -63,6 +63,7 @@ class RateLimits {
 }  // namespace fulcrum::pipeline
 
 namespace grpc {
+class ClientContext;
 class ServerContextBase;
 }  // namespace grpc
 
@@ -73,6 +74,12 @@ struct Caller {
   Role role = Role::kAdmin;
   std::string token_hash = {};
 };
+
+/// Where a call comes from, for the log: the address of the peer. A call over HTTP reaches the services through a
+/// channel inside the process, whose end names the client by NameOrigin; metadata that others send under that name is
+/// ignored.
+std::string OriginOf(const grpc::ServerContextBase& context);
+void NameOrigin(grpc::ClientContext& context, const std::string& address);
 
 class AccessControl {
  public:
@@ -89,6 +96,8 @@ class AccessControl {
   void LogRefusal(const grpc::ServerContextBase& context, const std::string& caller, const absl::Status& why) const;
   /// The same for a message of a stream that was admitted before.
   absl::Status AdmitMessage(const Caller& caller) const;
+  /// Unauthenticated if the token was revoked since the caller was admitted; does not count as a call.
+  absl::Status CheckToken(const Caller& caller) const;
   /// PermissionDenied for a caller who may not read, label or administer.
   static absl::Status RequireReading(const Caller& caller);
   static absl::Status RequireLabeling(const Caller& caller);
@@ -96,7 +105,8 @@ class AccessControl {
   /// The annotator that a call is for: the one it names, if that is the caller or the server asks for no tokens.
   static absl::StatusOr<std::string> AnnotatorOf(const Caller& caller, const std::string& named);
 
-  /// As long as it lives, `end` is called once if the token is revoked. `end` must be safe to call at any time.
+  /// As long as it lives, `end` is called if the token is revoked, or was before this call. `end` must be safe to call
+  /// at any time.
   class OpenStream {
    public:
     OpenStream() = default;

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <memory>
-#include <new>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,8 +16,9 @@
 #include "pipeline/server/label_requests.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
+#include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "storage/state/label_rules.h"
+#include "storage/rules/label_rules.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -62,40 +62,73 @@ std::string TextField(const google::protobuf::Message& message, const char* name
   return message.GetReflection()->GetString(message, field);
 }
 
-/// What an administrator did. The audit log of a server is its log.
-void LogAdminCall(const grpc::ServerContextBase& context, const Caller& caller,
-                  const google::protobuf::Message& request, const absl::Status& status) {
+/// What is logged of a call besides who made it.
+struct CallText {
+  std::string call = {};
+  std::string campaign = {};
+  std::string request_id = {};
+};
+
+CallText TextOf(const google::protobuf::Message& request) {
   const auto* const spec = request.GetDescriptor()->FindFieldByName("spec");
   std::string campaign = TextField(request, "campaign");
   if (campaign.empty() && spec != nullptr) {
     campaign = TextField(request.GetReflection()->GetMessage(request, spec), "name");
   }
+  return {.call = std::string(absl::StripSuffix(request.GetDescriptor()->name(), "Request")),
+          .campaign = campaign,
+          .request_id = TextField(request, "request_id")};
+}
+
+/// What an administrator did. The audit log of a server is its log.
+void LogAdminCall(const grpc::ServerContextBase& context, const Caller& caller, const CallText& text,
+                  const absl::Status& status) {
   Log(LogLevel::kInfo, "admin call",
-      {{"call", std::string(absl::StripSuffix(request.GetDescriptor()->name(), "Request"))},
-       {"campaign", campaign},
+      {{"call", text.call},
+       {"campaign", text.campaign},
        {"by", caller.name.empty() ? kUnnamedAdmin : caller.name},
-       {"from", std::string(context.peer())},
-       {"request_id", TextField(request, "request_id")},
+       {"from", OriginOf(context)},
+       {"request_id", text.request_id},
        {"result", status.ok() ? "OK" : status.ToString(absl::StatusToStringMode::kWithNoExtraData)}});
 }
 
-/// An exception in one call must not end the process, and the caller must get an answer.
-absl::Status RunAct(const CallRunner::Act& act, const Caller& caller) {
-  try {
-    return act(caller);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("the server does not have enough memory for this call; retry later");
-  } catch (const std::exception& error) {
-    Log(LogLevel::kError, "call failed with an exception", {{"reason", std::string(error.what())}});
-    return absl::InternalError(absl::StrCat("the call failed: ", error.what()));
-  }
-}
+/// Lives until the call is done.
+class CancellableCall final : public grpc::ServerUnaryReactor {
+ public:
+  std::stop_token token() const { return stop_.get_token(); }
+  void OnCancel() override { stop_.request_stop(); }
+  void OnDone() override { delete this; }
+
+ private:
+  std::stop_source stop_;
+};
 
 }  // namespace
 
 grpc::ServerUnaryReactor* CallRunner::Run(grpc::CallbackServerContext* context, CallerRole role,
                                           const google::protobuf::Message& request, Act act) const {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  RunOn(reactor, context, role, request, std::move(act));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* CallRunner::RunCancellable(grpc::CallbackServerContext* context, CallerRole role,
+                                                     const google::protobuf::Message& request, Act act) const {
+  auto* const reactor = new CancellableCall();
+  RunOn(reactor, context, role, request, [stop = reactor->token(), act = std::move(act)](const Caller& caller) {
+    try {
+      const StopScope scope(stop);
+      ThrowIfStopRequested();  // it may have waited for a thread
+      return act(caller);
+    } catch (const StoppedOnRequest&) {
+      return absl::CancelledError("the caller has gone, or the server is stopping");
+    }
+  });
+  return reactor;
+}
+
+void CallRunner::RunOn(grpc::ServerUnaryReactor* reactor, grpc::CallbackServerContext* context, CallerRole role,
+                       const google::protobuf::Message& request, Act act) const {
   const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
   absl::Status status = caller.status();
   if (status.ok()) {
@@ -103,16 +136,18 @@ grpc::ServerUnaryReactor* CallRunner::Run(grpc::CallbackServerContext* context, 
   }
   if (!status.ok()) {
     if (caller.ok()) gatekeeper_.LogRefusal(*context, caller->name, status);
-    reactor->Finish(ToGrpcStatus(status));
-    return reactor;
+    return reactor->Finish(ToGrpcStatus(status));
   }
   const auto run = [context, reactor, role, &request, caller = *caller, act = std::move(act)] {
-    const absl::Status result = RunAct(act, caller);
-    if (role == CallerRole::kAdmin) LogAdminCall(*context, caller, request, result);
+    const absl::Status result = RunGuarded([&] { return act(caller); });
+    if (absl::IsInternal(result)) {
+      Log(LogLevel::kError, "call failed",
+          {{"call", request.GetDescriptor()->name()}, {"reason", std::string(result.message())}});
+    }
+    if (role == CallerRole::kAdmin) LogAdminCall(*context, caller, TextOf(request), result);
     reactor->Finish(ToGrpcStatus(result));
   };
   if (!executor_.Submit(run)) reactor->Finish(ToGrpcStatus(Executor::Busy()));
-  return reactor;
 }
 
 CampaignService::Reactor* CampaignService::CreateCampaign(Context* context, const v1::CreateCampaignRequest* request,
@@ -210,85 +245,105 @@ CampaignService::Reactor* CampaignService::DeleteCampaign(Context* context, cons
 
 CampaignService::Reactor* CampaignService::ImportLabels(Context* context, const v1::ImportLabelsRequest* request,
                                                         v1::ImportLabelsResponse* response) {
-  return calls_.Run(context, CallerRole::kAdmin, *request, [this, request, response](const Caller&) -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
-    FULCRUM_RETURN_IF_ERROR(CheckImport(*campaign, *request));
-    storage::ImportRequest import;
-    import.source = request->source();
-    import.request_id = request->request_id();
-    for (const auto& entry : request->labels())
-      import.labels.push_back({.item = entry.item_id(), .value = entry.value()});
-    FULCRUM_ASSIGN_OR_RETURN(const storage::ImportAnswer answer,
-                             campaign->store().Run(storage::ImportLabels, std::move(import)));
-    response->set_imported(answer.labels);
-    return absl::OkStatus();
-  });
+  return file_calls_.Run(
+      context, CallerRole::kAdmin, *request, [this, request, response](const Caller&) -> absl::Status {
+        FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
+        FULCRUM_RETURN_IF_ERROR(CheckImport(*campaign, *request));
+        storage::ImportRequest import;
+        import.source = request->source();
+        import.request_id = request->request_id();
+        const auto pool = campaign->pool();
+        for (const auto& entry : request->labels()) {
+          const auto row = pool->ids().Find(entry.item_id());
+          import.labels.push_back(
+              {.item = entry.item_id(), .value = entry.value(), .cost = row ? pool->CostOf(*row) : 0});
+        }
+        FULCRUM_ASSIGN_OR_RETURN(const storage::ImportAnswer answer,
+                                 campaign->store().Run(storage::ImportLabels, std::move(import)));
+        response->set_imported(answer.labels);
+        return absl::OkStatus();
+      });
 }
 
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const grpc::ServerContextBase& context,
                                                                           const std::string& name,
-                                                                          Caller* caller) const {
-  FULCRUM_ASSIGN_OR_RETURN(const Caller admitted, calls_.gatekeeper().Admit(context));
-  FULCRUM_RETURN_IF_ERROR(AccessControl::RequireReading(admitted));
-  if (caller != nullptr) *caller = admitted;
+                                                                          Caller& caller) const {
+  const AccessControl& gatekeeper = calls_.gatekeeper();
+  FULCRUM_ASSIGN_OR_RETURN(caller, gatekeeper.Admit(context));
+  if (const absl::Status status = AccessControl::RequireReading(caller); !status.ok()) {
+    gatekeeper.LogRefusal(context, caller.name, status);
+    return status;
+  }
   return campaigns_.Find(name);
 }
 
 grpc::ServerReadReactor<v1::AppendItemsRequest>* CampaignService::AppendItems(Context* context,
                                                                               v1::AppendItemsResponse* response) {
-  const absl::StatusOr<Caller> caller = calls_.gatekeeper().Admit(*context);
+  const AccessControl& gatekeeper = calls_.gatekeeper();
+  const absl::StatusOr<Caller> caller = gatekeeper.Admit(*context);
   absl::Status status = caller.status();
-  if (status.ok()) status = AccessControl::RequireAdmin(*caller);
-  if (!status.ok()) return AppendStream::Refuse(long_calls_.executor(), status);
-  return AppendStream::Begin(
-      long_calls_.executor(), [this](const std::string& name) { return campaigns_.Find(name); },
-      caller->name.empty() ? kUnnamedAdmin : caller->name, response);
+  if (status.ok()) {
+    status = AccessControl::RequireAdmin(*caller);
+    if (!status.ok()) gatekeeper.LogRefusal(*context, caller->name, status);
+  }
+  if (!status.ok()) return new RefusedUpload<v1::AppendItemsRequest>(status);
+  return UploadStream<v1::AppendItemsRequest>::Begin(std::make_shared<AppendStream>(
+      heavy_calls_.executor(), StreamCaller{gatekeeper, *caller},
+      [this](const std::string& name) { return campaigns_.Find(name); },
+      caller->name.empty() ? kUnnamedAdmin : caller->name, response,
+      [context, caller = *caller](const v1::AppendItemsRequest::Begin& begin, const absl::Status& ended) {
+        LogAdminCall(*context, caller,
+                     {.call = "AppendItems", .campaign = begin.campaign(), .request_id = begin.request_id()}, ended);
+      }));
 }
 
 grpc::ServerWriteReactor<v1::ExportLabelsResponse>* CampaignService::ExportLabels(
     Context* context, const v1::ExportLabelsRequest* request) {
   using Stream = PagedStream<v1::ExportLabelsResponse>;
-  const auto campaign = FindForReading(*context, request->campaign());
-  if (!campaign.ok()) return Stream::Refuse(long_calls_.executor(), campaign.status());
+  Caller caller;
+  const auto campaign = FindForReading(*context, request->campaign(), caller);
+  if (!campaign.ok()) return Stream::Refuse(file_calls_.executor(), campaign.status());
   const auto pages = std::make_shared<LabelPages>((*campaign)->store().folder().path());
-  return Stream::Begin(long_calls_.executor(), [pages] { return pages->Next(); });
+  return Stream::Begin(file_calls_.executor(), {calls_.gatekeeper(), caller}, [pages] { return pages->Next(); });
 }
 
 grpc::ServerWriteReactor<v1::GetModelResponse>* CampaignService::GetModel(Context* context,
                                                                           const v1::GetModelRequest* request) {
   using Stream = PagedStream<v1::GetModelResponse>;
-  const auto campaign = FindForReading(*context, request->campaign());
-  if (!campaign.ok()) return Stream::Refuse(long_calls_.executor(), campaign.status());
+  Caller caller;
+  const auto campaign = FindForReading(*context, request->campaign(), caller);
+  if (!campaign.ok()) return Stream::Refuse(file_calls_.executor(), campaign.status());
   if (const absl::Status status = CheckNumbers(*request); !status.ok())
-    return Stream::Refuse(long_calls_.executor(), status);
-  const auto pages = std::make_shared<ModelPages>(*campaign, request->round());
-  return Stream::Begin(long_calls_.executor(), [pages] { return pages->Next(); });
+    return Stream::Refuse(file_calls_.executor(), status);
+  const auto pages = std::make_shared<ModelPages>(*campaign, request->round(), request->format());
+  return Stream::Begin(file_calls_.executor(), {calls_.gatekeeper(), caller}, [pages] { return pages->Next(); });
 }
 
 CampaignService::Reactor* CampaignService::Predict(Context* context, const v1::PredictRequest* request,
                                                    v1::PredictResponse* response) {
-  return long_calls_.Run(context, CallerRole::kReader, *request,
-                         [this, request, response](const Caller&) -> absl::Status {
-                           FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
-                           FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
-                           FULCRUM_ASSIGN_OR_RETURN(*response, campaign->Predict(*request));
-                           return absl::OkStatus();
-                         });
+  return heavy_calls_.RunCancellable(
+      context, CallerRole::kReader, *request, [this, request, response](const Caller&) -> absl::Status {
+        FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
+        FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
+        FULCRUM_ASSIGN_OR_RETURN(*response, campaign->Predict(*request));
+        return absl::OkStatus();
+      });
 }
 
-grpc::ServerWriteReactor<v1::WatchCampaignResponse>* CampaignService::WatchCampaign(
-    Context* context, const v1::WatchCampaignRequest* request) {
-  auto* stream = new MessageStream<v1::WatchCampaignResponse>();
-  const auto feed = stream->feed();
-  Caller caller;
-  const auto found = FindForReading(*context, request->campaign(), &caller);
-  absl::Status status = found.status();
-  if (status.ok()) status = CheckNumbers(*request);
-  if (!status.ok()) {
-    feed->End(status);
-    return stream;
-  }
-  const std::shared_ptr<Campaign> campaign = *found;
+namespace {
+
+using WatchFeed = MessageFeed<v1::WatchCampaignResponse>;
+
+/// A watcher, from its call to its end.
+struct Watching {
+  std::mutex mutex;
+  bool ended = false;  // guarded by mutex, like the others; `context` is valid until then
+  std::int64_t id = 0;
+  AccessControl::OpenStream open = {};
+};
+
+void BeginToWatch(const std::shared_ptr<Campaign>& campaign, const std::shared_ptr<WatchFeed>& feed,
+                  grpc::CallbackServerContext* context, std::int64_t after, Watching& watching) {
   const auto caught_up = std::make_shared<std::atomic<bool>>(false);
   const auto tell = [feed, context, caught_up](const v1::CampaignEvent& event) {
     v1::WatchCampaignResponse response;
@@ -299,18 +354,58 @@ grpc::ServerWriteReactor<v1::WatchCampaignResponse>* CampaignService::WatchCampa
     // A state that it missed does not end the stream: the campaign may run again.
     if (*caught_up && event.campaign().state() == v1::CAMPAIGN_STATE_DONE) feed->End(absl::OkStatus());
   };
-  const std::int64_t id = campaign->events().Watch(request->after_sequence(), tell, [feed] {
+  const std::int64_t kept_after = campaign->events().kept_after();
+  if (after > 0 && after < kept_after) {
+    const auto missed = ReadEvents(campaign->folder(), campaign->name(), after, kept_after);
+    if (!missed.ok()) return feed->End(missed.status());
+    for (const v1::CampaignEvent& event : *missed) tell(event);
+  }
+  watching.id = campaign->events().Watch(after == 0 ? 0 : std::max(after, kept_after), tell, [feed] {
     feed->End(absl::UnavailableError("the daemon is stopping, or the campaign is deleted; watch again later"));
   });
   *caught_up = true;
-  const auto open = std::make_shared<AccessControl::OpenStream>(
-      calls_.gatekeeper().NoteStream(caller, [feed](const absl::Status& why) { feed->End(why); }));
-  stream->set_on_end([campaign, id, open] { campaign->events().Unwatch(id); });
   v1::CampaignEvent now;
   *now.mutable_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
+  // Before the state is described: what happens between the two is in both.
+  now.set_sequence(campaign->events().resume_point());
   *now.mutable_campaign() = campaign->Describe();
-  now.set_sequence(now.campaign().sequence());
   tell(now);
+}
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::WatchCampaignResponse>* CampaignService::WatchCampaign(
+    Context* context, const v1::WatchCampaignRequest* request) {
+  auto* stream = new MessageStream<v1::WatchCampaignResponse>();
+  const auto feed = stream->feed();
+  Caller caller;
+  const auto found = FindForReading(*context, request->campaign(), caller);
+  absl::Status status = found.status();
+  if (status.ok()) status = CheckNumbers(*request);
+  if (!status.ok()) {
+    feed->End(status);
+    return stream;
+  }
+  const std::shared_ptr<Campaign> campaign = *found;
+  const auto watching = std::make_shared<Watching>();
+  watching->open = calls_.gatekeeper().NoteStream(caller, [feed](const absl::Status& why) { feed->End(why); });
+  stream->set_on_end([campaign, watching] {
+    const std::scoped_lock lock(watching->mutex);
+    watching->ended = true;
+    if (watching->id != 0) campaign->events().Unwatch(watching->id);
+    watching->open = {};
+  });
+  const std::int64_t after = request->after_sequence();
+  const auto begin = [campaign, watching, feed, context, after] {
+    const std::scoped_lock lock(watching->mutex);
+    if (!watching->ended) BeginToWatch(campaign, feed, context, after, *watching);
+  };
+  // What a process before this one did is in the log, which takes its time to read.
+  if (after == 0 || after >= campaign->events().kept_after()) {
+    begin();
+  } else if (!file_calls_.executor().Submit(begin)) {
+    feed->End(Executor::Busy());
+  }
   return stream;
 }
 

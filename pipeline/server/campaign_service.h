@@ -1,5 +1,5 @@
-// fulcrum.v1.CampaignService, OperationService, ItemService, AccessService and UploadService: the calls of those who
-// run campaigns.
+// fulcrum.v1.CampaignService, OperationService, ItemService, AnnotatorService, AccessService and UploadService: the
+// calls of those who run campaigns.
 //
 // Thin: they find out who calls, and call the campaigns on threads of an executor, because reading a pool or a log
 // takes its time. Thread-safe.
@@ -11,13 +11,14 @@
 
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/access_service.grpc.pb.h"
+#include "fulcrum/v1/annotator_service.grpc.pb.h"
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/item_service.grpc.pb.h"
 #include "fulcrum/v1/operation_service.grpc.pb.h"
 #include "fulcrum/v1/upload_service.grpc.pb.h"
 #include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/campaign/campaign_registry.h"
-#include "pipeline/campaign/upload_store.h"
+#include "pipeline/campaign/pool/upload_store.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
 #include "pipeline/server/token_store.h"
@@ -37,12 +38,26 @@ class CallRunner {
   /// are logged, with the caller and the campaign that the request names. `request` must live as long as the call.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, CallerRole role,
                                 const google::protobuf::Message& request, Act act) const;
+  /// The same for a call that changes nothing and computes: `act` runs in a StopScope, which ends if the caller has
+  /// gone or the server stops.
+  grpc::ServerUnaryReactor* RunCancellable(grpc::CallbackServerContext* context, CallerRole role,
+                                           const google::protobuf::Message& request, Act act) const;
   const AccessControl& gatekeeper() const { return gatekeeper_; }
   Executor& executor() const { return executor_; }
 
  private:
+  void RunOn(grpc::ServerUnaryReactor* reactor, grpc::CallbackServerContext* context, CallerRole role,
+             const google::protobuf::Message& request, Act act) const;
+
   const AccessControl& gatekeeper_;
   Executor& executor_;
+};
+
+/// Where calls run, so that none waits behind those that take longer.
+struct CallLanes {
+  Executor& quick;  ///< states and changes of campaigns
+  Executor& files;  ///< what reads or writes files in small steps: exports, models, labels that are imported
+  Executor& heavy;  ///< what works on a whole pool: appending, predicting
 };
 
 class CampaignService final : public v1::CampaignService::CallbackService {
@@ -50,11 +65,14 @@ class CampaignService final : public v1::CampaignService::CallbackService {
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
 
-  /// All of them must outlive it. Calls that read or write much (appending, exporting, predicting, models) run in
-  /// `lane`, so that no other call waits behind them.
+  /// All of them must outlive it.
   CampaignService(CampaignRegistry& campaigns, CampaignOperations& operations, const AccessControl& gatekeeper,
-                  Executor& executor, Executor& lane)
-      : campaigns_(campaigns), operations_(operations), calls_(gatekeeper, executor), long_calls_(gatekeeper, lane) {}
+                  const CallLanes& lanes)
+      : campaigns_(campaigns),
+        operations_(operations),
+        calls_(gatekeeper, lanes.quick),
+        file_calls_(gatekeeper, lanes.files),
+        heavy_calls_(gatekeeper, lanes.heavy) {}
 
   Reactor* CreateCampaign(Context* context, const v1::CreateCampaignRequest* request,
                           v1::CreateCampaignResponse* response) override;
@@ -93,14 +111,15 @@ class CampaignService final : public v1::CampaignService::CallbackService {
   /// Starts, pauses or otherwise steers a campaign, and describes it.
   template <typename Request, typename Response>
   Reactor* Steer(Context* context, const Request* request, Response* response, Step step);
-  /// `caller` may be null, and is set to who reads.
+  /// Sets `caller` to who reads. Refusals are logged.
   absl::StatusOr<std::shared_ptr<Campaign>> FindForReading(const grpc::ServerContextBase& context,
-                                                           const std::string& name, Caller* caller = nullptr) const;
+                                                           const std::string& name, Caller& caller) const;
 
   CampaignRegistry& campaigns_;
   CampaignOperations& operations_;
   const CallRunner calls_;
-  const CallRunner long_calls_;
+  const CallRunner file_calls_;
+  const CallRunner heavy_calls_;
 };
 
 class OperationService final : public v1::OperationService::CallbackService {
@@ -120,6 +139,30 @@ class OperationService final : public v1::OperationService::CallbackService {
 
  private:
   CampaignOperations& operations_;
+  const CallRunner calls_;
+};
+
+class AnnotatorService final : public v1::AnnotatorService::CallbackService {
+ public:
+  /// All of them must outlive it.
+  AnnotatorService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, Executor& executor)
+      : campaigns_(campaigns), calls_(gatekeeper, executor) {}
+
+  grpc::ServerUnaryReactor* ListAnnotators(grpc::CallbackServerContext* context,
+                                           const v1::ListAnnotatorsRequest* request,
+                                           v1::ListAnnotatorsResponse* response) override;
+  grpc::ServerUnaryReactor* PauseAnnotator(grpc::CallbackServerContext* context,
+                                           const v1::PauseAnnotatorRequest* request,
+                                           v1::PauseAnnotatorResponse* response) override;
+  grpc::ServerUnaryReactor* ResumeAnnotator(grpc::CallbackServerContext* context,
+                                            const v1::ResumeAnnotatorRequest* request,
+                                            v1::ResumeAnnotatorResponse* response) override;
+  grpc::ServerUnaryReactor* ListLabelErrors(grpc::CallbackServerContext* context,
+                                            const v1::ListLabelErrorsRequest* request,
+                                            v1::ListLabelErrorsResponse* response) override;
+
+ private:
+  CampaignRegistry& campaigns_;
   const CallRunner calls_;
 };
 

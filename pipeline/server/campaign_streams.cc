@@ -7,45 +7,21 @@
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/server/label_requests.h"
 #include "pipeline/text/status.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
 
-AppendStream* AppendStream::Begin(Executor& executor, FindCampaign find, std::string by,
-                                  v1::AppendItemsResponse* response) {
-  auto* stream = new AppendStream(executor, std::move(find), std::move(by), response);
-  stream->StartRead(&stream->incoming_);
-  return stream;
-}
-
-AppendStream* AppendStream::Refuse(Executor& executor, const absl::Status& status) {
-  auto* stream = new AppendStream(executor, {}, "", nullptr);
-  stream->End(status);
-  return stream;
-}
-
-void AppendStream::End(const absl::Status& status) {
-  // Before the answer: whoever gets it may append again at once.
+void AppendStream::Release() {
   upload_.reset();
   campaign_.reset();
-  Finish(ToGrpcStatus(status));
 }
 
-void AppendStream::OnReadDone(bool ok) {
-  const bool taken = executor_.Submit([this, ok] {
-    if (cancelled_) return End(absl::CancelledError("the client has gone"));
-    if (!ok) return End(TakeIn());
-    if (const absl::Status status = TakePart(); !status.ok()) return End(status);
-    StartRead(&incoming_);
-  });
-  if (!taken) End(Executor::Busy());
-}
-
-absl::Status AppendStream::TakePart() {
-  if (upload_ == nullptr && incoming_.has_begin()) return BeginUpload(incoming_.begin());
+absl::Status AppendStream::Take(const v1::AppendItemsRequest& message) {
+  if (upload_ == nullptr && message.has_begin()) return BeginUpload(message.begin());
   if (upload_ == nullptr) return absl::InvalidArgumentError("the first message must be 'begin'");
-  if (!complete_ && incoming_.has_chunk()) return upload_->Add(incoming_.chunk());
-  if (complete_ || !incoming_.end()) {
+  if (!complete_ && message.has_chunk()) return upload_->Add(message.chunk());
+  if (complete_ || !message.end()) {
     return absl::InvalidArgumentError("after 'begin' come messages with a 'chunk', and then one 'end'");
   }
   complete_ = true;
@@ -54,20 +30,21 @@ absl::Status AppendStream::TakePart() {
 
 absl::Status AppendStream::BeginUpload(const v1::AppendItemsRequest::Begin& begin) {
   FULCRUM_RETURN_IF_ERROR(CheckRequest(begin.request_id(), 0));
+  begin_ = begin;
   FULCRUM_ASSIGN_OR_RETURN(campaign_, find_(begin.campaign()));
-  request_id_ = begin.request_id();
   FULCRUM_ASSIGN_OR_RETURN(upload_, campaign_->BeginUpload());
   return absl::OkStatus();
 }
 
-absl::Status AppendStream::TakeIn() {
+absl::Status AppendStream::Complete() {
   // A client that has gone looks like one that has said all: only 'end' tells them apart.
   if (!complete_) return absl::InvalidArgumentError("the stream ended before 'end'; nothing was appended");
   FULCRUM_RETURN_IF_ERROR(upload_->Finish());
-  FULCRUM_ASSIGN_OR_RETURN(
-      Appended appended,
-      campaign_->AppendItems(
-          {.by = by_, .request_id = request_id_, .file = upload_->file(), .checksum = upload_->checksum()}));
+  FULCRUM_ASSIGN_OR_RETURN(Appended appended, campaign_->AppendItems({.by = by_,
+                                                                      .request_id = begin_.request_id(),
+                                                                      .file = upload_->file(),
+                                                                      .checksum = upload_->checksum(),
+                                                                      .control = {.stop = stop_token()}}));
   *response_ = std::move(appended.response);
   return absl::OkStatus();
 }
@@ -121,6 +98,8 @@ void Describe(const storage::ExportedLabel& row, v1::ExportedLabel& label) {
   label.set_item_state(StateOf(row.item_status));
   label.set_decision(row.decision);
   if (row.agreement) label.set_agreement(*row.agreement);
+  if (row.confidence) label.set_confidence(*row.confidence);
+  if (row.annotator_accuracy) label.set_annotator_accuracy(*row.annotator_accuracy);
 }
 
 }  // namespace
@@ -138,15 +117,25 @@ absl::StatusOr<std::vector<v1::ExportLabelsResponse>> LabelPages::Next() {
   return page;
 }
 
+absl::StatusOr<std::string> ModelPages::ReadFile(const storage::StoredModel& stored) {
+  if (format_ == v1::MODEL_FORMAT_UNSPECIFIED || format_ == v1::MODEL_FORMAT_FULCRUM) {
+    return campaign_->models().ReadBytes(stored);
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const auto model, campaign_->models().Load(stored.round));
+  return ExportModel(*campaign_->plan(), *campaign_->pool(), *model, format_);
+}
+
 absl::StatusOr<v1::GetModelResponse> ModelPages::Describe() {
   FULCRUM_ASSIGN_OR_RETURN(const storage::StoredModel stored, campaign_->models().Find(round_));
-  FULCRUM_ASSIGN_OR_RETURN(bytes_, campaign_->models().ReadBytes(stored));
+  FULCRUM_ASSIGN_OR_RETURN(bytes_, ReadFile(stored));
   v1::GetModelResponse first;
   v1::ModelDescription& description = *first.mutable_description();
   description.set_round(stored.round);
   description.set_trained_on(stored.trained_on);
   description.set_bytes(static_cast<std::int64_t>(bytes_.size()));
-  description.set_checksum(stored.checksum);
+  Checksum checksum;
+  checksum.Add(bytes_);
+  description.set_checksum(checksum.ToText());
   if (!stored.record.empty()) FULCRUM_RETURN_IF_ERROR(ParseStoredText(stored.record, *description.mutable_trained()));
   return first;
 }

@@ -1,18 +1,18 @@
-// CampaignService.AppendItems: gathers what a client sends, then lets the campaign take it in.
+// Streams of the services: what clients upload, and what they read.
 //
-// Thin, and never with more than one chunk in memory. Works on threads of the executor, because disks and checks take
-// their time. Deletes itself when gRPC is done with it.
+// Work that takes its time (disks, checks) runs on threads of an executor. A stream ends at once if its caller's token
+// is revoked, and always ends: what its work throws becomes its status. Streams live until gRPC is done with them.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +23,7 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "fulcrum/v1/labeling_service.pb.h"
 #include "pipeline/campaign/campaign.h"
+#include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
 #include "pipeline/text/status.h"
 #include "storage/campaign_reader.h"
@@ -30,39 +31,172 @@
 
 namespace fulcrum::pipeline {
 
-class AppendStream final : public grpc::ServerReadReactor<v1::AppendItemsRequest> {
+/// Who opened a stream, and who says whether they still may.
+struct StreamCaller {
+  const AccessControl& access;
+  Caller caller = {};
+};
+
+// A stream of messages from a client, such as the parts of a file.
+//
+// Messages are taken one after the other, on threads of the executor. It never has more than one message in memory.
+
+template <typename Request>
+class UploadStream : public grpc::ServerReadReactor<Request>,
+                     public std::enable_shared_from_this<UploadStream<Request>> {
+ public:
+  /// Starts reading. The stream lives until gRPC is done with it.
+  static UploadStream* Begin(std::shared_ptr<UploadStream> stream) {
+    UploadStream* const it = stream.get();
+    it->self_ = std::move(stream);
+    it->open_ =
+        it->caller_.access.NoteStream(it->caller_.caller, [weak = it->weak_from_this()](const absl::Status& why) {
+          if (const auto revoked = weak.lock()) revoked->Stop(why);
+        });
+    it->ReadMore();
+    return it;
+  }
+
+  void OnReadDone(bool ok) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (ended_) return;
+      busy_ = true;
+    }
+    const bool taken = executor_.Submit([self = this->shared_from_this(), ok] { self->Carry(ok); });
+    if (!taken) End(Executor::Busy());
+  }
+  void OnCancel() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      // The read that is out fails, and ends the stream.
+      stop_.Update(absl::CancelledError("the client has gone"));
+    }
+    work_.request_stop();
+  }
+  void OnDone() override {
+    open_ = {};
+    const std::shared_ptr<UploadStream> last = std::move(self_);
+  }
+
+ protected:
+  /// All of them must outlive the stream.
+  UploadStream(Executor& executor, StreamCaller caller) : executor_(executor), caller_(std::move(caller)) {}
+
+  const StreamCaller& caller() const { return caller_; }
+  /// Asks to end what takes its time, because the client has gone or may no longer do it.
+  std::stop_token stop_token() const { return work_.get_token(); }
+
+  /// Takes a message; an error ends the stream.
+  virtual absl::Status Take(const Request& message) = 0;
+  /// The client has sent all, or has gone. Returns the status of the call.
+  virtual absl::Status Complete() = 0;
+  /// Before the status is sent: whoever gets it may begin again at once.
+  virtual void Release() = 0;
+  /// After it is known how the call ends.
+  virtual void Note(const absl::Status& /*status*/) {}
+
+ private:
+  void ReadMore() {
+    absl::Status why;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (stop_.ok()) {
+        busy_ = false;
+        return this->StartRead(&incoming_);
+      }
+      why = stop_;
+    }
+    End(why);
+  }
+  void Carry(bool ok) {
+    const absl::Status status = RunGuarded([&]() -> absl::Status {
+      {
+        const std::scoped_lock lock(mutex_);
+        if (!stop_.ok()) return stop_;
+      }
+      if (const absl::Status known = caller_.access.CheckToken(caller_.caller); !known.ok()) return known;
+      return ok ? Take(incoming_) : Complete();
+    });
+    if (!ok || !status.ok()) return End(status);
+    ReadMore();
+  }
+  /// Ends the stream when nothing works for it any more.
+  void Stop(const absl::Status& why) {
+    {
+      const std::scoped_lock lock(mutex_);
+      stop_.Update(why);
+    }
+    work_.request_stop();
+    {
+      const std::scoped_lock lock(mutex_);
+      if (busy_) return;
+    }
+    End(why);
+  }
+  void End(const absl::Status& status) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (std::exchange(ended_, true)) return;
+    }
+    Release();
+    Note(status);
+    this->Finish(ToGrpcStatus(status));
+  }
+
+  Executor& executor_;
+  const StreamCaller caller_;
+  Request incoming_;  // where gRPC reads into
+  std::shared_ptr<UploadStream> self_;
+  AccessControl::OpenStream open_;
+  std::stop_source work_;
+
+  std::mutex mutex_;
+  absl::Status stop_;  // why it must not go on
+  bool busy_ = true;   // a message is being taken, or the stream has not begun to read
+  bool ended_ = false;
+};
+
+/// An upload that says only why nothing can be sent.
+template <typename Request>
+class RefusedUpload final : public grpc::ServerReadReactor<Request> {
+ public:
+  explicit RefusedUpload(const absl::Status& status) { this->Finish(ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
+
+/// CampaignService.AppendItems: gathers what a client sends, then lets the campaign take it in.
+class AppendStream final : public UploadStream<v1::AppendItemsRequest> {
  public:
   /// Finds the campaign that a request names.
   using FindCampaign = std::function<absl::StatusOr<std::shared_ptr<Campaign>>(const std::string& name)>;
+  /// Is told how the call ended.
+  using OnEnd = std::function<void(const v1::AppendItemsRequest::Begin& begin, const absl::Status& status)>;
 
-  /// The executor and the response must outlive the stream. `by` is who appends.
-  static AppendStream* Begin(Executor& executor, FindCampaign find, std::string by, v1::AppendItemsResponse* response);
-  /// A stream that says only why nothing can be appended.
-  static AppendStream* Refuse(Executor& executor, const absl::Status& status);
-
-  void OnReadDone(bool ok) override;
-  void OnCancel() override { cancelled_ = true; }
-  void OnDone() override { delete this; }
+  /// The executor, the caller and the response must outlive the stream. `by` is who appends.
+  AppendStream(Executor& executor, StreamCaller caller, FindCampaign find, std::string by,
+               v1::AppendItemsResponse* response, OnEnd on_end)
+      : UploadStream(executor, std::move(caller)),
+        find_(std::move(find)),
+        by_(std::move(by)),
+        response_(response),
+        on_end_(std::move(on_end)) {}
 
  private:
-  AppendStream(Executor& executor, FindCampaign find, std::string by, v1::AppendItemsResponse* response)
-      : executor_(executor), find_(std::move(find)), by_(std::move(by)), response_(response) {}
-
-  void End(const absl::Status& status);
-  absl::Status TakePart();
+  absl::Status Take(const v1::AppendItemsRequest& message) override;
+  absl::Status Complete() override;
+  void Release() override;
+  void Note(const absl::Status& status) override { on_end_(begin_, status); }
   absl::Status BeginUpload(const v1::AppendItemsRequest::Begin& begin);
-  absl::Status TakeIn();
 
-  Executor& executor_;
   const FindCampaign find_;
   const std::string by_;
   v1::AppendItemsResponse* const response_;
-  v1::AppendItemsRequest incoming_;  // where gRPC reads into
-  std::string request_id_;
+  const OnEnd on_end_;
+  v1::AppendItemsRequest::Begin begin_;
   std::shared_ptr<Campaign> campaign_;
   std::unique_ptr<RowUpload> upload_;
   bool complete_ = false;
-  std::atomic<bool> cancelled_ = false;
 };
 
 // A stream of messages from the server, fed from any thread.
@@ -155,59 +289,83 @@ class MessageStream final : public grpc::ServerWriteReactor<Message> {
 // A stream of messages from the server at the pace of whoever reads it.
 //
 // Messages are made a page at a time, on a thread of the executor, and only when all before them are written: a reader
-// that is slow or has stopped holds a page in memory and no thread. Deletes itself when gRPC is done with it.
+// that is slow or has stopped holds a page in memory and no thread.
 
 template <typename Message>
-class PagedStream final : public grpc::ServerWriteReactor<Message> {
+class PagedStream final : public grpc::ServerWriteReactor<Message>,
+                          public std::enable_shared_from_this<PagedStream<Message>> {
  public:
   using Page = std::vector<Message>;
   /// The next messages; none at the end. Never called twice at a time.
   using NextPage = std::function<absl::StatusOr<Page>()>;
 
-  /// The executor must outlive the stream.
-  static PagedStream* Begin(Executor& executor, NextPage next_page) {
-    auto* stream = new PagedStream(executor, std::move(next_page));
+  /// The executor and the caller's access control must outlive the stream.
+  static PagedStream* Begin(Executor& executor, const StreamCaller& caller, NextPage next_page) {
+    const std::shared_ptr<PagedStream> stream(new PagedStream(executor, std::move(next_page)));
+    stream->self_ = stream;
+    stream->open_ = caller.access.NoteStream(caller.caller, [weak = std::weak_ptr(stream)](const absl::Status& why) {
+      if (const auto revoked = weak.lock()) revoked->Stop(why);
+    });
     stream->Fetch();
-    return stream;
+    return stream.get();
   }
   /// A stream that says only why there is none.
   static PagedStream* Refuse(Executor& executor, const absl::Status& status) {
-    auto* stream = new PagedStream(executor, {});
+    const std::shared_ptr<PagedStream> stream(new PagedStream(executor, {}));
+    stream->self_ = stream;
     stream->Finish(ToGrpcStatus(status));
-    return stream;
+    return stream.get();
   }
 
   void OnWriteDone(bool ok) override {
-    if (!ok) return this->Finish(ToGrpcStatus(Gone()));
+    if (!ok) Stop(absl::CancelledError("the client has gone"));
+    if (const absl::Status why = stopped(); !why.ok()) return this->Finish(ToGrpcStatus(why));
     if (++written_ < page_.size()) return this->StartWrite(&page_[written_]);
     Fetch();
   }
-  // At any time either a write or a fetch is under way, and its end finishes the stream.
-  void OnCancel() override { cancelled_ = true; }
-  void OnDone() override { delete this; }
+  void OnCancel() override { Stop(absl::CancelledError("the client has gone")); }
+  void OnDone() override {
+    open_ = {};
+    const std::shared_ptr<PagedStream> last = std::move(self_);
+  }
 
  private:
   PagedStream(Executor& executor, NextPage next_page) : executor_(executor), next_page_(std::move(next_page)) {}
 
-  static absl::Status Gone() { return absl::CancelledError("the client has gone"); }
-
+  // At any time either a write or a fetch is under way, and its end finishes the stream.
+  void Stop(const absl::Status& why) {
+    const std::scoped_lock lock(mutex_);
+    stop_.Update(why);
+  }
+  absl::Status stopped() {
+    const std::scoped_lock lock(mutex_);
+    return stop_;
+  }
   void Fetch() {
-    if (executor_.Submit([this] { Write(next_page_()); })) return;
+    if (executor_.Submit([self = this->shared_from_this()] { self->Write(); })) return;
     this->Finish(ToGrpcStatus(Executor::Busy()));
   }
-  void Write(absl::StatusOr<Page> page) {
-    if (cancelled_) return this->Finish(ToGrpcStatus(Gone()));
-    if (!page.ok() || page->empty()) return this->Finish(ToGrpcStatus(page.status()));
-    page_ = *std::move(page);
+  void Write() {
+    const absl::Status status = RunGuarded([this]() -> absl::Status {
+      if (const absl::Status why = stopped(); !why.ok()) return why;
+      absl::StatusOr<Page> page = next_page_();
+      page_ = page.ok() ? *std::move(page) : Page();
+      return page.status();
+    });
+    const absl::Status why = status.ok() ? stopped() : status;
+    if (!why.ok() || page_.empty()) return this->Finish(ToGrpcStatus(why));
     written_ = 0;
     this->StartWrite(&page_.front());
   }
 
   Executor& executor_;
   const NextPage next_page_;
+  std::shared_ptr<PagedStream> self_;
+  AccessControl::OpenStream open_;
   Page page_;
   std::size_t written_ = 0;
-  std::atomic<bool> cancelled_ = false;
+  std::mutex mutex_;
+  absl::Status stop_;  // why it must not go on
 };
 
 // What long streams send, a page at a time: every label, a model's file, a payload.
@@ -244,14 +402,17 @@ class PayloadPages {
 class ModelPages {
  public:
   /// Round 0 is the latest model's.
-  ModelPages(std::shared_ptr<Campaign> campaign, std::int64_t round) : campaign_(std::move(campaign)), round_(round) {}
+  ModelPages(std::shared_ptr<Campaign> campaign, std::int64_t round, v1::ModelFormat format)
+      : campaign_(std::move(campaign)), round_(round), format_(format) {}
   absl::StatusOr<std::vector<v1::GetModelResponse>> Next();
 
  private:
   absl::StatusOr<v1::GetModelResponse> Describe();
+  absl::StatusOr<std::string> ReadFile(const storage::StoredModel& stored);
 
   std::shared_ptr<Campaign> campaign_;  // until the file is read
   const std::int64_t round_;
+  const v1::ModelFormat format_;
   std::string bytes_;
   std::size_t sent_ = 0;
 };

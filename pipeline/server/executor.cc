@@ -1,7 +1,7 @@
 #include "pipeline/server/executor.h"
 
 #include <chrono>
-#include <exception>
+#include <string>
 #include <utility>
 
 #include "pipeline/text/status.h"
@@ -11,6 +11,17 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr std::chrono::milliseconds kRetryDelay{500};
+
+/// Runs what has nobody to report an error to.
+void RunLogged(const std::function<void()>& task) {
+  const absl::Status status = RunGuarded([&task] {
+    task();
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    Log(LogLevel::kError, "task failed with an exception", {{"reason", std::string(status.message())}});
+  }
+}
 
 }  // namespace
 
@@ -56,11 +67,7 @@ void Executor::Loop() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    try {
-      task();
-    } catch (const std::exception& error) {
-      Log(LogLevel::kError, "task failed with an exception", {{"reason", std::string(error.what())}});
-    }
+    RunLogged(task);
   }
 }
 
@@ -99,7 +106,7 @@ void ReplySender::Loop() {
       if (idle()) return;
       next = TakeNext();
     }
-    next();
+    RunLogged(next);
   }
 }
 

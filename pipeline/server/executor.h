@@ -59,7 +59,7 @@ class ReplySender {
 
   using Reply = std::function<void()>;
 
-  /// Has the reply sent, in the turn that its request had. It must not throw or wait.
+  /// Has the reply sent, in the turn that its request had. It must not wait; an exception is logged and ends only it.
   void Post(Reply reply, storage::Turn turn = storage::Turn::kInOrder);
 
  private:

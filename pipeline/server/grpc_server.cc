@@ -17,8 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "pipeline/server/connection_listener.h"
-#include "pipeline/server/frame_guard.h"
+#include "pipeline/server/transport/connection_listener.h"
+#include "pipeline/server/transport/frame_guard.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -124,7 +124,8 @@ void ApplyLimits(const GrpcServerOptions& options, grpc::ServerBuilder& builder)
 std::size_t MostConnections(const GrpcServerOptions& options) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return options.max_connections;
-  const std::size_t files = limit.rlim_cur;
+  const std::size_t all = limit.rlim_cur;
+  const std::size_t files = all - std::min(options.reserved_files, all / 2);
   return std::min(options.max_connections, files > 2 * kOtherFiles ? files - kOtherFiles : files / 2);
 }
 

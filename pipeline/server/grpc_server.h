@@ -45,6 +45,8 @@ struct GrpcServerOptions {
   int max_concurrent_streams = 100;
   /// More are turned away; fewer where the process may not have that many files.
   std::size_t max_connections = 10'000;
+  /// Files that others in the process open besides a few hundred, such as the connections of the page.
+  std::size_t reserved_files = 0;
   /// A connection that has not introduced itself by then is closed, so half-open ones do not pile up.
   std::chrono::milliseconds handshake_timeout{10'000};
   /// Files with the server's certificate chain and key; both or none. Read again when they change.

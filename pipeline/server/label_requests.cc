@@ -11,8 +11,9 @@
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
-#include "storage/state/label_rules.h"
-#include "storage/state/lease_rules.h"
+#include "storage/rules/label_rules.h"
+#include "storage/rules/lease_rules.h"
+#include "storage/rules/model_rules.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -235,7 +236,15 @@ absl::StatusOr<std::int64_t> ReleaseLeasesOf(storage::Ledger& ledger, const std:
   for (const storage::LeaseRequest& request : requests) {
     FULCRUM_RETURN_IF_ERROR(storage::ReleaseLease(ledger, request).status());
   }
-  return static_cast<std::int64_t>(requests.size());
+  auto released = static_cast<std::int64_t>(requests.size());
+  const auto& task = ledger.state().model_task();
+  if (task && task->lease != 0 && task->process == annotator) {
+    FULCRUM_RETURN_IF_ERROR(
+        storage::ReleaseModelLease(ledger, {.process = annotator, .lease = task->lease, .epoch = task->epoch})
+            .status());
+    ++released;
+  }
+  return released;
 }
 
 }  // namespace

@@ -28,8 +28,7 @@ constexpr std::size_t kMostReplyBytes = std::size_t{7} << 19;
 constexpr std::size_t kTaskBytes = 100;
 
 /// What a task takes in a reply, about.
-std::size_t TaskBytes(const Campaign& campaign, const CampaignPlan& plan, const std::string& item) {
-  const std::size_t payload = campaign.PayloadBytes(item);
+std::size_t TaskBytes(const CampaignPlan& plan, const std::string& item, std::size_t payload) {
   std::size_t bytes = kTaskBytes + item.size() + plan.question.size() + (payload > kLargestInlinePayload ? 0 : payload);
   for (const std::string& name : plan.classes) bytes += name.size() + 4;
   return bytes;
@@ -47,7 +46,8 @@ std::size_t DescribeTasks(const Campaign& campaign, const TakenTasks& taken, std
   std::size_t next = first;
   for (; next < taken.leases.size(); ++next) {
     const storage::GrantedLease& lease = taken.leases[next];
-    bytes += TaskBytes(campaign, plan, lease.item);
+    const std::size_t payload_bytes = campaign.PayloadBytes(lease.item);
+    bytes += TaskBytes(plan, lease.item, payload_bytes);
     if (next > first && bytes > kMostReplyBytes) break;
     v1::Task& task = *response.add_tasks();
     task.set_lease_id(lease.lease);
@@ -60,7 +60,6 @@ std::size_t DescribeTasks(const Campaign& campaign, const TakenTasks& taken, std
     for (const std::string& name : plan.classes) task.add_classes(name);
     // Even an empty one would be a string more for every task.
     if (!plan.question.empty()) task.set_question(plan.question);
-    const std::size_t payload_bytes = campaign.PayloadBytes(lease.item);
     if (payload_bytes > kLargestInlinePayload) {
       task.set_large_payload_bytes(static_cast<std::int64_t>(payload_bytes));
     } else if (payload_bytes > 0) {
@@ -68,6 +67,13 @@ std::size_t DescribeTasks(const Campaign& campaign, const TakenTasks& taken, std
     }
   }
   return next - first;
+}
+
+void ReleaseTaken(const std::shared_ptr<Campaign>& campaign, const std::string& annotator, const TakenTasks& taken) {
+  for (const storage::GrantedLease& lease : taken.leases) {
+    campaign->store().Start(storage::ReleaseLease, {.annotator = annotator, .lease = lease.lease, .epoch = lease.epoch},
+                            [held = campaign](const absl::StatusOr<storage::ReleaseAnswer>&) {});
+  }
 }
 
 void TaskAcquirer::Try(const std::shared_ptr<Attempt>& attempt, bool again) {
@@ -81,7 +87,7 @@ void TaskAcquirer::Try(const std::shared_ptr<Attempt>& attempt, bool again) {
        .most = call.most,
        .most_bytes = kMostReplyBytes,
        .bytes_of = [campaign = call.campaign, plan = call.campaign->plan()](
-                       const std::string& item) { return TaskBytes(*campaign, *plan, item); }},
+                       const std::string& item) { return TaskBytes(*plan, item, campaign->PayloadBytes(item)); }},
       [this, attempt, again](absl::StatusOr<storage::AcquireAnswer> answer) {
         Receive(attempt, again, std::move(answer));
       },
@@ -220,21 +226,30 @@ grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerCont
   const auto asked =
       std::chrono::milliseconds(google::protobuf::util::TimeUtil::DurationToMilliseconds(request->wait()));
   const auto wait = std::clamp(asked, std::chrono::milliseconds(0), kLongestWait);
-  acquirer_.Acquire({.campaign = call->campaign,
-                     .annotator = call->annotator,
-                     .request_id = request->request_id(),
-                     .most = request->max_tasks(),
-                     .until = TaskWaiters::Clock::now() + wait,
-                     .gone = [context] { return context->IsCancelled(); }},
-                    [this, reactor, response, held = call->campaign](const absl::StatusOr<TakenTasks>& taken) {
-                      if (taken.ok()) DescribeTasks(*held, *taken, 0, *response);
-                      if (!taken.ok() || taken->worth_telling()) return reactor->Finish(ToGrpcStatus(taken.status()));
-                      held->DescribeWaiting([this, reactor, response, held](std::vector<v1::WaitingFor> reasons) {
-                        for (v1::WaitingFor& reason : reasons) *response->add_waiting_for() = std::move(reason);
-                        // Not on the store's thread, which has others to serve.
-                        replies_.Post([reactor, held] { reactor->Finish(grpc::Status::OK); });
-                      });
-                    });
+  acquirer_.Acquire(
+      {.campaign = call->campaign,
+       .annotator = call->annotator,
+       .request_id = request->request_id(),
+       .most = request->max_tasks(),
+       .until = TaskWaiters::Clock::now() + wait,
+       .gone = [this, context,
+                caller = call->caller] { return context->IsCancelled() || !gatekeeper_.CheckToken(caller).ok(); }},
+      [this, reactor, response, caller = call->caller, annotator = call->annotator,
+       held = call->campaign](const absl::StatusOr<TakenTasks>& taken) {
+        // A call may wait for a minute. Leases that are granted before this check are released with the
+        // others when the token is revoked later.
+        if (const absl::Status known = gatekeeper_.CheckToken(caller); !known.ok()) {
+          if (taken.ok()) ReleaseTaken(held, annotator, *taken);
+          return reactor->Finish(ToGrpcStatus(known));
+        }
+        if (taken.ok()) DescribeTasks(*held, *taken, 0, *response);
+        if (!taken.ok() || taken->worth_telling()) return reactor->Finish(ToGrpcStatus(taken.status()));
+        held->DescribeWaiting([this, reactor, response, held](std::vector<v1::WaitingFor> reasons) {
+          for (v1::WaitingFor& reason : reasons) *response->add_waiting_for() = std::move(reason);
+          // Not on the store's thread, which has others to serve.
+          replies_.Post([reactor, held] { reactor->Finish(grpc::Status::OK); });
+        });
+      });
   return reactor;
 }
 
@@ -243,16 +258,13 @@ grpc::ServerWriteReactor<v1::GetPayloadResponse>* LabelingService::GetPayload(gr
   using Stream = PagedStream<v1::GetPayloadResponse>;
   const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
   if (!caller.ok()) return Stream::Refuse(executor_, caller.status());
-  if (const absl::Status status = AccessControl::RequireLabeling(*caller); !status.ok()) {
-    return Stream::Refuse(executor_, status);
-  }
   const auto campaign = campaigns_.Find(request->campaign());
   if (!campaign.ok()) return Stream::Refuse(executor_, campaign.status());
   if (const absl::Status status = (*campaign)->CheckItem(request->item_id()); !status.ok()) {
     return Stream::Refuse(executor_, status);
   }
   const auto pages = std::make_shared<PayloadPages>(*campaign, request->item_id());
-  return Stream::Begin(executor_, [pages] { return pages->Next(); });
+  return Stream::Begin(executor_, {gatekeeper_, *caller}, [pages] { return pages->Next(); });
 }
 
 grpc::ServerUnaryReactor* LabelingService::RenewLeases(grpc::CallbackServerContext* context,

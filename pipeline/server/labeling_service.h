@@ -17,9 +17,9 @@
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
-#include "pipeline/server/message_arena.h"
 #include "pipeline/server/task_waiters.h"
-#include "storage/state/lease_rules.h"
+#include "pipeline/server/transport/message_arena.h"
+#include "storage/rules/lease_rules.h"
 
 namespace fulcrum::pipeline {
 
@@ -53,6 +53,9 @@ struct TakenTasks {
 /// fewer than all if more would not fit into a message.
 std::size_t DescribeTasks(const Campaign& campaign, const TakenTasks& taken, std::size_t first,
                           v1::AcquireTasksResponse& response);
+
+/// For tasks that were leased and cannot be handed over. Does not wait.
+void ReleaseTaken(const std::shared_ptr<Campaign>& campaign, const std::string& annotator, const TakenTasks& taken);
 
 class TaskAcquirer {
  public:

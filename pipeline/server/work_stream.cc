@@ -279,11 +279,7 @@ void WorkStream::TakeTasks(const absl::StatusOr<TakenTasks>& taken) {
 void WorkStream::ReleaseUndelivered(const TakenTasks& taken) {
   // A stream that continues the session gets them.
   if (resumable_) return;
-  for (const storage::GrantedLease& lease : taken.leases) {
-    call_.campaign->store().Start(storage::ReleaseLease,
-                                  {.annotator = call_.annotator, .lease = lease.lease, .epoch = lease.epoch},
-                                  [held = call_.campaign](const absl::StatusOr<storage::ReleaseAnswer>&) {});
-  }
+  ReleaseTaken(call_.campaign, call_.annotator, taken);
 }
 
 void WorkStream::SendTasks(const TakenTasks& taken) {

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
 #include "pipeline/server/labeling_service.h"
-#include "pipeline/server/message_arena.h"
+#include "pipeline/server/transport/message_arena.h"
 
 namespace fulcrum::pipeline {
 

@@ -3,7 +3,10 @@
 #include <google/protobuf/util/time_util.h>
 #include <grpcpp/support/status.h>
 
+#include <exception>
+#include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -164,6 +167,25 @@ absl::Status FromItemCode(int code, const std::string& message) {
 
 bool MayPass(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+}
+
+absl::Status RunGuarded(const std::function<absl::Status()>& act) {
+  try {
+    return act();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("the server does not have enough memory for this call; retry later");
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) {
+      return absl::InternalError(absl::StrCat("the call failed: ", error.what()));
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system starts no more threads (", error.what(),
+                     "); raise the limit on tasks: TasksMax of systemd, pids_limit of a container, ulimit -u"));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("the call failed: ", error.what()));
+  } catch (...) {
+    return absl::InternalError("the call failed with an exception of an unknown type");
+  }
 }
 
 }  // namespace fulcrum::pipeline

@@ -7,6 +7,7 @@
 #include <grpcpp/support/status.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,5 +61,9 @@ absl::Status FromItemCode(int code, const std::string& message);
 
 /// Whether a retry of the same call may succeed: the server is unreachable, slow or over its limits.
 bool MayPass(const absl::Status& status);
+
+/// Runs `act`. What it throws becomes a status: an exception in one call must not end the process, and the caller must
+/// get an answer.
+absl::Status RunGuarded(const std::function<absl::Status()>& act);
 
 }  // namespace fulcrum::pipeline

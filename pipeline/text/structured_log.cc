@@ -3,6 +3,8 @@
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <type_traits>
 
@@ -84,6 +86,11 @@ void LogGrpcLine(gpr_log_func_args* line) {
   LogLibraryLine(level, "gRPC", line->file, line->line, line->message);
 }
 
+void PrintForDebugging(const std::string& message) {
+  static const bool debugging = std::getenv("FULCRUM_DEBUG") != nullptr;
+  if (debugging) std::fprintf(stderr, "fulcrum: %s\n", PrintableText(message).c_str());
+}
+
 }  // namespace
 
 void StartLog(LogFormat format) {
@@ -94,6 +101,12 @@ void StartLog(LogFormat format) {
   (*g_logger)->set_pattern("%v");
   google::protobuf::SetLogHandler(LogProtobufLine);
   gpr_set_log_function(LogGrpcLine);
+}
+
+void LeaveOutLibraryLines() {
+  google::protobuf::SetLogHandler([](google::protobuf::LogLevel /*severity*/, const char* /*file*/, int /*line*/,
+                                     const std::string& message) { PrintForDebugging(message); });
+  gpr_set_log_function([](gpr_log_func_args* line) { PrintForDebugging(line->message); });
 }
 
 void Log(LogLevel level, const std::string& message, std::initializer_list<LogField> fields) {

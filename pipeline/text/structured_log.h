@@ -4,7 +4,7 @@
 //   {"time":"2026-01-02T03:04:05.678+0000","level":"info","message":"campaign done","campaign":"rings","rounds":20}
 //
 // Control characters in messages and fields are escaped. Messages of libprotobuf and gRPC are written in the same
-// format. Thread-safe after StartLog; before it nothing is written.
+// format. Thread-safe after StartLog; before it Log writes nothing.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,10 @@ struct LogField {
 
 /// Call it once, before other threads start.
 void StartLog(LogFormat format);
+
+/// For commands without a log: lines of libprotobuf and gRPC are left out, because the error that a command reports
+/// says what they are about. With FULCRUM_DEBUG in the environment they are printed, one escaped line each.
+void LeaveOutLibraryLines();
 
 void Log(LogLevel level, const std::string& message, std::initializer_list<LogField> fields = {});
 

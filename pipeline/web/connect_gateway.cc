@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -17,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "google/rpc/status.pb.h"
 #include "nlohmann/json.hpp"
+#include "pipeline/server/access_control.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 
@@ -96,7 +98,18 @@ absl::StatusOr<std::string> JsonOf(const pb::MethodDescriptor& method, grpc::Byt
 
 void Prepare(const GatewayCall& call, grpc::ClientContext& context) {
   if (!call.authorization.empty()) context.AddMetadata("authorization", call.authorization);
+  NameOrigin(context, "http:" + call.peer);
   if (call.timeout) context.set_deadline(std::chrono::system_clock::now() + *call.timeout);
+}
+
+/// A detail as JSON, for people who debug; Connect allows it next to the bytes. Null if its type is not known here.
+nlohmann::json ReadableDetail(const std::string& type, const std::string& value) {
+  const pb::Descriptor* const known = pb::DescriptorPool::generated_pool()->FindMessageTypeByName(type);
+  if (known == nullptr) return nullptr;
+  const std::unique_ptr<pb::Message> message = NewMessage(*known);
+  std::string json;
+  if (!message->ParseFromString(value) || !pb::util::MessageToJsonString(*message, &json).ok()) return nullptr;
+  return nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
 }
 
 std::string RpcPath(const pb::MethodDescriptor& method) {
@@ -112,8 +125,12 @@ nlohmann::json ErrorOf(const absl::Status& status) {
       absl::Base64Escape(detail.value(), &value);
       // Connect has base64 without padding.
       while (absl::EndsWith(value, "=")) value.pop_back();
-      error["details"].push_back(
-          {{"type", std::string(absl::StripPrefix(detail.type_url(), kTypePrefix))}, {"value", value}});
+      const std::string type(absl::StripPrefix(detail.type_url(), kTypePrefix));
+      nlohmann::json added = {{"type", type}, {"value", value}};
+      if (nlohmann::json readable = ReadableDetail(type, detail.value()); readable.is_object()) {
+        added["debug"] = std::move(readable);
+      }
+      error["details"].push_back(std::move(added));
     }
   }
   return error;
@@ -192,7 +209,13 @@ class StreamCall final : public RunningCall, public grpc::ClientBidiReactor<grpc
     ReadNext();
   }
   void ReadNext() override {
-    if (handed_on_.exchange(false)) StartRead(&response_);
+    bool read = false;
+    {
+      // Not before the message that was read is handed on: the next one must not overtake it.
+      const std::scoped_lock lock(mutex_);
+      read = std::exchange(handed_on_, false);
+    }
+    if (read) StartRead(&response_);
   }
 
   void OnReadDone(bool ok) override {
@@ -203,10 +226,13 @@ class StreamCall final : public RunningCall, public grpc::ClientBidiReactor<grpc
       context_.TryCancel();
       return StartRead(&response_);
     }
-    // Either this or Cancel sees the other, so that the last read is started, and the call ends.
-    handed_on_ = true;
-    if (cancelled_) return ReadNext();
-    handlers_.on_message(Envelope(*json, /*last=*/false));
+    {
+      // Either this or Cancel sees the other, so that the last read is started, and the call ends.
+      const std::scoped_lock lock(mutex_);
+      handed_on_ = true;
+      if (!cancelled_) return handlers_.on_message(Envelope(*json, /*last=*/false));
+    }
+    ReadNext();
   }
   void OnDone(const grpc::Status& status) override {
     const std::shared_ptr<StreamCall> self = std::move(self_);
@@ -221,7 +247,8 @@ class StreamCall final : public RunningCall, public grpc::ClientBidiReactor<grpc
   grpc::ByteBuffer request_;
   grpc::ByteBuffer response_;
   absl::Status broken_;
-  std::atomic<bool> handed_on_ = false;  // a message was handed on and the next read is not started
+  std::mutex mutex_;
+  bool handed_on_ = false;  // a message was handed on and the next read is not started
   std::atomic<bool> cancelled_ = false;
   std::shared_ptr<StreamCall> self_;
 };

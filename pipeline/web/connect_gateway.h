@@ -29,6 +29,7 @@ struct GatewayCall {
   const google::protobuf::MethodDescriptor* method = nullptr;
   std::string body = {};
   std::string authorization = {};  ///< the header of the same name; may be empty
+  std::string peer = {};           ///< address of the client, for the log
   std::optional<std::chrono::milliseconds> timeout = {};
 };
 

@@ -132,15 +132,7 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
   }
 
   void OnHeader() {
-    // Without a length it may be as long as the limit.
-    const auto length = parser_->content_length();
-    const std::size_t expected = length               ? static_cast<std::size_t>(*length)
-                                 : parser_->chunked() ? limits().max_body_bytes
-                                                      : 0;
-    if (expected > limits().max_body_bytes) return Refuse(http::error::body_limit);
-    if (expected > kSmallBody && !Reserve(expected)) {
-      return RefuseWith(503, "unavailable", "too many large requests at once; try again");
-    }
+    if (parser_->content_length().value_or(0) > limits().max_body_bytes) return Refuse(http::error::body_limit);
     if (!absl::EqualsIgnoreCase(Text(parser_->get()[http::field::expect]), "100-continue")) return ReadBody();
     static constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
     lowest().expires_after(limits().transfer_time);
@@ -152,9 +144,21 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
 
   void ReadBody() {
     lowest().expires_after(limits().transfer_time);
-    http::async_read(stream_, buffer_, *parser_, [self = this->shared_from_this()](const Error& error, auto) {
+    parser_->eager(true);
+    ReadSome();
+  }
+
+  /// What counts against the memory for large requests is what has come of them: nobody is kept out by others who only
+  /// announce much.
+  void ReadSome() {
+    if (parser_->is_done()) return Dispatch();
+    http::async_read_some(stream_, buffer_, *parser_, [self = this->shared_from_this()](const Error& error, auto) {
       if (error) return self->Refuse(error);
-      self->Dispatch();
+      const std::size_t size = self->parser_->get().body().size();
+      if (size > kSmallBody && !self->Reserve(size)) {
+        return self->RefuseWith(503, "unavailable", "too many large requests at once; try again");
+      }
+      self->ReadSome();
     });
   }
 
@@ -199,6 +203,7 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
     keep_alive_ = false;
     answered_ = false;
     refused_ = true;
+    parser_.reset();  // with what has come of the body
     SendReply({.status = status, .body = absl::StrCat(R"({"code":")", code, R"(","message":")", message, R"("})")});
   }
 
@@ -267,8 +272,10 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
   }
 
   void Queue(std::string part) {
-    parts_.push_back(std::move(part));
-    if (!writing_) WriteNext();
+    if (!part.empty()) parts_.push_back(std::move(part));  // an empty chunk would be the last one
+    if (writing_) return;
+    if (!parts_.empty()) return WriteNext();
+    if (ending_) Finish();
   }
 
   void WriteNext() {
@@ -293,9 +300,16 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
       if (on_sent_) on_sent_();
       return;
     }
-    net::async_write(
-        stream_, http::make_chunk_last(),
-        [self = this->shared_from_this()](const Error& last_error, auto) { self->AnswerSent(last_error); });
+    Finish();
+  }
+
+  void Finish() {
+    writing_ = true;
+    lowest().expires_after(limits().transfer_time);
+    net::async_write(stream_, http::make_chunk_last(), [self = this->shared_from_this()](const Error& error, auto) {
+      self->writing_ = false;
+      self->AnswerSent(error);
+    });
   }
 
   /// Waits until the client closes its side. A client that sends its next request early is looked at again later.
@@ -315,10 +329,10 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
     if (const auto on_gone = std::exchange(on_gone_, {})) on_gone();
   }
 
-  /// False if requests that are being received already take too much memory.
+  /// So many bytes in all. False if requests that are being received already take too much memory.
   bool Reserve(std::size_t bytes) {
-    reserved_ = bytes;
-    if (server_->buffered_bytes.fetch_add(bytes) + bytes <= limits().max_buffered_bytes) return true;
+    const std::size_t more = bytes - std::exchange(reserved_, bytes);
+    if (server_->buffered_bytes.fetch_add(more) + more <= limits().max_buffered_bytes) return true;
     Release();
     return false;
   }
@@ -336,6 +350,7 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
     lowest().socket().shutdown(net::socket_base::shutdown_both, ignored);
     lowest().close();
     gone_timer_.cancel();
+    on_sent_ = {};  // it may hold this connection
   }
 
   const std::shared_ptr<WebServerState> server_;  // first: the sockets need its context

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/server/connection_listener.h"
+#include "pipeline/server/transport/connection_listener.h"
 #include "pipeline/web/web_connection.h"
 #include "stages/core/status_macros.h"
 

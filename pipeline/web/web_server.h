@@ -33,11 +33,13 @@ struct WebRequest {
   }
 };
 
+using WebHeaders = std::vector<std::pair<std::string, std::string>>;
+
 struct WebReply {
   int status = 200;
   std::string type = "application/json";
   std::string body = {};
-  std::vector<std::pair<std::string, std::string>> headers = {};
+  WebHeaders headers = {};
 };
 
 /// One request and what is answered to it. The methods can be called on any thread.

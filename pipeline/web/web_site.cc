@@ -1,11 +1,9 @@
 #include "pipeline/web/web_site.h"
 
 #include <google/protobuf/descriptor.h>
-#include <sys/stat.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <utility>
 
@@ -16,8 +14,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
-#include "pipeline/campaign/pool_growth.h"
 #include "pipeline/text/structured_log.h"
+#include "pipeline/text/version.h"
+#include "pipeline/web/openapi.h"
 #include "pipeline/web/web_assets.h"
 #include "stages/core/status_macros.h"
 
@@ -26,11 +25,10 @@ namespace {
 
 constexpr char kUnaryType[] = "application/json";
 constexpr char kStreamType[] = "application/connect+json";
+constexpr char kDescriptors[] = "/api.binpb";
 constexpr char kFilesPrefix[] = "/files/";
 constexpr char kCallerPath[] = "/fulcrum.v1.AccessService/GetCaller";
 constexpr int kSessionSeconds = 12 * 3600;
-constexpr std::size_t kMostFileBytes = std::size_t{64} << 20;
-constexpr std::size_t kMostQueuedFiles = 64;
 constexpr std::size_t kLongestTimeoutDigits = 10;
 
 // Payloads may be images, sounds and videos of other servers, by https; everything else comes from this server.
@@ -38,17 +36,6 @@ constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob: https:; "
     "media-src 'self' data: blob: https:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 constexpr char kFilePolicy[] = "default-src 'none'; sandbox";
-
-using Headers = std::vector<std::pair<std::string, std::string>>;
-
-const std::map<std::string, std::string>& MediaTypes() {
-  static const auto* const types = new std::map<std::string, std::string>{
-      {"avif", "image/avif"}, {"gif", "image/gif"},  {"jpeg", "image/jpeg"},   {"jpg", "image/jpeg"},
-      {"m4a", "audio/mp4"},   {"mp3", "audio/mpeg"}, {"mp4", "video/mp4"},     {"oga", "audio/ogg"},
-      {"ogg", "audio/ogg"},   {"png", "image/png"},  {"svg", "image/svg+xml"}, {"wav", "audio/wav"},
-      {"webm", "video/webm"}, {"webp", "image/webp"}};
-  return *types;
-}
 
 std::string EndingOf(const std::string& path) {
   const std::size_t dot = path.rfind('.');
@@ -64,19 +51,19 @@ const char* PageTypeOf(const std::string& path) {
   return "text/html; charset=utf-8";
 }
 
-void AddSecurity(WebReply& reply, const char* policy) {
-  for (const auto& header : Headers{{"Content-Security-Policy", policy},
-                                    {"X-Content-Type-Options", "nosniff"},
-                                    {"Referrer-Policy", "no-referrer"},
-                                    {"Cross-Origin-Resource-Policy", "same-origin"},
-                                    {"Cross-Origin-Opener-Policy", "same-origin"}}) {
-    reply.headers.push_back(header);
+void AddSecurity(WebHeaders& headers, const char* policy) {
+  for (const auto& header : WebHeaders{{"Content-Security-Policy", policy},
+                                       {"X-Content-Type-Options", "nosniff"},
+                                       {"Referrer-Policy", "no-referrer"},
+                                       {"Cross-Origin-Resource-Policy", "same-origin"},
+                                       {"Cross-Origin-Opener-Policy", "same-origin"}}) {
+    headers.push_back(header);
   }
 }
 
-void Answer(WebExchange& exchange, WebReply reply, const char* policy = kPolicy) {
+void Answer(WebExchange& exchange, WebReply reply) {
   reply.headers.emplace_back("Cache-Control", "no-store");
-  AddSecurity(reply, policy);
+  AddSecurity(reply.headers, kPolicy);
   exchange.Reply(std::move(reply));
 }
 
@@ -109,10 +96,17 @@ struct Page {
 const std::map<std::string, Page>& Pages() {
   static const auto* const pages = [] {
     auto* all = new std::map<std::string, Page>;
+    const auto add = [&](std::string path, const std::string& content) {
+      const auto sum = crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size());
+      all->emplace(std::move(path),
+                   Page{content, Compress(content), absl::StrCat("\"", absl::Hex(sum), "-", content.size(), "\"")});
+    };
     for (const WebAsset& asset : WebAssets()) {
-      const auto sum = crc32_z(0, reinterpret_cast<const Bytef*>(asset.content.data()), asset.content.size());
-      all->emplace(asset.path, Page{std::string(asset.content), Compress(asset.content),
-                                    absl::StrCat("\"", absl::Hex(sum), "-", asset.content.size(), "\"")});
+      if (asset.path == kDescriptors) {
+        add("/openapi.json", OpenApiDocument(asset.content, ProgramVersion()));
+      } else {
+        add(std::string(asset.path), std::string(asset.content));
+      }
     }
     return all;
   }();
@@ -123,7 +117,7 @@ void SendPage(const Page& page, const WebRequest& request, WebExchange& exchange
   WebReply reply{.type = PageTypeOf(request.path)};
   // Asked for again each time, and not sent again unless it has changed: a new version is never mixed with an old one.
   reply.headers = {{"Cache-Control", "no-cache"}, {"ETag", page.tag}, {"Vary", "Accept-Encoding"}};
-  AddSecurity(reply, kPolicy);
+  AddSecurity(reply.headers, kPolicy);
   if (request.header("if-none-match") == page.tag) {
     reply.status = 304;
   } else if (absl::StrContains(request.header("accept-encoding"), "gzip") && !page.compressed.empty()) {
@@ -177,54 +171,9 @@ std::optional<std::string> Unescape(absl::string_view text) {
   return out;
 }
 
-struct ByteRange {
-  std::size_t first = 0;
-  std::size_t count = 0;
-};
-
-/// "bytes=FIRST-LAST"; players ask for one range at a time. Nothing if it is not of that form or outside of the file.
-std::optional<ByteRange> ParseRange(absl::string_view text, std::size_t size) {
-  const std::vector<std::string> ends = absl::StrSplit(absl::StripPrefix(text, "bytes="), '-');
-  std::size_t first = 0, last = size - 1;
-  if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &first)) return std::nullopt;
-  if (!ends[1].empty() && !absl::SimpleAtoi(ends[1], &last)) return std::nullopt;
-  if (first >= size || last < first) return std::nullopt;
-  return ByteRange{first, std::min(last, size - 1) - first + 1};
-}
-
-absl::StatusOr<WebReply> ReadMedia(const std::string& root, const std::string& relative, const std::string& range) {
-  const auto type = MediaTypes().find(EndingOf(relative));
-  if (type == MediaTypes().end() || absl::StartsWith(relative, "/")) {
-    return absl::NotFoundError("only images, sounds and videos in the folder of pools are served");
-  }
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ResolvePoolSources({relative}, root));
-  struct stat status {};
-  if (stat(paths[0].c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return absl::NotFoundError(absl::StrCat("there is no file '", relative, "' in the folder of pools"));
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
-  std::optional<ByteRange> part;
-  if (!range.empty() && size > 0) part = ParseRange(range, size);
-  const ByteRange wanted = part.value_or(ByteRange{0, size});
-  if (wanted.count > kMostFileBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the file is larger than ", kMostFileBytes, " bytes"));
-  }
-  WebReply reply{.status = part ? 206 : 200, .type = type->second, .body = std::string(wanted.count, '\0')};
-  std::ifstream file(paths[0], std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(wanted.first));
-  file.read(reply.body.data(), static_cast<std::streamsize>(wanted.count));
-  if (!file) return absl::UnavailableError(absl::StrCat("the file '", relative, "' cannot be read"));
-  reply.headers.emplace_back("Accept-Ranges", "bytes");
-  if (part) {
-    reply.headers.emplace_back("Content-Range",
-                               absl::StrCat("bytes ", part->first, "-", part->first + part->count - 1, "/", size));
-  }
-  return reply;
-}
-
 /// What makes the request a call by the Connect protocol.
 absl::StatusOr<GatewayCall> ReadCall(const google::protobuf::MethodDescriptor& method, WebRequest& request) {
-  GatewayCall call{.method = &method};
+  GatewayCall call{.method = &method, .peer = request.peer};
   if (const std::string version = request.header("connect-protocol-version"); !version.empty() && version != "1") {
     return absl::InvalidArgumentError(absl::StrCat("Connect-Protocol-Version is '", version, "'; this server has 1"));
   }
@@ -246,7 +195,7 @@ absl::StatusOr<GatewayCall> ReadCall(const google::protobuf::MethodDescriptor& m
 }  // namespace
 
 WebSite::WebSite(const Options& options, const std::shared_ptr<grpc::Channel>& channel)
-    : options_(options), gateway_(channel), files_(1, kMostQueuedFiles) {
+    : options_(options), gateway_(channel), media_(options.pool_root) {
   Pages();
 }
 
@@ -282,7 +231,10 @@ void WebSite::Handle(WebRequest request, const std::shared_ptr<WebExchange>& exc
   if (const auto page = Pages().find(request.path); reading && page != Pages().end()) {
     return SendPage(page->second, request, *exchange);
   }
-  if (reading && absl::StartsWith(request.path, kFilesPrefix)) return SendFile(request, exchange);
+  if (absl::StartsWith(request.path, kFilesPrefix)) {
+    if (request.method == "GET") return SendFile(request, exchange);
+    return AnswerError(*exchange, absl::UnimplementedError("files are read by GET"), 405);
+  }
   AnswerError(*exchange, absl::UnimplementedError("there is nothing at this path"), 404);
 }
 
@@ -311,7 +263,7 @@ void WebSite::Call(const google::protobuf::MethodDescriptor& method, WebRequest 
 
 void WebSite::Stream(GatewayCall call, const std::shared_ptr<WebExchange>& exchange) {
   WebReply head{.type = kStreamType, .headers = {{"Cache-Control", "no-store"}}};
-  AddSecurity(head, kPolicy);
+  AddSecurity(head.headers, kPolicy);
   exchange->BeginStream(std::move(head));
   const auto running = gateway_.RunStream(
       std::move(call),
@@ -333,32 +285,32 @@ void WebSite::SignIn(const WebRequest& request, const std::shared_ptr<WebExchang
   }
   const std::string cookie = absl::StrCat(CookieName(request), "=", token, "; Max-Age=", kSessionSeconds,
                                           "; Path=/; HttpOnly; SameSite=Strict", request.tls ? "; Secure" : "");
-  gateway_.RunUnary({.method = ConnectGateway::Find(kCallerPath), .authorization = "Bearer " + token},
-                    [exchange, cookie, peer = request.peer](absl::StatusOr<std::string> caller) {
-                      if (!caller.ok()) {
-                        Log(LogLevel::kWarning, "sign-in refused",
-                            {{"peer", peer}, {"reason", std::string(caller.status().message())}});
-                        return AnswerError(*exchange, caller.status());
-                      }
-                      const auto who = nlohmann::json::parse(*caller, nullptr, /*allow_exceptions=*/false);
-                      Log(LogLevel::kInfo, "signed in", {{"name", who.value("caller", "")}, {"peer", peer}});
-                      Answer(*exchange, {.body = *std::move(caller), .headers = {{"Set-Cookie", cookie}}});
-                    });
+  gateway_.RunUnary(
+      {.method = ConnectGateway::Find(kCallerPath), .authorization = "Bearer " + token, .peer = request.peer},
+      [exchange, cookie, peer = request.peer](absl::StatusOr<std::string> caller) {
+        if (!caller.ok()) {
+          Log(LogLevel::kWarning, "sign-in refused",
+              {{"peer", peer}, {"reason", std::string(caller.status().message())}});
+          return AnswerError(*exchange, caller.status());
+        }
+        const auto who = nlohmann::json::parse(*caller, nullptr, /*allow_exceptions=*/false);
+        Log(LogLevel::kInfo, "signed in", {{"name", who.value("caller", "")}, {"peer", peer}});
+        Answer(*exchange, {.body = *std::move(caller), .headers = {{"Set-Cookie", cookie}}});
+      });
 }
 
 void WebSite::SendFile(const WebRequest& request, const std::shared_ptr<WebExchange>& exchange) {
   const auto path = Unescape(absl::StripPrefix(absl::string_view(request.path), kFilesPrefix));
   if (!path) return AnswerError(*exchange, absl::InvalidArgumentError("the path is not escaped correctly"));
-  const auto read = [this, exchange, path = *path, range = request.header("range")] {
-    absl::StatusOr<WebReply> reply = ReadMedia(options_.pool_root, path, range);
-    if (!reply.ok()) return AnswerError(*exchange, reply.status());
-    Answer(*exchange, *std::move(reply), kFilePolicy);
-  };
-  gateway_.RunUnary({.method = ConnectGateway::Find(kCallerPath), .authorization = AuthorizationOf(request)},
-                    [this, exchange, read](const absl::StatusOr<std::string>& caller) {
-                      if (!caller.ok()) return AnswerError(*exchange, caller.status());
-                      if (!files_.Submit(read)) AnswerError(*exchange, Executor::Busy());
-                    });
+  gateway_.RunUnary(
+      {.method = ConnectGateway::Find(kCallerPath), .authorization = AuthorizationOf(request), .peer = request.peer},
+      [this, exchange, path = *path, range = request.header("range")](const auto& caller) {
+        if (!caller.ok()) return AnswerError(*exchange, caller.status());
+        // Kept for a moment: the next example is loaded before it is shown, and earlier ones are looked at.
+        WebHeaders headers = {{"Cache-Control", "private, max-age=300"}, {"Vary", "Cookie, Authorization"}};
+        AddSecurity(headers, kFilePolicy);
+        media_.Send(path, range, std::move(headers), exchange);
+      });
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,6 +1,7 @@
 // What the web server answers: the page at "/", the API as JSON, sessions, and media files of the pool folder.
 //
 //   GET    /, /app.js, ...                   the page; compiled into the program
+//   GET    /openapi.json                     the API for tools, made from the .proto files
 //   POST   /fulcrum.v1.SERVICE/METHOD        a call, see connect_gateway.h
 //   POST   /session  {"token": "..."}        signs in: the token is kept in a cookie that scripts cannot read
 //   DELETE /session                          signs out
@@ -13,8 +14,8 @@
 #include <memory>
 #include <string>
 
-#include "pipeline/server/executor.h"
 #include "pipeline/web/connect_gateway.h"
+#include "pipeline/web/media_files.h"
 #include "pipeline/web/web_server.h"
 
 namespace fulcrum::pipeline {
@@ -40,7 +41,7 @@ class WebSite {
 
   const Options options_;
   ConnectGateway gateway_;
-  Executor files_;  // last: its thread uses all of the above
+  MediaFiles media_;
 };
 
 }  // namespace fulcrum::pipeline

@@ -65,20 +65,33 @@ void DrawAxes(SvgDrawing& drawing, const ChartScale& x, const ChartScale& y, con
   drawing.Text(kLeft, kTop - 1, "start", "axis-name", metric_name);
 }
 
-void DrawSeries(SvgDrawing& drawing, const Series& series, const std::string& css_class, const ChartScale& x,
-                const ChartScale& y) {
-  Points line, band, back;
+Points LineOf(const Series& series, const ChartScale& x, const ChartScale& y) {
+  Points line;
   for (std::size_t i = 0; i < series.values.size(); ++i) {
-    const double at = x(series.labels[i]);
+    line.emplace_back(x(series.labels[i]), y(series.values[i].mean));
+  }
+  return line;
+}
+
+Points BandOf(const Series& series, const ChartScale& x, const ChartScale& y) {
+  Points band, back;
+  for (std::size_t i = 0; i < series.values.size(); ++i) {
     const auto& [mean, half_width] = series.values[i];
-    line.emplace_back(at, y(mean));
-    band.emplace_back(at, y(std::min(mean + half_width, y.high())));
-    back.emplace_back(at, y(std::max(mean - half_width, y.low())));
+    band.emplace_back(x(series.labels[i]), y(std::min(mean + half_width, y.high())));
+    back.emplace_back(x(series.labels[i]), y(std::max(mean - half_width, y.low())));
   }
   band.insert(band.end(), back.rbegin(), back.rend());
+  return band;
+}
+
+void DrawSeries(SvgDrawing& drawing, const Series& series, const std::string& css_class, const ChartScale& x,
+                const ChartScale& y) {
+  const Points line = LineOf(series, x, y);
   drawing.BeginGroup(absl::StrCat("series ", css_class));
-  drawing.Polygon(band, "band");
+  drawing.Polygon(BandOf(series, x, y), "band");
   drawing.Polyline(line, "curve", absl::StrFormat("%s: %.4f at the end", series.strategy, series.values.back().mean));
+  // Wider and invisible: easier to point at.
+  drawing.Polyline(line, "hit", series.strategy);
   drawing.EndGroup();
 }
 
@@ -92,13 +105,47 @@ std::string LearningCurveChart(const CurveSet& curves, const std::string& task, 
   const ChartScale y(low, high, kHeight - kBottom, kTop + 6);
   const ChartScale x(all.front().labels.front(), all.front().labels.back(), kLeft, kWidth - kRight);
   SvgDrawing drawing(kWidth, kHeight, absl::StrCat("Learning curves on ", task));
-  DrawAxes(drawing, x, y, metric == Metric::kAccuracy ? "accuracy" : "F1");
+  DrawAxes(drawing, x, y, MetricName(metric));
   if (!std::isnan(full)) drawing.Line(kLeft, y(full), kWidth - kRight, y(full), "full-data");
   // The first strategy is what the experiment is about: on top of the others.
   for (auto series = all.rbegin(); series != all.rend(); ++series) {
     DrawSeries(drawing, *series, colors.ClassOf(series->strategy), x, y);
   }
   return drawing.Finish();
+}
+
+namespace {
+
+constexpr double kSmallWidth = 220, kSmallHeight = 140, kSmallLeft = 34, kSmallRight = 6, kSmallTop = 6,
+                 kSmallBottom = 20;
+
+}  // namespace
+
+std::string SmallMultiples(const CurveSet& curves, const std::string& task, Metric metric, const SeriesColors& colors) {
+  const std::vector<Series> all = Collect(curves, task, metric);
+  const auto [low, high] = ValueRange(all, curves.FullDataMean(task, metric));
+  const ChartScale y(low, high, kSmallHeight - kSmallBottom, kSmallTop);
+  const ChartScale x(all.front().labels.front(), all.front().labels.back(), kSmallLeft, kSmallWidth - kSmallRight);
+  std::string html = "<div class=\"multiples\">\n";
+  for (const Series& own : all) {
+    SvgDrawing drawing(kSmallWidth, kSmallHeight, absl::StrCat(own.strategy, " on ", task));
+    for (const double tick : y.Ticks(3)) {
+      drawing.Line(kSmallLeft, y(tick), kSmallWidth - kSmallRight, y(tick), "grid");
+      drawing.Text(kSmallLeft - 5, y(tick) + 4, "end", "tick", TickText(tick, 0.01));
+    }
+    for (const double tick : x.Ticks(3)) {
+      drawing.Text(x(tick), kSmallHeight - 4, "middle", "tick", TickText(tick, 1));
+    }
+    for (const Series& other : all) {
+      if (&other != &own) drawing.Polyline(LineOf(other, x, y), "other", other.strategy);
+    }
+    drawing.BeginGroup(absl::StrCat("series pinned ", colors.ClassOf(own.strategy)));
+    drawing.Polygon(BandOf(own, x, y), "band");
+    drawing.Polyline(LineOf(own, x, y), "curve", own.strategy);
+    drawing.EndGroup();
+    absl::StrAppend(&html, "<div><b>", EscapeHtml(own.strategy), "</b>\n", drawing.Finish(), "</div>\n");
+  }
+  return html + "</div>\n";
 }
 
 namespace {

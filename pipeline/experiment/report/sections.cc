@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -60,17 +61,24 @@ std::vector<std::string> InOrder(const std::vector<WtlCell>& cells, std::string 
   return names;
 }
 
+/// Opponents are rows and tasks columns, or the other way round if there are more tasks: the longer list fits
+/// downwards.
 std::string Table(const std::string& subject, const std::vector<WtlCell>& cells) {
-  const std::vector<std::string> opponents = InOrder(cells, &WtlCell::opponent);
+  std::string WtlCell::*across = &WtlCell::task;
+  std::string WtlCell::*down = &WtlCell::opponent;
+  if (InOrder(cells, across).size() > InOrder(cells, down).size()) std::swap(across, down);
+  const auto title = [&](std::string WtlCell::*name, const std::string& text) {
+    return absl::StrCat(name == &WtlCell::opponent ? "against " : "", EscapeHtml(text));
+  };
   std::vector<std::string> heading{""};
-  for (const std::string& opponent : opponents) heading.push_back(absl::StrCat("against ", EscapeHtml(opponent)));
+  for (const std::string& name : InOrder(cells, across)) heading.push_back(title(across, name));
   std::string rows = TableRow("th", heading);
-  for (const std::string& task : InOrder(cells, &WtlCell::task)) {
-    std::vector<std::string> row{absl::StrCat("<strong>", EscapeHtml(task), "</strong>")};
-    for (const std::string& opponent : opponents) {
+  for (const std::string& name : InOrder(cells, down)) {
+    std::vector<std::string> row{absl::StrCat("<strong>", title(down, name), "</strong>")};
+    for (const std::string& other : InOrder(cells, across)) {
       std::string& html = row.emplace_back();
       for (const WtlCell& cell : cells) {
-        if (cell.task == task && cell.opponent == opponent) html.append(CellHtml(cell));
+        if (cell.*down == name && cell.*across == other) html.append(CellHtml(cell));
       }
     }
     rows.append(TableRow("td", row));
@@ -112,7 +120,7 @@ std::string Differences(const ComparisonSettings& comparison, const std::vector<
   if (counts[Agreement::kSame] < compared) {
     html.append(
         " For each of the others: by how much the two differ on average over the rounds (± the 95% interval over the "
-        "runs), and where both are beside random, which has no settings that could differ between the programs.");
+        "runs), and how both compare with random, which has no settings that could differ between the programs.");
   }
   html.append("</p>\n");
   const std::string opposite = ListCells(comparison, cells, Agreement::kOpposite,
@@ -215,6 +223,40 @@ std::string RegretSection(const std::vector<TaskRegret>& tasks, const SeriesColo
       "The area under a strategy’s mean curve that is missing to the best strategy’s of the task, as a share "
       "of the best one’s. Small everywhere is what one wants of a default.",
       absl::StrCat("<div class=\"scroll\"><table class=\"numbers\">", rows, "</table></div>\n"));
+}
+
+namespace {
+
+std::string RatioText(const std::optional<double>& ratio) {
+  if (!ratio) return "–";
+  return std::isfinite(*ratio) ? absl::StrFormat("%.2f", *ratio) : "not reached";
+}
+
+}  // namespace
+
+std::string LabelNeedsSection(const std::vector<TaskRegret>& tasks, const SeriesColors& colors) {
+  const std::vector<LabelNeeds> all = SummarizeLabels(tasks);
+  if (std::ranges::all_of(all, [](const LabelNeeds& needs) { return needs.reached == 0; })) return "";
+  std::vector<std::string> heading{"strategy"};
+  for (const TaskRegret& task : tasks) heading.push_back(EscapeHtml(task.task));
+  heading.insert(heading.end(), {"tasks", "of random’s"});
+  std::string rows = TableRow("th", heading);
+  for (const LabelNeeds& needs : all) {
+    absl::StrAppend(&rows, "<tr><td class=\"strategy\"><span class=\"dot ", colors.ClassOf(needs.strategy),
+                    "\"></span>", EscapeHtml(needs.strategy), "</td>");
+    for (const TaskRegret& task : tasks) {
+      const auto found = std::ranges::find(task.entries, needs.strategy, &RegretEntry::strategy);
+      const bool reached = found != task.entries.end() && found->labels_needed;
+      absl::StrAppend(&rows, "<td>", reached ? absl::StrFormat("%.0f", *found->labels_needed) : "–", "</td>");
+    }
+    absl::StrAppendFormat(&rows, "<td>%d</td><td><b>%s</b></td></tr>\n", needs.reached,
+                          RatioText(needs.median_of_random));
+  }
+  return Section("labels", "Labels to 95 percent of the full data",
+                 "How many labels a strategy’s mean curve needs for 95 percent of what all labels of the training half "
+                 "give; in how many tasks it gets there; and the median over the tasks of its labels over random’s, "
+                 "which counts with its last round if it does not get there.",
+                 absl::StrCat("<div class=\"scroll\"><table class=\"numbers\">", rows, "</table></div>\n"));
 }
 
 namespace {

@@ -24,17 +24,27 @@ std::string QueriedSection(const ExperimentSpec& spec, const CurveSet& curves, c
 
 /// HTML; strategies by their mean regret, smallest first.
 std::string RegretSection(const std::vector<TaskRegret>& tasks, const SeriesColors& colors);
+/// Empty if no strategy comes near to what all labels give, or if that is not known.
+std::string LabelNeedsSection(const std::vector<TaskRegret>& tasks, const SeriesColors& colors);
 
 // The exact settings, data and versions behind a report, so that the page can be reproduced.
 
 std::string SettingsSection(const ExperimentSpec& spec, const ExperimentOptions& options,
                             const ExperimentResult& result);
 
+// The critical-difference diagram: mean ranks, and which strategies cannot be told apart.
+
+/// HTML; empty if there is too little to rank.
+std::string RankSection(const CurveSet& curves, Metric metric, const SeriesColors& colors);
+
 // Charts of one task.
 
 /// An SVG element; lines and bands have the classes of their series.
 std::string LearningCurveChart(const CurveSet& curves, const std::string& task, Metric metric,
                                const SeriesColors& colors);
+
+/// Small charts, one per strategy: its curve with its band in front of those of the others. HTML.
+std::string SmallMultiples(const CurveSet& curves, const std::string& task, Metric metric, const SeriesColors& colors);
 
 // Box plots of how long each strategy takes to choose the queries of a round, on a logarithmic axis.
 

@@ -119,7 +119,8 @@ std::string TableRow(const std::string& tag, const std::vector<std::string>& cel
 
 namespace {
 
-constexpr std::size_t kColors = 10;  // as many as the style sheet has
+constexpr std::size_t kColors = 10;   // as many as the style sheet has
+constexpr std::size_t kPatterns = 4;  // of dashes, the same
 
 }  // namespace
 
@@ -134,15 +135,17 @@ SeriesColors::SeriesColors(const CurveSet& curves)
 
 std::string SeriesColors::ClassOf(const std::string& strategy) const {
   const auto index = static_cast<std::size_t>(std::ranges::find(strategies_, strategy) - strategies_.begin());
-  return absl::StrCat("s", index % kColors);
+  return absl::StrCat("n", index, " s", index % kColors, " d", index / kColors % kPatterns);
 }
 
 std::string SeriesColors::Legend() const {
   std::string html = "<div class=\"legend\">";
-  for (const std::string& strategy : strategies_) {
-    const std::string css_class = ClassOf(strategy);
-    absl::StrAppend(&html, "<button type=\"button\" class=\"chip ", css_class, "\" data-series=\"", css_class,
-                    "\" aria-pressed=\"true\"><i></i>", EscapeHtml(strategy), "</button>");
+  for (std::size_t i = 0; i < strategies_.size(); ++i) {
+    // The line of the legend is a piece of the curve, with its colour and dashes.
+    absl::StrAppend(&html, "<button type=\"button\" class=\"chip ", ClassOf(strategies_[i]), "\" data-series=\"n", i,
+                    "\" aria-pressed=\"false\"><svg viewBox=\"0 0 34 6\" aria-hidden=\"true\"><path class=\"curve\" "
+                    "d=\"M1 3H33\"/></svg>",
+                    EscapeHtml(strategies_[i]), "</button>");
   }
   if (full_data_) html += "<span class=\"chip dashed\"><i></i>whole training half labeled</span>";
   return html + "</div>\n";

@@ -74,9 +74,10 @@ class SeriesColors {
   explicit SeriesColors(const CurveSet& curves);
 
   const std::vector<std::string>& strategies() const { return strategies_; }
-  /// "s0", "s1", ...: the page's style sheet has a colour for each.
+  /// CSS classes: "n13" is the strategy's own, "s3" its colour and "d1" its pattern of dashes. No two strategies look
+  /// the same, since patterns change when the colours of the style sheet are used up.
   std::string ClassOf(const std::string& strategy) const;
-  /// The legend of all strategies, as HTML; a click hides a strategy's lines.
+  /// The legend of all strategies, as HTML; a click pins a strategy's band, a second one lets go of it.
   std::string Legend() const;
 
  private:

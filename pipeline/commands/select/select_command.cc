@@ -1,0 +1,463 @@
+// `fulcrum select`: one round from files to files, for people and for scheduled jobs.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <initializer_list>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "pipeline/cluster/cluster_round.h"
+#include "pipeline/cluster/mpi_communicator.h"
+#include "pipeline/commands/command_line.h"
+#include "pipeline/commands/exit_codes.h"
+#include "pipeline/commands/select/select_inputs.h"
+#include "pipeline/commands/select/select_options.h"
+#include "pipeline/commands/select/select_processes.h"
+#include "pipeline/commands/select/select_stream.h"
+#include "pipeline/round/memory_budget.h"
+#include "pipeline/round/progress.h"
+#include "pipeline/round/round.h"
+#include "pipeline/round/tuning.h"
+#include "pipeline/text/text_sink.h"
+#include "pipeline/text/version.h"
+#include "stages/core/status_macros.h"
+#include "tbb/global_control.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+// What `fulcrum select` writes besides the batch: the JSON report and the notes.
+
+using Json = nlohmann::ordered_json;
+
+Json VersionsAsJson() {
+  Json libraries = Json::object();
+  for (const LibraryVersion& library : LibraryVersions()) libraries[library.name] = library.version;
+  return {{"version", ProgramVersion()}, {"libraries", libraries}};
+}
+
+Json PathOrNull(const std::string& path) {
+  return path.empty() ? Json(nullptr) : Json(path);
+}
+
+Json InputsAsJson(const SelectOptions& options, const SelectInputs& inputs) {
+  return {{"pool", options.pool},
+          {"rows", inputs.share.total},
+          {"features", inputs.features->dims()},
+          {"labels", options.labels},
+          {"labeled", inputs.labeled},
+          {"predictions", PathOrNull(options.predictions)},
+          {"classes", inputs.classes.names()}};
+}
+
+/// Settings that tuning replaces are left out: they are in "tuning".
+void LeaveOutTuned(const SelectOptions& options, Json& settings) {
+  if (!TunesClassifier(options)) return;
+  for (const char* name : {"normalize", "svm_kernel", "svm_sigma", "svm_poly_c", "svm_degree", "svm_c"}) {
+    settings.erase(name);
+  }
+  if (options.leverage_given) return;
+  for (const char* name : {"kernel", "sigma", "poly_c", "degree"}) settings.erase(name);
+}
+
+Json SettingsAsJson(const SelectOptions& options) {
+  Json settings = {{"strategy", options.strategy},
+                   {"batch", options.batch},
+                   {"alpha", options.alpha},
+                   {"leverage_scale", options.leverage_scale},
+                   {"normalize", options.normalize},
+                   {"kernel", options.kernel},
+                   {"sigma", options.sigma},
+                   {"poly_c", options.poly_c},
+                   {"degree", options.degree},
+                   {"normalize_kernel", options.normalize_kernel},
+                   {"tau", options.tau},
+                   {"engine", options.engine},
+                   {"landmarks", options.landmarks},
+                   {"refine", !options.no_refine},
+                   {"svm_kernel", options.svm_kernel},
+                   {"svm_sigma", options.svm_sigma},
+                   {"svm_poly_c", options.svm_poly_c},
+                   {"svm_degree", options.svm_degree},
+                   {"svm_c", options.svm_c},
+                   {"class_weights", options.class_weights},
+                   {"seed", options.seed},
+                   {"threads", options.threads},
+                   {"memory", options.memory}};
+  if (options.cost_budget > 0) settings["cost_budget"] = options.cost_budget;
+  settings["tune"] = TunesClassifier(options) ? "auto" : "off";
+  LeaveOutTuned(options, settings);
+  return settings;
+}
+
+double CostOfBatch(const SelectInputs& inputs, const select::Selection& selection) {
+  double cost = 0;
+  for (const select::Pick& pick : selection.picks) cost += inputs.costs[pick.row];
+  return cost;
+}
+
+Json BatchAsJson(const SelectOptions& options, const SelectInputs& inputs, const select::Selection& selection) {
+  Json batch = {{"asked", options.batch},
+                {"given", selection.picks.size()},
+                {"F", nullptr},
+                {"bound", nullptr},
+                {"ratio", nullptr}};
+  if (!inputs.costs.empty()) batch["cost"] = CostOfBatch(inputs, selection);
+  if (!selection.has_certificate) return batch;
+  const auto& [value, bound] = selection.certificate;
+  batch["F"] = value;
+  batch["bound"] = bound;
+  if (bound > 0) batch["ratio"] = value / bound;
+  return batch;
+}
+
+// A stage that ran several times has the sum.
+Json SecondsAsJson(const std::vector<StageSeconds>& seconds) {
+  Json stages = Json::object();
+  for (const StageSeconds& stage : seconds) stages[stage.stage] = stages.value(stage.stage, 0.0) + stage.seconds;
+  return stages;
+}
+
+std::size_t GivenFrom(const select::Selection& selection, ClassIndex index) {
+  std::size_t given = 0;
+  for (const select::Pick& pick : selection.picks) given += pick.class_index == index ? 1 : 0;
+  return given;
+}
+
+Json ClassesAsJson(const SelectInputs& inputs, const RoundResult& result) {
+  Json classes = Json::array();
+  for (const ClassReport& report : result.classes) {
+    const bool whole_pool = report.class_index == kUnlabeled;
+    classes.push_back(
+        {{"class", whole_pool ? Json(nullptr) : Json(inputs.classes.NameOf(report.class_index))},
+         {"m", report.rows},
+         {"labeled", report.labeled},
+         {"k", report.rank},
+         {"tau_reached", report.trace_share},
+         {"engine", report.engine},
+         {"reason", report.reason},
+         {"residual", report.residual},
+         {"products", report.products},
+         {"warm", report.warm},
+         {"degenerate_cut", report.degenerate_cut},
+         {"given", whole_pool ? result.selection.picks.size() : GivenFrom(result.selection, report.class_index)},
+         {"seconds", SecondsAsJson(report.seconds)}});
+  }
+  return classes;
+}
+
+Json ChoiceAsJson(const ClassifierChoice& choice) {
+  return {{"normalize", choice.normalize},
+          {"classifier", choice.classifier},
+          {"kernel", kernel::DescribeKernel(choice.kernel)},
+          {"c", choice.c},
+          {"log_loss", choice.log_loss},
+          {"accuracy", choice.accuracy}};
+}
+
+Json TuningAsJson(const TunedSettings* tuned) {
+  if (tuned == nullptr) return nullptr;
+  Json tuning = ChoiceAsJson(tuned->chosen);
+  tuning["leverage_kernel"] = kernel::DescribeKernel(tuned->leverage_kernel);
+  tuning["labels"] = tuned->labels;
+  tuning["reason"] = tuned->reason;
+  tuning["runners_up"] = Json::array();
+  for (const ClassifierChoice& choice : tuned->runners_up) tuning["runners_up"].push_back(ChoiceAsJson(choice));
+  return tuning;
+}
+
+Json SvmAsJson(const std::optional<SvmReport>& svm) {
+  if (!svm) return nullptr;
+  return {{"support_vectors", svm->support_vectors},
+          {"dual_objective", svm->dual_objective},
+          {"iterations", svm->iterations},
+          {"warm", svm->warm}};
+}
+
+void NoteEmptyGroups(const SelectInputs& inputs, const Communicator& peers, const RoundResult& result,
+                     std::vector<std::string>& notes) {
+  if (std::ranges::max(ShareValue(peers, result.predicted.size())) == 0) return;
+  std::vector<double> candidates(inputs.classes.size(), 0);
+  for (std::size_t row = 0; row < result.predicted.size(); ++row) {
+    const bool is_candidate = inputs.labels[row] == kUnlabeled && result.predicted[row] != kUnlabeled;
+    if (is_candidate) ++candidates[static_cast<std::size_t>(result.predicted[row])];
+  }
+  peers.ReduceSum(candidates);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i] > 0) continue;
+    notes.push_back(absl::StrCat("no unlabeled row is predicted to be of class '", inputs.classes.names()[i],
+                                 "': the batch comes from the other classes"));
+  }
+}
+
+void NoteOddSpectra(const SelectInputs& inputs, const RoundResult& result, std::vector<std::string>& notes) {
+  constexpr double kAllOfTheTrace = 1 - 1e-9;
+  for (const ClassReport& report : result.classes) {
+    const std::string who = report.class_index == kUnlabeled
+                                ? "the pool"
+                                : absl::StrCat("class '", inputs.classes.NameOf(report.class_index), "'");
+    if (report.rows > 1 && report.rank == 1 && report.trace_share >= kAllOfTheTrace) {
+      notes.push_back(absl::StrCat("the rows of ", who,
+                                   " are identical to the kernel (rank one): leverage cannot tell them apart; "
+                                   "check the features, the normalisation or --sigma"));
+    } else if (report.degenerate_cut) {
+      notes.push_back(absl::StrCat("the leverage of ", who,
+                                   " is one choice of several: --tau cuts between equal eigenvalues; "
+                                   "a slightly different --tau avoids it"));
+    }
+  }
+}
+
+/// What the user should know about this batch, the notes on the data first.
+std::vector<std::string> CollectNotes(const SelectOptions& options, const SelectInputs& inputs,
+                                      const Communicator& peers, const RoundResult& result) {
+  std::vector<std::string> notes = inputs.notes;
+  NoteEmptyGroups(inputs, peers, result, notes);
+  NoteOddSpectra(inputs, result, notes);
+  if (const std::size_t given = result.selection.picks.size(); given < options.batch && !inputs.costs.empty()) {
+    notes.push_back(absl::StrCat("the batch of ", given, " rows costs ", CostOfBatch(inputs, result.selection),
+                                 " of the ", options.cost_budget, " that --cost-budget allows"));
+  } else if (given < options.batch) {
+    notes.push_back(absl::StrCat("--batch asks for ", options.batch, " rows, but only ", given, " could be given: ",
+                                 inputs.unlabeled(), " of the pool's ", inputs.share.total, " rows are unlabeled"));
+  }
+  return notes;
+}
+
+/// The report, as the help text of the command describes it.
+std::string ReportText(const SelectOptions& options, const SelectInputs& inputs, const RoundResult& result,
+                       const std::vector<std::string>& notes, const StageClock& clock) {
+  Json seconds = SecondsAsJson(clock.seconds());
+  seconds["total"] = clock.TotalSeconds();
+  const Json report = {{"fulcrum", VersionsAsJson()},
+                       {"inputs", InputsAsJson(options, inputs)},
+                       {"settings", SettingsAsJson(options)},
+                       {"batch", BatchAsJson(options, inputs, result.selection)},
+                       {"classes", ClassesAsJson(inputs, result)},
+                       {"svm", SvmAsJson(result.svm)},
+                       {"tuning", TuningAsJson(inputs.tuned.get())},
+                       {"seconds", seconds},
+                       {"notes", notes}};
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+struct NamedPath {
+  std::string option;
+  std::string path;
+};
+
+// Standard output last: what goes there cannot be taken back.
+std::vector<NamedPath> OutputPaths(const SelectOptions& options) {
+  std::vector<NamedPath> paths;
+  const NamedPath all[] = {{"--scores", options.scores}, {"--report", options.report}, {"--out", options.out}};
+  for (bool standard_output : {false, true}) {
+    for (const NamedPath& output : all) {
+      if (!output.path.empty() && (output.path == "-") == standard_output) paths.push_back(output);
+    }
+  }
+  return paths;
+}
+
+bool IsSameFile(const std::string& a, const std::string& b) {
+  std::error_code absent;
+  return a == b || std::filesystem::equivalent(a, b, absent);
+}
+
+// Better to learn of a folder that is not there before the work than after it.
+absl::Status CheckOutputs(const SelectOptions& options) {
+  const NamedPath inputs[] = {
+      {"--pool", options.pool}, {"--labels", options.labels}, {"--predictions", options.predictions}};
+  std::vector<NamedPath> taken(std::begin(inputs), std::end(inputs));
+  for (const NamedPath& output : OutputPaths(options)) {
+    for (const NamedPath& other : taken) {
+      if (output.path == "/dev/null" || !IsSameFile(output.path, other.path)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(output.option, " and ", other.option, " are the same file '", output.path, "'; name another"));
+    }
+    taken.push_back(output);
+    if (const absl::Status status = OpenTextSink(output.path).status(); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(output.option, ": ", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RoundSpec> SpecFor(const SelectOptions& options, const SelectInputs& inputs, const Communicator& peers) {
+  FULCRUM_ASSIGN_OR_RETURN(RoundSpec spec, MakeRoundSpec(options));
+  FULCRUM_ASSIGN_OR_RETURN(const std::size_t memory, MemoryOf(options));
+  FULCRUM_ASSIGN_OR_RETURN(spec.memory_bytes, MemoryForEngines(memory, *inputs.features, inputs.labeled));
+  // Engines are chosen by it, which must not depend on the number of processes.
+  if (!peers.is_alone()) spec.memory_bytes = memory / 2;
+  if (inputs.tuned != nullptr) {
+    UseChoice(inputs.tuned->chosen, spec.svm);
+    if (!options.leverage_given) spec.leverage_kernel = inputs.tuned->leverage_kernel;
+    spec.tuning = inputs.tuned;
+  }
+  return spec;
+}
+
+absl::Status UseClassWeights(const SelectOptions& options, const SelectInputs& inputs, const Communicator& peers,
+                             RoundSpec& spec) {
+  if (options.class_weights.empty()) return absl::OkStatus();
+  std::vector<ClassIndex> labels = inputs.labels;
+  std::erase(labels, kUnlabeled);
+  auto weights = ParseClassWeights(options.class_weights, inputs.classes, ShareValues(peers, std::move(labels)));
+  FULCRUM_RETURN_IF_ERROR(AgreeOn(peers, weights.status()));
+  spec.svm.class_weights = *std::move(weights);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RoundResult> RunRound(const SelectOptions& options, const SelectInputs& inputs,
+                                     const Communicator& peers, Progress& progress) {
+  absl::StatusOr<RoundSpec> spec = SpecFor(options, inputs, peers);
+  FULCRUM_RETURN_IF_ERROR(AgreeOn(peers, spec.status()));
+  FULCRUM_RETURN_IF_ERROR(UseClassWeights(options, inputs, peers, *spec));
+  RoundInput input;
+  input.class_count = inputs.classes.size();
+  input.labels = inputs.labels;
+  if (inputs.predictions) input.predictions = *inputs.predictions;
+  if (!inputs.probabilities.empty()) input.given_probabilities = inputs.probabilities;
+  // Which labels were asked for and which were there from the start is not in the files; schedules need no more.
+  input.queries_so_far = inputs.labeled;
+  input.costs = inputs.costs;
+  input.confidence = !options.scores.empty();
+  const auto report = [&](std::string_view stage, std::size_t done, std::size_t total) {
+    progress.Update(stage, done, total);
+  };
+  if (!peers.is_alone()) return RunClusterRound(*spec, {peers, *inputs.features, inputs.share}, input, report);
+  return RoundRunner(*std::move(spec), *inputs.features).Run(input, report);
+}
+
+/// Stages say what is wrong; the command names the options that help.
+absl::Status WithAdvice(const absl::Status& status, const SelectOptions& options) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  FULCRUM_ASSIGN_OR_RETURN(const std::size_t memory, MemoryOf(options));
+  return absl::ResourceExhaustedError(absl::StrCat(status.message(), "\n  what to do: --memory is ", memory >> 20,
+                                                   " MiB; raise it, lower --tau, or use --engine auto or landmark"));
+}
+
+absl::StatusOr<std::string> BytesFor(const NamedPath& output, const SelectOptions& options, const SelectInputs& inputs,
+                                     const Communicator& peers, const RoundResult& result,
+                                     const std::vector<std::string>& notes, const StageClock& clock) {
+  const bool scores = output.option == "--scores";
+  if (scores && !peers.is_alone()) {
+    // The table of the root has the header.
+    std::string text = ScoresTable(inputs, result);
+    if (!peers.is_root()) text.erase(0, text.find('\n') + 1);
+    return absl::StrJoin(peers.Gather(std::move(text)), "");
+  }
+  if (!peers.is_root()) return std::string();
+  if (output.option == "--report") return ReportText(options, inputs, result, notes, clock);
+  if (const auto format = TypedFormatOf(output.path)) {
+    return scores ? ScoresBytes(inputs, result, *format) : BatchBytes(inputs, result, *format);
+  }
+  return scores ? ScoresTable(inputs, result) : BatchTable(inputs, result);
+}
+
+/// Complete or not at all.
+absl::Status WriteFiles(const std::vector<NamedPath>& outputs, const std::vector<std::string>& contents) {
+  std::vector<std::unique_ptr<TextSink>> sinks;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<TextSink> sink, OpenTextSink(outputs[i].path));
+    FULCRUM_RETURN_IF_ERROR(sink->Write(contents[i]));
+    FULCRUM_RETURN_IF_ERROR(sink->Finish());
+    sinks.push_back(std::move(sink));
+  }
+  for (const std::unique_ptr<TextSink>& sink : sinks) FULCRUM_RETURN_IF_ERROR(sink->Commit());
+  return absl::OkStatus();
+}
+
+/// The root alone writes, once it has everything from the others: they do not wait for a root that cannot.
+absl::Status WriteOutputs(const SelectOptions& options, const SelectInputs& inputs, const Communicator& peers,
+                          const RoundResult& result, const std::vector<std::string>& notes, const StageClock& clock) {
+  const std::vector<NamedPath> outputs = OutputPaths(options);
+  std::vector<std::string> contents;
+  absl::Status made;
+  for (const NamedPath& output : outputs) {
+    absl::StatusOr<std::string> bytes = BytesFor(output, options, inputs, peers, result, notes, clock);
+    if (made.ok()) made = bytes.status();
+    contents.push_back(bytes.ok() ? *std::move(bytes) : std::string());
+  }
+  FULCRUM_RETURN_IF_ERROR(AgreeOn(peers, made));
+  return AgreeOn(peers, peers.is_root() ? WriteFiles(outputs, contents) : absl::OkStatus());
+}
+
+absl::Status SelectWith(const SelectOptions& given, const Communicator& peers) {
+  FULCRUM_RETURN_IF_ERROR(AgreeOn(peers, peers.is_root() ? CheckOutputs(given) : absl::OkStatus()));
+  FULCRUM_ASSIGN_OR_RETURN(const SelectOptions options, AgreeOnMemory(given, peers));
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
+                                    static_cast<std::size_t>(options.threads));
+  StageClock clock;
+  Progress progress("fulcrum select", ChooseProgressStyle(options.quiet || !peers.is_root(), options.verbose));
+  FULCRUM_ASSIGN_OR_RETURN(const SelectInputs inputs, LoadSelectInputs(options, peers, progress, clock));
+  if (options.stream.on) {
+    progress.Clear();
+    FULCRUM_ASSIGN_OR_RETURN(RoundSpec spec, SpecFor(options, inputs, peers));
+    FULCRUM_ASSIGN_OR_RETURN(spec.svm.class_weights,
+                             ParseClassWeights(options.class_weights, inputs.classes, inputs.labels));
+    return SelectFromStream(options, inputs, spec);
+  }
+  const absl::StatusOr<RoundResult> round = RunRound(options, inputs, peers, progress);
+  if (!round.ok()) return WithAdvice(round.status(), options);
+  const RoundResult& result = *round;
+  clock.Add(result.seconds);
+  progress.Clear();
+  const std::vector<std::string> notes = CollectNotes(options, inputs, peers, result);
+  FULCRUM_RETURN_IF_ERROR(WriteOutputs(options, inputs, peers, result, notes, clock));
+  for (const std::string& note : notes) {
+    if (!options.quiet && peers.is_root()) std::fprintf(stderr, "fulcrum select: note: %s\n", note.c_str());
+  }
+  if (options.verbose && !peers.is_alone()) {
+    std::fprintf(stderr, "fulcrum select: rank %d on %s sent %llu bytes\n", peers.rank(), peers.host().c_str(),
+                 static_cast<unsigned long long>(peers.bytes_sent()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Select(const SelectOptions& options) {
+  if (options.strategy == "list") {
+    std::fputs(ListStrategies().c_str(), stdout);
+    return absl::OkStatus();
+  }
+  FULCRUM_RETURN_IF_ERROR(ValidateSelectOptions(options));
+  FULCRUM_RETURN_IF_ERROR(ValidateStreamOptions(options));
+  if (options.stream.on && LaunchedProcesses() > 1) {
+    return absl::InvalidArgumentError("--stream runs in one process; start it without mpirun");
+  }
+  if (LaunchedProcesses() > 1 && !options.scores.empty() && TypedFormatOf(options.scores)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--scores is ", options.scores, "; several processes write it as CSV: name a file such as scores.csv"));
+  }
+  return RunInProcesses("fulcrum select", ExitCodeFor,
+                        [&](const Communicator& peers) { return SelectWith(options, peers); });
+}
+
+CommandRun AddSelect(CLI::App& app) {
+  auto options = std::make_shared<SelectOptions>();
+  AddSelectOptions(app, *options);
+  return [options, &app] {
+    const auto given = [&app](std::initializer_list<const char*> names) {
+      return std::any_of(names.begin(), names.end(), [&](const char* name) { return app.count(name) > 0; });
+    };
+    options->classifier_given = given(
+        {"--normalize", "--svm-kernel", "--svm-sigma", "--svm-poly-c", "--svm-degree", "--svm-c", "--class-weights"});
+    options->stream.given = given({"--budget", "--state", "--novelty", "--drift-window", "--drift-rate"});
+    options->leverage_given = given({"--kernel", "--sigma", "--poly-c", "--degree", "--normalize-kernel"});
+    if (options->strategy.empty()) options->strategy = DefaultStrategy(*options);
+    return Select(*options);
+  };
+}
+
+}  // namespace
+
+Command SelectCommand() {
+  return {"select", "One-shot jobs", "Choose the rows of a pool to label next", AddSelect,
+          Command::Processes::kDivideTheWork};
+}
+
+}  // namespace fulcrum::pipeline

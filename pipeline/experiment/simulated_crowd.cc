@@ -1,0 +1,168 @@
+#include "pipeline/experiment/simulated_crowd.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "stages/consensus/annotator_quality.h"
+
+namespace fulcrum::pipeline {
+namespace {
+
+// As in campaigns (storage/rules/annotator_rules.cc).
+constexpr std::size_t kFewestNewVotes = 20;
+constexpr std::size_t kNewVotesShare = 10;
+constexpr std::size_t kVotesBeforePause = 20;
+constexpr std::size_t kMoreVotesOnATie = 2;
+constexpr double kTie = 1e-9;
+
+}  // namespace
+
+std::vector<double> SimulatedCosts::Draw(std::size_t rows, std::uint64_t seed) const {
+  // A stream of its own, so that costs do not depend on what else is drawn.
+  constexpr std::uint64_t kCosts = 0xC057;
+  Random random = Random::Fork(seed, kCosts);
+  std::vector<double> costs(rows);
+  for (double& cost : costs) cost = low * std::pow(high / low, random.Uniform());
+  return costs;
+}
+
+std::string VotingRule::Describe() const {
+  return absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g", dawid_skene, overlap, max_votes, confidence, weights, pause_below);
+}
+
+SimulatedCrowd::SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const VotingRule& rule,
+                               std::size_t class_count, std::span<const ClassIndex> truth, std::uint64_t seed)
+    : annotators_(std::move(annotators)),
+      rule_(rule),
+      classes_(class_count),
+      truth_(truth),
+      random_(seed),
+      paused_(annotators_.size(), false) {}
+
+std::vector<double> SimulatedCrowd::PosteriorOf(const Asked& asked) const {
+  if (rule_.dawid_skene) {
+    return consensus::ItemPosterior(model_ ? *model_ : consensus::PriorModel(classes_), asked.votes);
+  }
+  std::vector<double> shares(classes_, 0.0);
+  for (const consensus::ItemVote& vote : asked.votes) shares[vote.value] += 1;
+  for (double& share : shares) share /= static_cast<double>(std::max<std::size_t>(asked.votes.size(), 1));
+  return shares;
+}
+
+SimulatedCrowd::Next SimulatedCrowd::NextFor(const Asked& asked) const {
+  const bool adaptive = rule_.dawid_skene && rule_.overlap == 0;
+  const std::size_t wanted = adaptive ? 1 : rule_.overlap;
+  if (asked.votes.size() < wanted) return Next::kAsk;
+  std::vector<double> posterior = PosteriorOf(asked);
+  std::ranges::sort(posterior, std::greater<>());
+  const bool tied = posterior[0] - posterior[1] < kTie;
+  const std::size_t most = adaptive ? rule_.max_votes : wanted + kMoreVotesOnATie;
+  const bool sure = !adaptive || posterior[0] >= rule_.confidence;
+  if (asked.votes.size() < most && (tied || !sure)) return Next::kAsk;
+  return tied ? Next::kDropped : Next::kDecided;
+}
+
+ClassIndex SimulatedCrowd::AnswerOf(std::size_t annotator, ClassIndex truth) {
+  const SimulatedAnnotator& who = annotators_[annotator];
+  if (who.spammer) return static_cast<ClassIndex>(random_.Below(classes_));
+  if (random_.Uniform() < who.AccuracyOf(static_cast<std::size_t>(truth))) return truth;
+  return static_cast<ClassIndex>((static_cast<std::size_t>(truth) + 1 + random_.Below(classes_ - 1)) % classes_);
+}
+
+bool SimulatedCrowd::Vote(Asked& asked, std::uint32_t item) {
+  while (true) {
+    std::vector<std::uint32_t> available;
+    for (std::uint32_t a = 0; a < annotators_.size(); ++a) {
+      if (!asked.unavailable[a] && !paused_[a]) available.push_back(a);
+    }
+    if (available.empty()) return false;
+    const std::uint32_t annotator = available[random_.Below(available.size())];
+    asked.unavailable[annotator] = true;
+    if (random_.Uniform() < annotators_[annotator].skip) continue;
+    const ClassIndex value = AnswerOf(annotator, truth_[asked.row]);
+    asked.votes.push_back({annotator, static_cast<std::size_t>(value)});
+    votes_.push_back({item, annotator, value});
+    return true;
+  }
+}
+
+void SimulatedCrowd::Estimate() {
+  estimated_votes_ = votes_.size();
+  if (!rule_.dawid_skene || votes_.empty()) return;
+  const consensus::ConsensusProblem problem = {
+      .items = asked_.size(), .annotators = annotators_.size(), .classes = classes_, .votes = votes_};
+  consensus::Consensus consensus = consensus::EstimateConsensus(problem, model_ ? &*model_ : nullptr);
+  if (rule_.pause_below > 0) {
+    const auto qualities = consensus::JudgeAnnotators(problem, consensus);
+    for (std::size_t a = 0; a < qualities.size(); ++a) {
+      const bool bad =
+          qualities[a].votes >= kVotesBeforePause && consensus::IsSurelyBelow(qualities[a], rule_.pause_below);
+      paused_[a] = paused_[a] || bad;
+    }
+  }
+  model_ = std::move(consensus.model);
+}
+
+void SimulatedCrowd::Ask(std::span<const RowIndex> rows, std::size_t votes, std::span<ClassIndex> labels,
+                         std::span<double> weights) {
+  std::vector<std::uint32_t> queue = std::exchange(pending_, {});
+  for (const RowIndex row : rows) {
+    queue.push_back(static_cast<std::uint32_t>(asked_.size()));
+    asked_.push_back({.row = row, .unavailable = std::vector<bool>(annotators_.size(), false)});
+  }
+  const std::size_t end = votes_.size() + votes;
+  for (const std::uint32_t item : queue) {
+    Asked& asked = asked_[item];
+    Next next = NextFor(asked);
+    bool anybody = true;
+    while (next == Next::kAsk && votes_.size() < end && anybody) {
+      anybody = Vote(asked, item);
+      if (votes_.size() - estimated_votes_ >= std::max(kFewestNewVotes, estimated_votes_ / kNewVotesShare)) Estimate();
+      next = NextFor(asked);
+    }
+    // With nobody left to ask, votes that weigh differently decide as they are.
+    const bool accepted = !anybody && rule_.dawid_skene && !asked.votes.empty();
+    if (next == Next::kDecided || accepted) {
+      decided_.push_back(item);
+    } else if (next == Next::kAsk && anybody && !asked.votes.empty()) {
+      pending_.push_back(item);
+    }
+  }
+  if (votes_.size() > estimated_votes_) Estimate();
+  for (const std::uint32_t item : decided_) {
+    const Asked& asked = asked_[item];
+    const std::vector<double> posterior = PosteriorOf(asked);
+    const auto best = std::ranges::max_element(posterior);
+    labels[asked.row] = static_cast<ClassIndex>(best - posterior.begin());
+    weights[asked.row] = rule_.dawid_skene && rule_.weights ? *best : 1;
+  }
+}
+
+RowList SimulatedCrowd::Undecided() const {
+  std::vector<bool> done(asked_.size(), false);
+  for (const std::uint32_t item : decided_) done[item] = true;
+  RowList rows;
+  for (std::size_t item = 0; item < asked_.size(); ++item) {
+    if (!done[item] && !asked_[item].votes.empty()) rows.push_back(asked_[item].row);
+  }
+  std::ranges::sort(rows);
+  return rows;
+}
+
+std::optional<double> SimulatedCrowd::LabelAccuracy(std::span<const ClassIndex> labels) const {
+  if (decided_.empty()) return std::nullopt;
+  double right = 0;
+  for (const std::uint32_t item : decided_) right += labels[asked_[item].row] == truth_[asked_[item].row] ? 1 : 0;
+  return right / static_cast<double>(decided_.size());
+}
+
+std::size_t SimulatedCrowd::CountPaused(bool spammers) const {
+  std::size_t count = 0;
+  for (std::size_t a = 0; a < paused_.size(); ++a) count += paused_[a] && annotators_[a].spammer == spammers ? 1 : 0;
+  return count;
+}
+
+}  // namespace fulcrum::pipeline
