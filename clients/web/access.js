@@ -32,6 +32,6 @@ export function accessScreen() {
   } }, h("div", { class: "form-grid" }, h("div", null, h("label", { htmlFor: "owner" }, "Name"), owner), h("div", null, h("label", { htmlFor: "role" }, "Role"), role)),
   h("p"), h("button", { class: "primary" }, "Create a token"), made);
   refresh().catch((error) => toast(error.message, "error"));
-  return { element: h("main", { id: "main" }, h("h1", null, "Access"), form, h("h2", null, "Tokens"), h("div", { class: "scroll" }, h("table", null,
+  return { element: h("main", { id: "main" }, h("h1", null, "Access"), form, h("h2", null, "Tokens"), h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Tokens" }, h("table", { class: "slim" },
     h("thead", null, h("tr", null, ["Name", "Role", "Created", ""].map((title) => h("th", { scope: "col" }, title)))), rows))) };
 }

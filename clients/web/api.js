@@ -1,6 +1,8 @@
 // The API of the daemon as JSON over HTTP, by the Connect protocol.
 
 const PREFIX = "/fulcrum.v1.";
+const CALL_TIME = 120000;
+const GRACE_TIME = 5000;
 const RETRYABLE = new Set(["unavailable", "resource_exhausted", "deadline_exceeded", "canceled"]);
 
 export class ApiError extends Error {
@@ -27,7 +29,21 @@ export function newRequestId() {
 
 function errorOf(body, status) {
   const code = body?.code ?? (status === 401 ? "unauthenticated" : status >= 500 ? "unavailable" : "unknown");
+  if (code === "unauthenticated") dispatchEvent(new Event("signedout"));
   return new ApiError(code, body?.message ?? `HTTP ${status}`, body?.details);
+}
+
+// Aborts after the time, and when the signal does.
+function limit(signal, milliseconds) {
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  const timer = milliseconds && setTimeout(abort, milliseconds);
+  if (signal?.aborted) abort();
+  signal?.addEventListener("abort", abort);
+  return { signal: controller.signal, end: () => {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
+  } };
 }
 
 async function post(path, headers, body, options) {
@@ -39,20 +55,29 @@ async function post(path, headers, body, options) {
   }
 }
 
-// call("CampaignService/GetCampaign", { campaign: "rings" }); options: signal, keepalive, timeout in milliseconds.
-export async function call(method, request = {}, { timeout, ...options } = {}) {
+// call("CampaignService/GetCampaign", { campaign: "rings" }); options: signal, keepalive, timeout in milliseconds. The
+// server gives up after the timeout, and the page a little later, since the connection may be dead.
+export async function call(method, request = {}, { timeout, signal, ...options } = {}) {
   const headers = { "Content-Type": "application/json", "Connect-Protocol-Version": "1" };
   if (timeout) headers["Connect-Timeout-Ms"] = String(timeout);
-  const response = await post(PREFIX + method, headers, JSON.stringify(request), options);
-  let body = null;
+  const limited = limit(signal, (timeout ?? CALL_TIME) + GRACE_TIME);
   try {
-    body = await response.json();
+    const response = await post(PREFIX + method, headers, JSON.stringify(request), { ...options, signal: limited.signal });
+    let body = null;
+    try {
+      body = await response.json();
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      if (response.ok) throw new ApiError("unavailable", "the connection was lost");
+    }
+    if (!response.ok) throw errorOf(body, response.status);
+    return body;
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    if (response.ok) throw new ApiError("unavailable", "the connection was lost");
+    if (error.name === "AbortError" && !signal?.aborted) throw new ApiError("unavailable", "the server does not answer");
+    throw error;
+  } finally {
+    limited.end();
   }
-  if (!response.ok) throw errorOf(body, response.status);
-  return body;
 }
 
 function envelope(message) {
@@ -91,6 +116,14 @@ export async function stream(method, request, onMessage, options = {}) {
       else return;
     }
   }
+}
+
+// The whole payload of an example.
+export async function loadPayload(campaign, itemId, signal) {
+  const parts = [];
+  await stream("LabelingService/GetPayload", { campaign, itemId },
+    (message) => message.chunk && parts.push(Uint8Array.from(atob(message.chunk), (letter) => letter.charCodeAt(0))), { signal });
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
 export async function signIn(token) {

@@ -1,12 +1,14 @@
 // The page: who is signed in, which screen the address names, and the list of campaigns.
 
 import { accessScreen } from "./access.js";
+import { annotatorsScreen } from "./annotators.js";
 import { ApiError, call, signIn, signOut } from "./api.js";
 import { campaignScreen } from "./campaign.js";
 import { createScreen } from "./create.js";
-import { h, number, replace, toast } from "./dom.js";
+import { h, number, replace, stateBadge, stateName, toast } from "./dom.js";
 import { itemsScreen } from "./items.js";
 import { labelScreen } from "./label.js";
+import { outbox } from "./outbox.js";
 
 const page = document.getElementById("page");
 const header = document.getElementById("header");
@@ -22,10 +24,6 @@ const may = {
   administer: () => caller?.role === "ROLE_ADMIN",
 };
 
-export function stateName(state) {
-  return (state ?? "").replace("CAMPAIGN_STATE_", "").toLowerCase().replaceAll("_", " ") || "unknown";
-}
-
 function drawHeader() {
   const link = (href, text) => h("a", { href, "aria-current": location.hash.startsWith(href) && href !== "#/" ? "page" : null }, text);
   replace(header, h("a", { href: "#/", class: "brand" }, "Fulcrum"),
@@ -33,18 +31,25 @@ function drawHeader() {
       may.administer() && caller.tokens && link("#/access", "Access")),
     caller && h("span", { class: "who" }, caller.tokens
       ? [h("span", { class: "muted" }, h("bdi", null, caller.caller)), h("button", { type: "button", class: "quiet small", onclick: async () => {
+        outbox.halt();
         await signOut();
         caller = null;
         route();
       } }, "Sign out")]
-      : h("span", { class: "muted" }, "no tokens")));
+      : h("span", { class: "muted no-tokens" }, "no tokens")));
 }
 
-function show(screen) {
+// The title and the focus tell screen readers that there is another screen.
+function show(title, screen) {
+  const first = !page.hasChildNodes();
   leave();
   leave = screen.leave ?? (() => {});
   replace(page, screen.element);
+  document.title = `${title} · Fulcrum`;
   scrollTo(0, 0);
+  const main = document.getElementById("main");
+  main.tabIndex = -1;
+  if (!first) (screen.focus ?? main).focus({ preventScroll: true });
 }
 
 function signInScreen(problem) {
@@ -54,22 +59,23 @@ function signInScreen(problem) {
     event.preventDefault();
     try {
       caller = await signIn(token.value.trim());
-      route();
+      await route();
     } catch (error) {
       complaint.textContent = error.code === "unauthenticated" ? "This token is unknown or was revoked." : error.message;
     }
   } }, h("h1", null, "Sign in"), h("p", null, "An administrator gave you a token. It begins with ", h("code", null, "fulcrum_"), "."),
   h("label", { htmlFor: "token" }, "Token"), token, h("button", { class: "primary" }, "Sign in"), complaint);
-  return { element: h("main", { id: "main" }, form) };
+  return { element: h("main", { id: "main" }, form), focus: token };
 }
 
 function campaignCard(campaign) {
   const { name, question, state, round, roundItems, roundSettled, labels, budget } = campaign;
   return h("li", { class: "card campaign-card" },
-    h("div", { class: "row" }, h("h2", null, name), h("span", { class: `badge ${stateName(state)}` }, stateName(state))),
+    h("div", { class: "row" }, h("h2", null, name), stateBadge(state)),
     question && h("p", { dir: "auto" }, question.split("\n")[0]),
     h("p", { class: "muted" }, `${number(labels)}${budget ? ` of ${number(budget)}` : ""} labels`,
       Number(round) > 0 && `, round ${round}: ${number(roundSettled)} of ${number(roundItems)} settled`),
+    outbox.unsent(name) > 0 && h("p", null, h("span", { class: "badge warn" }, `${number(outbox.unsent(name))} of your answers not sent yet`)),
     h("div", { class: "row" },
       may.label() && !["done", "broken", "closing"].includes(stateName(state)) && h("a", { class: "button primary", href: `#/label/${encodeURIComponent(name)}` }, "Label"),
       may.read() && h("a", { class: "button", href: `#/campaign/${encodeURIComponent(name)}` }, "Progress")));
@@ -99,13 +105,17 @@ function homeScreen() {
       replace(list, campaigns.length ? campaigns.map(campaignCard) : h("li", { class: "card" }, h("p", null, may.administer()
         ? ["There is no campaign yet. ", h("a", { href: "#/create" }, "Create one"), "."] : "There is no campaign to label now.")));
     } catch (error) {
-      if (error.code === "unauthenticated") return signedOut();
-      toast(error.message, "error");
+      if (error.code !== "unauthenticated") toast(error.message, "error");
     }
   };
   refresh();
   const timer = setInterval(refresh, REFRESH_TIME);
-  return { element: h("main", { id: "main" }, h("h1", null, "Campaigns"), list), leave: () => clearInterval(timer) };
+  const stop = new AbortController();
+  outbox.addEventListener("sent", refresh, { signal: stop.signal });
+  return { element: h("main", { id: "main" }, h("h1", null, "Campaigns"), list), leave: () => {
+    clearInterval(timer);
+    stop.abort();
+  } };
 }
 
 // Without tokens annotators name themselves.
@@ -114,7 +124,7 @@ function withAnnotator(campaign) {
   const known = localStorage.getItem(NAME_KEY);
   if (known) return labelScreen(campaign, known);
   const name = h("input", { id: "annotator", required: true, maxLength: 64, autocomplete: "nickname" });
-  return { element: h("main", { id: "main" }, h("form", { class: "card narrow", onsubmit: (event) => {
+  return { focus: name, element: h("main", { id: "main" }, h("form", { class: "card narrow", onsubmit: (event) => {
     event.preventDefault();
     localStorage.setItem(NAME_KEY, name.value.trim());
     route();
@@ -125,7 +135,7 @@ function withAnnotator(campaign) {
 function signedOut() {
   caller = null;
   drawHeader();
-  show(signInScreen());
+  show("Sign in", signInScreen());
 }
 
 async function route() {
@@ -135,19 +145,29 @@ async function route() {
     } catch (error) {
       if (error instanceof ApiError && error.code === "unauthenticated") return signedOut();
       drawHeader();
-      show({ element: h("main", { id: "main" }, h("section", { class: "notice" }, h("h1", null, "No connection to the server"), h("p", null, error.message))) });
+      show("No connection", { element: h("main", { id: "main" }, h("section", { class: "notice" }, h("h1", null, "No connection to the server"), h("p", null, error.message))) });
       return void setTimeout(route, 2000);
     }
   }
+  // Without tokens everybody names themselves, so that all that was left here may be sent.
+  if (may.label()) outbox.flush(caller.tokens ? caller.caller : undefined);
   drawHeader();
   const [name, campaign, part] = location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
-  if (name === "label" && campaign) return show(withAnnotator(campaign));
-  if (name === "campaign" && part === "items") return show(itemsScreen(campaign, may.administer()));
-  if (name === "campaign" && campaign) return show(campaignScreen(campaign, may.administer()));
-  if (name === "create" && may.administer()) return show(createScreen());
-  if (name === "access" && may.administer()) return show(accessScreen());
-  show(homeScreen());
+  if (name === "label" && campaign) return show(`Label ${campaign}`, withAnnotator(campaign));
+  if (name === "campaign" && part === "items") return show(`Examples of ${campaign}`, itemsScreen(campaign, may.administer()));
+  if (name === "campaign" && part === "annotators") return show(`Annotators of ${campaign}`, annotatorsScreen(campaign, may));
+  if (name === "campaign" && campaign) return show(campaign, campaignScreen(campaign, may));
+  if (name === "create" && may.administer()) return show("New campaign", createScreen());
+  if (name === "access" && may.administer()) return show("Access", accessScreen());
+  show("Campaigns", homeScreen());
 }
 
+// Not by the address, which names the screen.
+document.querySelector(".skip-link").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("main").focus();
+});
+// A session has ended, or a token was revoked, whatever screen is open.
+addEventListener("signedout", () => caller && signedOut());
 addEventListener("hashchange", route);
 route();

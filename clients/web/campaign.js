@@ -1,28 +1,80 @@
 // The screen of one campaign: how it learns, who labels, what it waits for, and the buttons that steer it.
+//
+// A part is drawn again only if what it shows has changed, so that an open list stays open and the focus stays.
 
-import { stateName } from "./app.js";
 import { backoff, call, newRequestId, pause, stream } from "./api.js";
-import { barChart, lineChart } from "./chart.js";
-import { actionButton, choose, h, number, percent, replace, seconds, toast } from "./dom.js";
+import { barChart, flowChart, lineChart } from "./chart.js";
 import { specYaml } from "./create.js";
+import { actionButton, ago, ask, choose, download, duration, h, number, percent, replace, seconds, stateBadge, stateName, toast, waitReason } from "./dom.js";
+import { poolMap } from "./map.js";
+import { decodePayload } from "./payload.js";
 
 const STAGES = ["TRAIN", "PREDICT", "PARTITION", "SCORE", "SELECT", "COMMIT"];
 const DRAW_TIME = 250;
-const LABELS_TIME = 4000;
+const REPORT_TIME = 3000;
+const REPORT_TRIES = 10;
 
-export function campaignScreen(name, admin) {
+export function campaignScreen(name, may) {
+  const admin = may.administer();
   const stop = new AbortController();
+  const path = `#/campaign/${encodeURIComponent(name)}`;
   const models = new Map(); // by round
-  const labels = { classes: new Map(), annotators: new Map(), curve: new Map(), total: 0 };
-  const live = { round: 0, stage: "", done: 0, total: 0, seconds: new Map() };
-  let campaign = null, sequence = 0, waitingFor = [], drawing = 0, labelsAt = 0, problem = "";
-  const body = h("div", null, h("p", { class: "muted" }, "Loading ..."));
-  const element = h("main", { id: "main" }, body);
+  const live = { round: 0, stage: "", done: 0, total: 0 };
+  let campaign = null, sequence = 0, drawing = 0, problem = "";
+  let report = null, reportTimer = 0, reportAt = 0, reportTries = 0;
+  const picture = poolMap(name, stop.signal, (itemId) => (location.hash = `${path}/items/${encodeURIComponent(itemId)}`));
+  const parts = [];
+  const element = h("main", { id: "main" }, h("p", { class: "muted" }, "Loading ..."));
+
+  // ---- parts: what they depend on, and what they show
+
+  const part = (key, draw, attributes) => {
+    const place = h("section", attributes);
+    parts.push({ place, key, draw, last: null });
+    return place;
+  };
+
+  function layOut() {
+    replace(element,
+      part(() => [campaign.state, campaign.stateReason, problem], () => [
+        h("div", { class: "row" }, h("h1", null, name), stateBadge(campaign.state), problem && h("span", { class: "badge warn", role: "status" }, problem)),
+        campaign.spec?.question && h("p", { dir: "auto", class: "lead" }, campaign.spec.question.split("\n")[0]),
+        campaign.stateReason && h("p", { class: "muted" }, campaign.stateReason),
+        (campaign.conditions ?? []).map((one) => h("p", { class: "problem" }, one.reason))], { class: "head" }),
+      part(() => [campaign.state, models.size > 0], buttons, { class: "row steer" }),
+      h("div", { class: "dashboard" },
+        part(() => [campaign, models.size, report?.sequence], figures, { class: "card wide" }),
+        h("div", { class: "column" },
+          part(() => [[...models.values()].pop(), models.size, campaign.spec?.stop], () => [h("h2", null, "Learning curve"), learningCurve()], { class: "card o1" }),
+          part(() => [live, models.size], () => [h("h2", null, "Rounds"), rounds()], { class: "card o4" }),
+          part(() => report?.sequence, () => [h("h2", null, "Labels by class"), report && barChart({ title: "Labels by class", rows: report.classes.map((one) => [one.value, Number(one.labels ?? 0)]) }), overTime("classes", "Labels by class over time")], { class: "card o5" }),
+          part(() => campaign.spec, () => [h("h2", null, "Specification"), h("details", null, h("summary", null, "As YAML"), h("pre", { class: "yaml", tabIndex: 0, "aria-label": "The specification as YAML" }, specYaml(campaign.spec ?? {}))),
+            actionButton("Download as YAML", () => download(new Blob([specYaml(campaign.spec ?? {})], { type: "text/yaml" }), `${name}.yaml`), { class: "small" })], { class: "card o8" })),
+        h("div", { class: "column" },
+          h("section", { class: "card o3" }, h("h2", null, "The pool"), picture.element),
+          part(() => [campaign.waitingFor, campaign.items, campaign.state], waiting, { class: "card o2" }),
+          part(() => report?.sequence, () => [h("h2", null, "Labels by annotator"), annotators(), overTime("annotators", "Labels by annotator over time")], { class: "card o6" }),
+          part(() => report?.sequence, () => [h("h2", null, "Is the model right when it is certain?"), calibration()], { class: "card o7" }))));
+  }
+
+  function draw() {
+    if (parts.length === 0) layOut();
+    for (const one of parts) {
+      const key = JSON.stringify(one.key() ?? null);
+      if (key === one.last) continue;
+      one.last = key;
+      const opened = one.place.querySelector("details[open]") !== null;
+      replace(one.place, [one.draw()].flat(Infinity));
+      if (opened) one.place.querySelector("details")?.setAttribute("open", "");
+    }
+  }
 
   const drawSoon = () => (drawing ||= setTimeout(() => {
     drawing = 0;
     if (campaign && !stop.signal.aborted) draw();
-  }, DRAW_TIME));
+  }, parts.length ? DRAW_TIME : 0));
+
+  // ---- what happens
 
   async function watch() {
     for (let attempt = 0; !stop.signal.aborted;) {
@@ -36,7 +88,7 @@ export function campaignScreen(name, admin) {
         if (error.name === "AbortError") return;
         if (!error.retryable) {
           problem = error.message;
-          if (!campaign) replace(body, h("p", { class: "problem" }, problem));
+          if (!campaign) replace(element, h("p", { class: "problem" }, problem), h("p", null, h("a", { href: "#/" }, "All campaigns")));
           return;
         }
         problem = "No connection; it is tried again.";
@@ -50,88 +102,180 @@ export function campaignScreen(name, admin) {
   function take(event) {
     sequence = Math.max(sequence, Number(event.sequence ?? 0));
     if (event.campaign) {
-      campaign = event.campaign;
-      refreshWaiting();
+      campaign = { ...event.campaign, waitingFor: campaign?.waitingFor };
+      refresh();
     }
     if (event.model) models.set(Number(event.model.round), event.model);
-    if (event.roundStarted) Object.assign(live, { round: Number(event.roundStarted.round), stage: "", seconds: new Map() });
-    if (event.stage) Object.assign(live, { stage: event.stage.stage.replace("STAGE_", ""), done: Number(event.stage.done ?? 0), total: Number(event.stage.total ?? 0) });
-    if (event.batch) live.stage = "";
+    if (event.roundStarted) Object.assign(live, { round: Number(event.roundStarted.round), stage: "TRAIN", done: 0, total: 0 });
+    if (event.stage) Object.assign(live, { stage: event.stage.stage?.replace("STAGE_", "") ?? live.stage, done: Number(event.stage.done ?? 0), total: Number(event.stage.total ?? 0) });
+    if (event.batch) {
+      live.stage = "";
+      picture.refresh();
+    }
     if (event.labels && campaign) {
       Object.assign(campaign, { labels: event.labels.labels, roundSettled: event.labels.roundSettled, roundItems: event.labels.roundItems });
-      refreshLabels();
+      reportTries = 0;
+      refreshReport();
     }
     drawSoon();
   }
 
-  async function refreshWaiting() {
+  async function refresh() {
     const answer = await call("CampaignService/GetCampaign", { campaign: name }, { signal: stop.signal }).catch(() => null);
     if (!answer) return;
     campaign = answer.campaign;
-    waitingFor = campaign.waitingFor ?? [];
-    refreshLabels();
+    if (!["running"].includes(stateName(campaign.state))) live.stage = "";
+    refreshReport();
     drawSoon();
   }
 
-  async function refreshLabels() {
-    if (Date.now() - labelsAt < LABELS_TIME) return;
-    labelsAt = Date.now();
-    const [classes, annotators, curve] = [new Map(), new Map(), new Map()];
-    let total = 0;
-    const count = (map, key) => map.set(key, (map.get(key) ?? 0) + 1);
-    await stream("CampaignService/ExportLabels", { campaign: name }, (message) => {
-      for (const label of message.labels ?? []) {
-        if (!label.counts) continue;
-        total += 1;
-        count(classes, label.value);
-        count(annotators, label.annotator);
-        if (!curve.has(label.annotator)) curve.set(label.annotator, []);
-        curve.get(label.annotator).push([total, annotators.get(label.annotator)]);
-      }
-    }, { signal: stop.signal }).catch(() => {});
-    Object.assign(labels, { classes, annotators, curve, total });
-    drawSoon();
+  // At most once in a while, and once after the last change.
+  function refreshReport() {
+    reportTimer ||= setTimeout(async () => {
+      reportAt = Date.now();
+      const answer = await call("ReportService/GetLabelReport", { campaign: name }, { signal: stop.signal }).catch(() => null);
+      reportTimer = 0;
+      if (!answer) return;
+      // The report of a large campaign is not computed for every label.
+      if (Number(answer.sequence ?? 0) < sequence && reportTries++ < REPORT_TRIES) refreshReport();
+      if (answer.sequence === report?.sequence) return;
+      report = answer;
+      drawSoon();
+      picture.refresh();
+      const now = await call("CampaignService/GetCampaign", { campaign: name }, { signal: stop.signal }).catch(() => null);
+      if (now) campaign = now.campaign;
+      drawSoon();
+    }, Math.max(0, reportAt + REPORT_TIME - Date.now()));
   }
 
-  const largest = (map) => [...map].sort((a, b) => b[1] - a[1]);
+  // ---- figures
+
+  const inOrder = () => [...models.values()].sort((a, b) => Number(a.round) - Number(b.round));
+
+  // Labels per second over the last periods that had any.
+  function pace() {
+    const periods = report?.periods ?? [];
+    if (periods.length < 2) return 0;
+    const count = (period) => period.classes.reduce((sum, one) => sum + Number(one), 0);
+    const last = periods[periods.length - 1], before = periods[Math.max(0, periods.length - 11)];
+    const time = (new Date(last.end) - new Date(before.end)) / 1000;
+    return time > 0 ? (count(last) - count(before)) / time : 0;
+  }
+
+  function expected() {
+    const rule = campaign.spec?.stop ?? {};
+    const left = Number(rule.labels ?? 0) - Number(campaign.labels ?? 0);
+    const spent = Number(campaign.cost ?? 0), perLabel = spent / Math.max(1, Number(campaign.labels ?? 0));
+    const facts = [];
+    if (left > 0 && pace() > 0 && ["running", "waiting"].includes(stateName(campaign.state))) facts.push(["Expected end", `in ${duration(left / pace())}`]);
+    if (spent > 0) facts.push(["Cost", `${number(spent.toFixed(2))}${Number(rule.cost ?? 0) ? ` / ${number(rule.cost)}` : ""}`]);
+    if (spent > 0 && left > 0 && stateName(campaign.state) !== "done") facts.push(["Expected cost", number((spent + left * perLabel).toFixed(2))]);
+    return facts;
+  }
+
+  function figures() {
+    const last = inOrder().pop();
+    const budget = Number(campaign.spec?.stop?.labels ?? 0), given = Number(campaign.labels ?? 0);
+    const figure = (title, value, more) => h("div", null, h("dt", null, title), h("dd", null, value, more));
+    return h("dl", { class: "figures" },
+      figure("Labels", `${number(given)}${budget ? ` / ${number(budget)}` : ""}`, budget > 0 && h("progress", { max: budget, value: Math.min(given, budget), "aria-label": "Labels of the budget" })),
+      figure("Pool", number(campaign.poolRows)), figure("Round", number(campaign.round)),
+      figure("Settled in this round", `${number(campaign.roundSettled)} of ${number(campaign.roundItems)}`),
+      campaign.accuracy !== undefined && figure("Accuracy", percent(campaign.accuracy)),
+      report?.agreement !== undefined && figure("Agreement", percent(report.agreement)),
+      expected().map(([title, value]) => figure(title, value)),
+      last?.effort && figure("Last round took", seconds(last.effort.seconds ?? 0)));
+  }
 
   function learningCurve() {
-    const trained = [...models.values()].sort((a, b) => Number(a.round) - Number(b.round));
+    const trained = inOrder();
     const measured = trained.filter((model) => model.accuracy !== undefined);
     const rule = campaign.spec?.stop ?? {};
+    const at = (model) => Number(model.labels ?? 0);
     const rules = [];
-    if (rule.accuracy?.target) rules.push({ y: rule.accuracy.target, text: `ends at ${percent(rule.accuracy.target)}` });
-    if (Number(rule.labels ?? 0) > 0) rules.push({ x: Number(rule.labels), text: `ends at ${number(rule.labels)} labels` });
+    if (rule.accuracy?.target) rules.push({ y: rule.accuracy.target, text: `ends at ${Number((100 * rule.accuracy.target).toFixed(2))}% accuracy` });
+    if (rule.stable?.rounds) rules.push({ y: 1 - (rule.stable.share ?? 0.001), text: `ends if stable for ${rule.stable.rounds} rounds` });
+    if (Number(rule.labels ?? 0) > 0 && Number(campaign.spec?.labeling?.overlap ?? 1) === 1) rules.push({ x: Number(rule.labels), text: `ends at ${number(rule.labels)} labels` });
     const series = [];
-    if (measured.length) series.push({ name: "accuracy on the validation set", points: measured.map((model) => [Number(model.labels ?? 0), model.accuracy]) });
-    series.push({ name: "share of the pool whose prediction did not change", points: trained.slice(1).map((model) => [Number(model.labels ?? 0), 1 - (model.changedShare ?? 0)]) });
-    return lineChart({ title: "Learning curve", xName: "labeled examples", series, rules, yRange: [0, 1], format: (value) => percent(value, 0) });
+    if (measured.length) series.push({ name: "accuracy on the validation set", points: measured.map((model) => [at(model), model.accuracy]) });
+    series.push({ name: "predictions of the pool that did not change", points: trained.slice(1).map((model) => [at(model), 1 - (model.changedShare ?? 0)]) });
+    const more = [rule.rounds && `${rule.rounds} rounds`, rule.cost && `a cost of ${number(rule.cost)}`, rule.plateau?.rounds && `${rule.plateau.rounds} rounds without improvement`].filter(Boolean);
+    return [lineChart({ title: "Learning curve", xName: "labeled examples", series, rules, yRange: [0, 1], format: (value) => percent(value, 0) }),
+      more.length > 0 && h("p", { class: "muted small-text" }, `It also ends after ${more.join(", or ")}.`)];
   }
 
-  function roundTimes() {
-    const rows = [...models.values()].filter((model) => model.effort).map((model) => [Number(model.round), model.effort.seconds ?? 0, model.trainSeconds ?? 0]);
-    return lineChart({ title: "Time of rounds", xName: "round", format: seconds, series: [
-      { name: "whole round", points: rows.map(([round, all]) => [round, all]) }, { name: "training", points: rows.map(([round, , train]) => [round, train]) }] });
+  function waiting() {
+    const items = campaign.items ?? {};
+    const counts = [["labeled", items.labeled], ["open", items.open], ["leased", items.leased], ["disputed", items.disputed], ["set aside", items.setAside], ["unlabeled", items.unlabeled]];
+    const reasons = campaign.waitingFor ?? [];
+    const stuck = Number(items.disputed ?? 0) + Number(items.setAside ?? 0);
+    return [h("h2", null, "Waits for"),
+      reasons.length ? h("ul", null, reasons.map(waitReason))
+        : h("p", { class: "muted" }, stateName(campaign.state) === "done" ? "Nothing: the campaign is done." : "Nothing at the moment."),
+      stuck > 0 && h("p", null, h("a", { class: "button", href: `${path}/items/${Number(items.disputed ?? 0) ? "DISPUTED" : "SET_ASIDE"}` }, `Decide ${number(stuck)} disputed or set aside`)),
+      h("h2", null, "Examples"), h("table", null, h("tbody", null, counts.map(([state, count]) => h("tr", null, h("th", { scope: "row" },
+        h("a", { href: `${path}/items/${state.replace(" ", "_").toUpperCase()}` }, state)), h("td", { class: "number" }, number(count))))))];
   }
 
-  function flow() {
-    return h("ol", { class: "flow", "aria-label": "Stages of a round" }, STAGES.map((stage) => h("li", { class: live.stage === stage ? "now" : "", "aria-current": live.stage === stage ? "step" : null },
-      stage.toLowerCase(), live.stage === stage && live.total > 1 && ` ${live.done} of ${live.total}`)));
+  function rounds() {
+    const trained = inOrder();
+    const last = trained[trained.length - 1];
+    const times = new Map((last?.effort?.stages ?? []).map((one) => [one.stage.replace("STAGE_", ""), one.seconds ?? 0]));
+    const stages = STAGES.map((stage) => ({ name: stage.toLowerCase(), now: live.stage === stage,
+      text: live.stage === stage ? (live.total > 1 ? `${live.done} of ${live.total}` : "now") : times.has(stage) ? seconds(times.get(stage)) : "" }));
+    const series = STAGES.filter((stage) => trained.some((model) => model.effort?.stages?.some((one) => one.stage === `STAGE_${stage}`)))
+      .map((stage) => ({ name: stage.toLowerCase(), points: trained.map((model) => [Number(model.round), model.effort?.stages?.find((one) => one.stage === `STAGE_${stage}`)?.seconds ?? 0]) }));
+    series.unshift({ name: "whole round", points: trained.filter((model) => model.effort).map((model) => [Number(model.round), model.effort.seconds ?? 0]) });
+    return [flowChart({ title: "Stages of a round, with the times of the last one", stages }),
+      h("p", { class: "muted small-text", role: "status" }, live.stage ? `Round ${live.round} runs: ${live.stage.toLowerCase()}.` : trained.length ? `Times of round ${last.round}.` : "The first model needs labels of two classes."),
+      lineChart({ title: "Time of rounds by stage", xName: "round", format: seconds, series }),
+      last?.tuning?.reason && h("p", { class: "muted small-text" }, `Classifier: ${last.tuning.reason}`)];
   }
+
+  function overTime(of, title) {
+    const periods = report?.periods ?? [];
+    if (periods.length < 2) return null;
+    const names = of === "classes" ? report.classes.map((one) => one.value) : report.annotators.slice(0, 8).map((one) => one.annotator);
+    const began = new Date(periods[0].end);
+    const span = (new Date(periods[periods.length - 1].end) - began) / 1000;
+    const [unit, unitName] = span > 172800 ? [86400, "days"] : span > 7200 ? [3600, "hours"] : span > 180 ? [60, "minutes"] : [1, "seconds"];
+    return lineChart({ title, xName: `${unitName} since the first labels`, series: names.slice(0, 10).map((one, i) => ({ name: one,
+      points: periods.map((period) => [(new Date(period.end) - began) / 1000 / unit, Number(period[of]?.[i] ?? 0)]) })) });
+  }
+
+  function annotators() {
+    if (!report?.annotators?.length) return h("p", { class: "muted" }, "No data yet.");
+    return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Annotators" }, h("table", { class: "slim" },
+      h("thead", null, h("tr", null, ["Annotator", "Labels", "Agrees", "Changed", "Last label"].map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", null, report.annotators.slice(0, 20).map((one) => h("tr", null, h("td", null, h("bdi", null, one.annotator)), h("td", { class: "number" }, number(one.labels)),
+        h("td", { class: "number" }, Number(one.compared ?? 0) ? percent(Number(one.agreeing ?? 0) / Number(one.compared), 0) : ""), h("td", { class: "number" }, Number(one.changed ?? 0) || ""), h("td", null, one.lastAt ? ago(one.lastAt) : ""))))));
+  }
+
+  function calibration() {
+    const bins = report?.calibration ?? [];
+    if (bins.length === 0) return h("p", { class: "muted" }, "Examples that were selected with a model and then labeled are compared here.");
+    const share = (bin) => Number(bin.correct ?? 0) / Number(bin.items);
+    const all = bins.reduce((sum, bin) => [sum[0] + Number(bin.correct ?? 0), sum[1] + Number(bin.items)], [0, 0]);
+    return [lineChart({ title: "Share of correct predictions by certainty", xName: "certainty of the model", xRange: [0, 1], yRange: [0, 1], xFormat: (value) => percent(value, 0), format: (value) => percent(value, 0), dots: true,
+      series: [{ name: "correct predictions", points: bins.map((bin) => [bin.certainty ?? 0, share(bin)]) }] }),
+    h("p", { class: "muted small-text" }, `Of ${number(all[1])} examples, the model had predicted ${percent(all[0] / all[1])} correctly before they were labeled. Selected examples are harder than most.`)];
+  }
+
+  // ---- steering
 
   const steer = (text, method, attributes) => actionButton(text, async () => {
     const answer = await call(`CampaignService/${method}Campaign`, { campaign: name, requestId: newRequestId() });
     campaign = answer.campaign ?? campaign;
-    waitingFor = campaign.waitingFor ?? [];
     drawSoon();
   }, attributes);
 
   function buttons() {
     const state = stateName(campaign.state);
     const active = ["running", "waiting"].includes(state);
-    return h("div", { class: "row" },
-      !["done", "broken", "closing"].includes(state) && h("a", { class: "button", href: `#/label/${encodeURIComponent(name)}` }, "Label"),
-      h("a", { class: "button", href: `#/campaign/${encodeURIComponent(name)}/items` }, "Examples"),
+    return [
+      may.label() && !["done", "broken", "closing"].includes(state) && h("a", { class: "button", href: `#/label/${encodeURIComponent(name)}` }, "Label"),
+      h("a", { class: "button", href: `${path}/items` }, "Examples"),
+      h("a", { class: "button", href: `${path}/annotators` }, "Annotators"),
       admin && ["created", "failed", "quarantined"].includes(state) && steer("Start", "Start", { class: "primary" }),
       admin && active && steer("Pause", "Pause"),
       admin && state === "paused" && steer("Resume", "Resume", { class: "primary" }),
@@ -143,76 +287,63 @@ export function campaignScreen(name, admin) {
           campaign = (await call("CampaignService/StopCampaign", { campaign: name, requestId: newRequestId() })).campaign;
           drawSoon();
         }
-      }, { class: "danger" }));
+      }, { class: "danger" })];
+  }
+
+  // The rules by which it ends, and what to ask for each. Labels can always be limited.
+  function limits() {
+    const rule = campaign.spec?.stop ?? {}, given = Number(campaign.labels ?? 0), spent = Number(campaign.cost ?? 0);
+    const labels = Number(rule.labels ?? 0);
+    return [
+      { name: "labels", text: "Labels", now: labels || "no limit", so: `given so far: ${number(given)}`, next: (labels || given) + 100, min: 1, spec: (value) => ({ labels: value }), path: "stop.labels" },
+      rule.rounds && { name: "rounds", text: "Rounds", now: rule.rounds, so: `so far: ${number(campaign.round)}`, next: rule.rounds + 10, min: 1, spec: (value) => ({ rounds: Number(value) }), path: "stop.rounds" },
+      rule.cost && { name: "cost", text: "Cost", now: rule.cost, so: `spent so far: ${number(spent.toFixed(2))}`, next: 2 * rule.cost, min: 0, step: "any", spec: (value) => ({ cost: Number(value) }), path: "stop.cost" },
+      rule.accuracy?.target && { name: "accuracy", text: "Accuracy", now: rule.accuracy.target, so: "on the validation set", next: Math.min(1, rule.accuracy.target + 0.01), min: 0, max: 1, step: "any",
+        spec: (value) => ({ accuracy: { target: Number(value) } }), path: "stop.accuracy.target" },
+    ].filter(Boolean);
   }
 
   async function extend() {
-    const now = Number(campaign.spec?.stop?.labels ?? 0);
-    const text = prompt(`Labels after which the campaign ends (now ${now || "no limit"}, ${number(campaign.labels)} given):`, String(now || Number(campaign.labels ?? 0) + 100));
+    const all = limits();
+    const limit = all.length === 1 ? all[0] : await choose("Which limit?", all.map((one) => ({ text: `${one.text}: ${one.now}`, value: one })));
+    if (limit === null) return;
+    const { min, max, step } = limit;
+    const text = await ask("Extend the budget", { label: `${limit.text} after which the campaign ends. Now: ${typeof limit.now === "number" ? number(limit.now) : limit.now}; ${limit.so}.`,
+      value: String(limit.next), type: "number", min, max, step, required: true, action: "Set" });
     if (text === null) return;
-    if (!/^\d+$/.test(text.trim())) throw new Error("A budget is a number of labels.");
-    campaign = (await call("CampaignService/UpdateCampaign", { campaign: name, spec: { stop: { labels: text.trim() } }, updateMask: "stop.labels", requestId: newRequestId() })).campaign;
-    toast(`The campaign ends after ${number(text)} labels.`);
+    campaign = (await call("CampaignService/UpdateCampaign", { campaign: name, spec: { stop: limit.spec(text) }, updateMask: limit.path, requestId: newRequestId() })).campaign;
+    toast(limit.name === "accuracy" ? `The campaign ends at an accuracy of ${text}.` : `The campaign ends after ${number(text)} ${limit.name === "cost" ? "in costs" : limit.name}.`);
     drawSoon();
   }
 
   async function exportLabels() {
     const columns = ["itemId", "value", "annotator", "time", "kind", "round", "counts", "decision", "agreement"];
+    // A cell that begins like a formula would run in a spreadsheet.
+    const safe = (value) => (/^[=+\-@\t\r]/.test(value) && !/^-?\d/.test(value) ? `'${value}` : value);
     const quote = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
     const lines = [columns.join(",")];
     await stream("CampaignService/ExportLabels", { campaign: name }, (message) => {
-      for (const label of message.labels ?? []) lines.push(columns.map((column) => quote(String(label[column] ?? ""))).join(","));
+      for (const label of message.labels ?? []) lines.push(columns.map((column) => quote(safe(String(label[column] ?? "")))).join(","));
     });
     download(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }), `${name}-labels.csv`);
   }
 
   async function exportModel() {
-    const parts = [];
-    await stream("CampaignService/GetModel", { campaign: name }, (message) => {
-      if (message.chunk) parts.push(Uint8Array.from(atob(message.chunk), (letter) => letter.charCodeAt(0)));
+    const format = await choose("Which format?", [{ text: "ONNX, for other programs", value: "ONNX" }, { text: "LIBSVM's text format", value: "LIBSVM" }, { text: "Fulcrum's own", value: "FULCRUM" }]);
+    if (format === null) return;
+    const chunks = [];
+    await stream("CampaignService/GetModel", { campaign: name, format: `MODEL_FORMAT_${format}` }, (message) => {
+      if (message.chunk) chunks.push(decodePayload(message.chunk));
     });
-    download(new Blob(parts), `${name}.model`);
+    download(new Blob(chunks), `${name}.${{ ONNX: "onnx", LIBSVM: "libsvm", FULCRUM: "model" }[format]}`);
   }
 
-  function draw() {
-    const last = [...models.values()].pop();
-    const items = campaign.items ?? {};
-    const counts = [["labeled", items.labeled], ["open", items.open], ["leased", items.leased], ["disputed", items.disputed], ["set aside", items.setAside], ["unlabeled", items.unlabeled]];
-    const figure = (title, value) => h("div", null, h("dt", null, title), h("dd", null, value));
-    replace(body,
-      h("div", { class: "row" }, h("h1", null, name), h("span", { class: `badge ${stateName(campaign.state)}` }, stateName(campaign.state)), problem && h("span", { class: "badge warn", role: "status" }, problem)),
-      campaign.stateReason && h("p", { class: "muted" }, campaign.stateReason), buttons(),
-      h("div", { class: "dashboard" },
-        h("section", { class: "card" }, h("dl", { class: "figures" },
-          figure("Labels", `${number(campaign.labels)}${Number(campaign.spec?.stop?.labels ?? 0) ? ` / ${number(campaign.spec.stop.labels)}` : ""}`),
-          figure("Pool", number(campaign.poolRows)), figure("Round", number(campaign.round)),
-          figure("Settled", `${number(campaign.roundSettled)} of ${number(campaign.roundItems)}`),
-          campaign.accuracy !== undefined && figure("Accuracy", percent(campaign.accuracy)),
-          Number(campaign.cost ?? 0) > 0 && figure("Cost", number(campaign.cost)),
-          last?.effort && figure("Last round", seconds(last.effort.seconds ?? 0)))),
-        h("section", { class: "card half" }, h("h2", null, "Learning curve"), learningCurve()),
-        h("section", { class: "card half" }, h("h2", null, "Waits for"),
-          waitingFor.length ? h("ul", null, waitingFor.map((reason) => h("li", null, h("bdi", null, reason.text), reason.until && h("span", { class: "muted" }, ` until ${new Date(reason.until).toLocaleTimeString()}`))))
-            : h("p", { class: "muted" }, stateName(campaign.state) === "done" ? "Nothing: the campaign is done." : "Nothing at the moment."),
-          h("h2", null, "Examples"), h("table", null, h("tbody", null, counts.map(([state, count]) => h("tr", null, h("th", { scope: "row" },
-            h("a", { href: `#/campaign/${encodeURIComponent(name)}/items/${state.replace(" ", "_").toUpperCase()}` }, state)), h("td", { class: "number" }, number(count))))))),
-        h("section", { class: "card half" }, h("h2", null, "Labels by class"), barChart({ title: "Labels by class", rows: largest(labels.classes) })),
-        h("section", { class: "card half" }, h("h2", null, "Labels by annotator"), barChart({ title: "Labels by annotator", rows: largest(labels.annotators) })),
-        h("section", { class: "card half" }, h("h2", null, "Labels by annotator over time"), lineChart({ title: "Labels by annotator over time", xName: "labels of all", series: [...labels.curve].slice(0, 8).map(([annotator, points]) => ({ name: annotator, points })) })),
-        h("section", { class: "card half" }, h("h2", null, "Rounds"), flow(), roundTimes()),
-        h("section", { class: "card" }, h("details", null, h("summary", null, "Specification as YAML"), h("pre", { class: "yaml", tabIndex: 0 }, specYaml(campaign.spec ?? {}))))));
-  }
-
-  refreshWaiting();
+  refresh();
+  picture.refresh();
   watch();
   return { element, leave: () => {
     stop.abort();
     clearTimeout(drawing);
+    clearTimeout(reportTimer);
   } };
-}
-
-function download(blob, name) {
-  const link = h("a", { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }

@@ -2,62 +2,66 @@
 
 import { call, newRequestId, pause } from "./api.js";
 import { actionButton, h, number, replace, toast } from "./dom.js";
+import { poolChooser } from "./pools.js";
 
 const FIELDS = [
   ["name", "Name", { required: true, pattern: "[a-z0-9][a-z0-9_\\-]{0,62}", placeholder: "digits" }, "lower-case letters, digits, - and _"],
-  ["question", "Question", { placeholder: "Which digit is this?" }, "the first line is the question, more lines are guidelines", "textarea"],
-  ["sources", "Pool", { required: true, placeholder: "digits.csv" }, "files, folders or globs in the server's folder of pools, separated by spaces"],
+  ["question", "Question", { placeholder: "Which digit is this?", rows: 3 }, "the first line is the question, more lines are guidelines, as Markdown", "textarea"],
   ["classes", "Classes", { required: true, placeholder: "cat, dog" }, "at least two, separated by commas"],
-  ["payloadColumn", "Column to show", { placeholder: "image" }, "what annotators see; empty: the id"],
-  ["idColumn", "Column of ids", {}, "empty: row numbers"],
-  ["labelColumn", "Column of known labels", { placeholder: "label" }, "not a feature"],
+  ["labels", "Labels to buy", { type: "number", min: 1, placeholder: "200" }, "the campaign ends after them"],
+];
+const MORE_FIELDS = [
   ["strategy", "Strategy", { placeholder: "adaptive-herding" }, "empty: the default"],
   ["batch", "Examples per round", { type: "number", min: 1, placeholder: "10" }],
   ["overlap", "Annotators per example", { type: "number", min: 1, placeholder: "1" }],
   ["leaseMinutes", "Minutes for an answer", { type: "number", min: 0.1, step: "any", placeholder: "10" }],
-  ["labels", "Labels to buy", { type: "number", min: 1, placeholder: "200" }, "the campaign ends after them"],
-  ["validation", "Validation set", { placeholder: "test.csv" }, "labeled; its accuracy is measured after every round"],
+  ["validation", "Validation set", { placeholder: "test.csv" }, "labeled, in the server's folder of pools; accuracy is measured after every round"],
+  ["accuracy", "Ends at this accuracy", { type: "number", min: 0, max: 1, step: "any", placeholder: "0.95" }, "on the validation set"],
 ];
 
 const words = (text, separator) => text.split(separator).map((word) => word.trim()).filter(Boolean);
 
-function specOf(value) {
-  const spec = { name: value("name"), pool: { sources: words(value("sources"), /\s+/) }, classes: words(value("classes"), ",") };
-  if (value("question")) spec.question = value("question");
-  for (const column of ["idColumn", "labelColumn", "payloadColumn"]) if (value(column)) spec.pool[column] = value(column);
-  if (value("strategy") || value("batch")) spec.selection = { ...(value("strategy") && { strategy: value("strategy") }), ...(value("batch") && { batch: Number(value("batch")) }) };
-  if (value("overlap") || value("leaseMinutes")) {
-    spec.labeling = { ...(value("overlap") && { overlap: Number(value("overlap")) }), ...(value("leaseMinutes") && { leaseTime: `${60 * Number(value("leaseMinutes"))}s` }) };
-  }
-  if (value("labels") || value("validation")) {
-    spec.stop = { ...(value("labels") && { labels: value("labels") }), ...(value("validation") && { accuracy: { sources: words(value("validation"), /\s+/) } }) };
-  }
+function specOf(value, pool) {
+  const given = (fields) => Object.fromEntries(Object.entries(fields).filter(([, one]) => one !== "" && one !== undefined));
+  const spec = { name: value("name"), ...given({ question: value("question") }), pool: { sources: pool.sources, ...pool.columns }, classes: words(value("classes"), ",") };
+  const selection = given({ strategy: value("strategy"), batch: value("batch") && Number(value("batch")) });
+  const labeling = given({ overlap: value("overlap") && Number(value("overlap")), leaseTime: value("leaseMinutes") && `${60 * Number(value("leaseMinutes"))}s` });
+  const accuracy = value("validation") ? { accuracy: { sources: words(value("validation"), /\s+/), ...given({ target: value("accuracy") && Number(value("accuracy")) }) } } : {};
+  const stop = { ...given({ labels: value("labels") }), ...accuracy };
+  for (const [name, part] of Object.entries({ selection, labeling, stop })) if (Object.keys(part).length > 0) spec[name] = part;
   return spec;
 }
 
+// What the constants of a field begin with in JSON, and do not in YAML.
+const CONSTANTS = { normalize: "NORMALIZATION_", type: "TYPE_", fallback: "FALLBACK_", tune: "TUNING_", leverageScale: "LEVERAGE_SCALE_", engine: "ENGINE_",
+  consensus: "CONSENSUS_" };
+const TIMES = new Set(["timeout", "leaseTime", "disputeTime", "softTime", "hardTime"]);
+const NUMBERS = new Set(["labels", "seed", "memoryMib"]); // of 64 bits, which are text in JSON
+
 // A specification as the YAML that `fulcrum campaign create` reads.
 export function specYaml(spec, indent = "") {
-  const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  const scalar = (value) => {
-    if (typeof value !== "string") return String(value);
-    const constant = /^(?:NORMALIZATION|TYPE|TUNING|ENGINE|LEVERAGE_SCALE)_([A-Z]+)$/.exec(value);
-    if (constant) return constant[1].toLowerCase();
-    return /^-?\d+(\.\d+)?s?$/.test(value) && indent ? value : JSON.stringify(value);
-  };
-  return Object.entries(spec).map(([name, value]) => {
-    if (Array.isArray(value)) return `${indent}${snake(name)}: [${value.map((entry) => (typeof entry === "string" ? JSON.stringify(entry) : String(entry))).join(", ")}]\n`;
-    if (value !== null && typeof value === "object") return `${indent}${snake(name)}:\n${specYaml(value, `${indent}  `)}`;
-    return `${indent}${snake(name)}: ${scalar(value)}\n`;
+  return Object.entries(spec).map(([field, value]) => {
+    const name = field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    const scalar = (one) => {
+      if (CONSTANTS[field]) return String(one).replace(CONSTANTS[field], "").toLowerCase();
+      return typeof one !== "string" || TIMES.has(field) || NUMBERS.has(field) ? String(one) : JSON.stringify(one);
+    };
+    if (Array.isArray(value)) return `${indent}${name}: [${value.map(scalar).join(", ")}]\n`;
+    if (value === null || typeof value !== "object") return `${indent}${name}: ${scalar(value)}\n`;
+    return Object.keys(value).length ? `${indent}${name}:\n${specYaml(value, `${indent}  `)}` : `${indent}${name}: {}\n`;
   }).join("");
 }
 
 export function createScreen() {
   const inputs = new Map();
+  const stop = new AbortController();
   const problems = h("div", { role: "alert" });
   const yaml = h("pre", { class: "yaml", tabIndex: 0, "aria-label": "The specification as YAML" });
   const value = (name) => inputs.get(name).value.trim();
-  const stop = new AbortController();
-  let requestId = newRequestId();
+  let attempt = { text: "", create: "", start: "" }; // request ids stay the same until the order is another one
+  let pool = { sources: [], columns: {}, preview: null };
+  const spec = () => specOf(value, pool);
+  const showYaml = () => (yaml.textContent = specYaml(spec()));
 
   const field = ([name, text, attributes, hint, tag = "input"]) => {
     const input = h(tag, { id: `field-${name}`, autocomplete: "off", ...attributes, ...(hint && { "aria-describedby": `hint-${name}` }) });
@@ -65,29 +69,48 @@ export function createScreen() {
     return h("div", null, h("label", { htmlFor: input.id }, text), input, hint && h("span", { id: `hint-${name}`, class: "muted" }, hint));
   };
 
-  async function create() {
+  // Known labels are the classes, unless somebody has typed others.
+  function onPool(chosen) {
+    pool = chosen;
+    const classes = (chosen.preview?.classes ?? []).map((one) => one.value);
+    if (!value("classes") && classes.length >= 2 && classes.length <= 50) inputs.get("classes").value = classes.sort((a, b) => a.localeCompare(b, "en", { numeric: true })).join(", ");
+    const file = chosen.sources[0] ?? "";
+    if (!value("name") && file && !file.startsWith("upload:")) inputs.get("name").value = file.replace(/\.[^/]*$/, "").replace(/[^a-z0-9_-]+/gi, "-").toLowerCase().replace(/^[^a-z0-9]+/, "").slice(0, 63);
+    showYaml();
+  }
+
+  async function create(start) {
     replace(problems);
     if (!form.reportValidity()) return;
-    const spec = specOf(value);
+    const order = spec(), text = JSON.stringify(order);
+    if (attempt.text !== text) attempt = { text, create: newRequestId(), start: newRequestId() };
     try {
-      let { operation } = await call("CampaignService/CreateCampaign", { spec, requestId });
+      let { operation } = await call("CampaignService/CreateCampaign", { spec: order, requestId: attempt.create });
       while (["OPERATION_STATE_QUEUED", "OPERATION_STATE_RUNNING"].includes(operation.state) && !stop.signal.aborted) {
         replace(problems, h("p", { role: "status" }, `Importing the pool: ${number(operation.rowsDone)} rows ...`));
         await pause(300, stop.signal);
         ({ operation } = await call("OperationService/GetOperation", { operation: operation.name }));
       }
-      if (operation.state !== "OPERATION_STATE_SUCCEEDED") throw new Error(operation.error?.message ?? "The campaign could not be created.");
-      await call("CampaignService/StartCampaign", { campaign: spec.name, requestId: newRequestId() });
-      toast(`${spec.name} was started.`);
-      location.hash = `#/campaign/${encodeURIComponent(spec.name)}`;
+      if (operation.state !== "OPERATION_STATE_SUCCEEDED") {
+        attempt.text = ""; // the same id would return the same failure
+        throw new Error(operation.error?.message ?? "The campaign could not be created.");
+      }
+      if (start) await call("CampaignService/StartCampaign", { campaign: order.name, requestId: attempt.start });
+      toast(`${order.name} was ${start ? "started" : "created"}.`);
+      location.hash = `#/campaign/${encodeURIComponent(order.name)}`;
     } catch (error) {
-      requestId = newRequestId();
       const fields = error.fields ?? [];
       replace(problems, h("div", { class: "problem" }, fields.length ? h("ul", null, fields.map((one) => h("li", null, h("code", null, one.field), " ", one.description))) : h("p", null, error.message)));
     }
   }
 
-  const form = h("form", { class: "card", onsubmit: (event) => event.preventDefault(), oninput: () => (yaml.textContent = specYaml(specOf(value))) },
-    h("div", { class: "form-grid" }, FIELDS.map(field)), h("p"), actionButton("Create and start", create, { class: "primary" }), problems);
-  return { element: h("main", { id: "main" }, h("h1", null, "New campaign"), form, h("h2", null, "As YAML"), yaml), leave: () => stop.abort() };
+  const form = h("form", { class: "create", onsubmit: (event) => event.preventDefault(), oninput: showYaml },
+    poolChooser(stop.signal, onPool),
+    h("fieldset", { class: "card" }, h("legend", null, "2. The question"), h("div", { class: "form-grid" }, FIELDS.map(field)),
+      h("details", null, h("summary", null, "More settings"), h("div", { class: "form-grid" }, MORE_FIELDS.map(field)))),
+    h("fieldset", { class: "card" }, h("legend", null, "3. Start"), problems,
+      h("div", { class: "row" }, actionButton("Create and start", () => create(true), { class: "primary" }), actionButton("Create only", () => create(false))),
+      h("details", null, h("summary", null, "The specification as YAML"), h("p", { class: "muted" }, "What ", h("code", null, "fulcrum campaign create"), " reads."), yaml)));
+  showYaml();
+  return { element: h("main", { id: "main" }, h("h1", null, "New campaign"), form), leave: () => stop.abort() };
 }

@@ -115,3 +115,58 @@ export function ago(time) {
   if (past < 172800) return `${Math.round(past / 3600)} h ago`;
   return `${Math.round(past / 86400)} days ago`;
 }
+
+// Asks for a text; resolves to it, or to null. attributes are those of the input.
+export function ask(title, { label, value = "", action = "OK", ...attributes }) {
+  return new Promise((resolve) => {
+    const input = h("input", { id: "asked", value, autocomplete: "off", ...attributes });
+    const finish = (answer) => {
+      dialog.close();
+      dialog.remove();
+      resolve(answer);
+    };
+    const dialog = h("dialog", { "aria-label": title, onkeydown: (event) => event.stopPropagation(), oncancel: (event) => {
+      event.preventDefault();
+      finish(null);
+    } }, h("form", { onsubmit: (event) => {
+      event.preventDefault();
+      finish(input.value.trim());
+    } }, h("h2", null, title), h("label", { htmlFor: "asked" }, label), input,
+    h("div", { class: "row actions" }, h("button", { class: "primary" }, action), h("button", { type: "button", class: "quiet", onclick: () => finish(null) }, "Cancel"))));
+    document.body.append(dialog);
+    dialog.showModal();
+    input.select();
+  });
+}
+
+export function stateName(state) {
+  return (state ?? "").replace("CAMPAIGN_STATE_", "").toLowerCase().replaceAll("_", " ") || "unknown";
+}
+
+export const stateBadge = (state) => h("span", { class: `badge ${stateName(state)}` }, stateName(state));
+
+export function bytes(count) {
+  const units = ["bytes", "KB", "MB", "GB", "TB"];
+  const power = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, count)) / 3));
+  return `${(count / 1000 ** power).toLocaleString("en-US", { maximumFractionDigits: power ? 1 : 0 })} ${units[power]}`;
+}
+
+// About how long something takes, for people.
+export function duration(value) {
+  if (value < 90) return `${Math.max(1, Math.round(value))} s`;
+  if (value < 5400) return `${Math.round(value / 60)} min`;
+  if (value < 172800) return `${Math.round(value / 3600)} h`;
+  return `${Math.round(value / 86400)} days`;
+}
+
+export function download(blob, name) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+// What a campaign waits for, with the time as people say it.
+export function waitReason(reason) {
+  const text = reason.until ? reason.text.replace(/ until \d{4}-\S+Z$/, "") : reason.text;
+  return h("li", null, h("bdi", null, text), reason.until && h("span", { class: "muted" }, ` until ${new Date(reason.until).toLocaleTimeString()}`));
+}

@@ -1,8 +1,8 @@
 // The examples of a campaign by state, and one of them: payload, votes, history, why it was selected, decisions.
 
-import { call, newRequestId } from "./api.js";
+import { call, loadPayload, newRequestId } from "./api.js";
 import { actionButton, ago, choose, h, number, percent, replace, toast } from "./dom.js";
-import { decodePayload, renderPayload } from "./payload.js";
+import { decodePayload, releasePayload, renderPayload } from "./payload.js";
 
 const STATES = ["UNSPECIFIED", "OPEN", "LEASED", "LABELED", "DISPUTED", "SET_ASIDE", "UNLABELED"];
 const stateText = (state) => (state === "UNSPECIFIED" ? "all selected" : state.toLowerCase().replace("_", " "));
@@ -11,36 +11,39 @@ const plainState = (state) => stateText((state ?? "").replace("ITEM_STATE_", "")
 export function itemsScreen(campaign, admin) {
   const stop = new AbortController();
   const options = { signal: stop.signal };
-  let state = STATES.find((one) => location.hash.endsWith(`/items/${one}`)) ?? "UNSPECIFIED";
+  const named = decodeURIComponent(location.hash.split("/")[4] ?? ""); // a state, or the id of an example
+  let state = STATES.includes(named) ? named : "UNSPECIFIED";
+  let counts = {};
   let classes = [];
   const tabs = h("div", { class: "tabs", role: "group", "aria-label": "State" });
   const list = h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Examples" });
   const detail = h("section", { "aria-live": "polite" });
-  const search = h("input", { type: "search", placeholder: "Id of an example", "aria-label": "Id of an example" });
+  const search = h("input", { type: "search", id: "search", maxLength: 200, placeholder: "id, label, annotator or reason", "aria-label": "Search" });
   const element = h("main", { id: "main" },
     h("p", null, h("a", { href: `#/campaign/${encodeURIComponent(campaign)}` }, `‹ ${campaign}`)), h("h1", null, "Examples"), tabs,
-    h("form", { class: "row", role: "search", onsubmit: (event) => {
+    h("form", { class: "row search", role: "search", onsubmit: (event) => {
       event.preventDefault();
-      open(search.value.trim());
-    } }, search, h("button", null, "Show")), detail, list);
+      load();
+    } }, search, h("button", null, "Search"), h("button", { type: "button", class: "quiet", onclick: () => open(search.value.trim()) }, "Open this id")), detail, list);
 
   function drawTabs() {
     replace(tabs, STATES.map((one) => h("button", { type: "button", class: "small", "aria-current": one === state ? "true" : null, onclick: () => {
       state = one;
       drawTabs();
       load();
-    } }, stateText(one))));
+    } }, stateText(one), counts[one] !== undefined && h("span", { class: "muted" }, ` ${number(counts[one])}`))));
   }
 
   async function load() {
     const wanted = state;
+    const text = search.value.trim();
     const rows = h("tbody");
     const more = h("div");
     const page = async (pageToken) => {
-      const answer = await call("ItemService/ListItems", { campaign, state: `ITEM_STATE_${wanted}`, pageSize: 100, pageToken }, options);
-      if (wanted !== state) return;
+      const answer = await call("ItemService/ListItems", { campaign, state: `ITEM_STATE_${wanted}`, pageSize: 100, pageToken, search: text }, options);
+      if (wanted !== state || text !== search.value.trim()) return;
       rows.append(...(answer.items ?? []).map(itemRow));
-      replace(more, h("p", { class: "muted" }, `${number(rows.children.length)} of ${number(answer.totalSize)}`),
+      replace(more, h("p", { class: "muted" }, text ? `${number(rows.children.length)} found${answer.nextPageToken ? " so far" : ""}` : `${number(rows.children.length)} of ${number(answer.totalSize)}`),
         answer.nextPageToken && actionButton("More", () => page(answer.nextPageToken)));
     };
     replace(list, h("table", null, h("thead", null, h("tr", null, ["Id", "State", "Label", "Votes", "Agreement", "Predicted", "Round"].map((title) => h("th", { scope: "col" }, title)))), rows), more);
@@ -57,9 +60,12 @@ export function itemsScreen(campaign, admin) {
   async function open(itemId) {
     if (!itemId) return;
     try {
-      drawItem(await call("ItemService/GetItem", { campaign, itemId }, options));
+      const answer = await call("ItemService/GetItem", { campaign, itemId }, options);
+      const bytes = decodePayload(answer.payload);
+      const whole = bytes.length === Number(answer.payloadBytes ?? 0);
+      drawItem(answer, whole ? bytes : await loadPayload(campaign, itemId, stop.signal));
     } catch (error) {
-      if (error.name !== "AbortError") replace(detail, h("p", { class: "problem card" }, error.message));
+      if (error.name !== "AbortError") show(h("p", { class: "problem card" }, error.message));
     }
   }
 
@@ -72,16 +78,22 @@ export function itemsScreen(campaign, admin) {
     return h("table", null, h("tbody", null, facts.filter(([, value]) => value).map(([name, value]) => h("tr", null, h("th", { scope: "row" }, name), h("td", null, value)))));
   }
 
-  function drawItem({ item, payload, history, selection }) {
+  function show(...children) {
+    releasePayload(detail);
+    replace(detail, ...children);
+  }
+
+  function drawItem({ item, history, selection }, payload) {
     const decide = async (method, more) => {
       await call(`ItemService/${method}`, { campaign, itemId: item.itemId, requestId: newRequestId(), ...more });
       open(item.itemId);
       load();
+      count().catch(() => {});
     };
-    replace(detail, h("div", { class: "card" },
+    show(h("div", { class: "card" },
       h("div", { class: "row" }, h("h2", null, h("bdi", null, item.itemId)), h("span", { class: "badge" }, plainState(item.state)),
-        h("button", { type: "button", class: "quiet small", onclick: () => replace(detail) }, "Close")),
-      item.reason && h("p", { class: "muted" }, item.reason), h("div", { class: "payload" }, renderPayload(decodePayload(payload))),
+        h("button", { type: "button", class: "quiet small", onclick: () => show() }, "Close")),
+      item.reason && h("p", { class: "muted" }, item.reason), h("div", { class: "payload" }, renderPayload(payload)),
       admin && h("div", { class: "row" }, actionButton("Decide its label", async () => {
         const value = await choose("Which label does it have?", classes.map((name) => ({ text: name, value: name })));
         if (value !== null) await decide("ResolveItem", { value, reason: "decided on the page" });
@@ -91,8 +103,20 @@ export function itemsScreen(campaign, admin) {
           `${event.kind.replaceAll("_", " ")} ${event.value ?? ""} ${event.annotator ? `by ${event.annotator}` : ""} ${event.reason ?? ""} `, h("span", { class: "muted" }, ago(event.time)))))))));
   }
 
+  async function count() {
+    const { campaign: now } = await call("CampaignService/GetCampaign", { campaign }, options);
+    classes = now.spec?.classes ?? [];
+    const items = now.items ?? {};
+    counts = { OPEN: items.open ?? 0, LEASED: items.leased ?? 0, LABELED: items.labeled ?? 0, DISPUTED: items.disputed ?? 0, SET_ASIDE: items.setAside ?? 0, UNLABELED: items.unlabeled ?? 0 };
+    drawTabs();
+  }
+
   drawTabs();
   load();
-  call("CampaignService/GetCampaign", { campaign }, options).then((answer) => (classes = answer.campaign.spec?.classes ?? [])).catch(() => {});
-  return { element, leave: () => stop.abort() };
+  count().catch(() => {});
+  if (named && !STATES.includes(named)) open(named);
+  return { element, leave: () => {
+    stop.abort();
+    releasePayload(detail);
+  } };
 }

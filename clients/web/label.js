@@ -1,11 +1,18 @@
 // The screen on which people label: a payload, the question, one key per class.
 
-import { call, stream } from "./api.js";
-import { announce, choose, h, number, replace, toast } from "./dom.js";
-import { decodePayload, renderMarkdown, renderPayload } from "./payload.js";
+import { call, loadPayload } from "./api.js";
+import { announce, choose, h, number, replace, toast, waitReason } from "./dom.js";
+import { decodePayload, releasePayload, renderMarkdown, renderPayload } from "./payload.js";
 import { Work } from "./work.js";
 
 const KEYS = "1234567890abcdefgijklmnopqrtvwxyz"; // without h, s and u, which are commands
+
+// One key per class: its own name if all classes are single digits or letters, otherwise numbers and then letters.
+function keysOf(classes) {
+  const own = classes.map((name) => name.toLowerCase());
+  return own.every((key) => key.length === 1 && KEYS.includes(key)) && new Set(own).size === own.length ? own : [...KEYS].slice(0, classes.length);
+}
+
 const SKIP_REASONS = [
   { text: "I am not sure; somebody else should answer", value: "SKIP_REASON_UNSURE" },
   { text: "It cannot be labeled: broken, empty or of the wrong kind", value: "SKIP_REASON_BAD_ITEM" },
@@ -16,11 +23,14 @@ const PROGRESS_TIME = 2000;
 export function labelScreen(campaign, annotator) {
   const work = new Work(campaign, annotator);
   const screen = h("div", { class: "label-screen" });
-  const status = h("div", { class: "label-status" });
+  const status = h("div", { class: "label-status", role: "region", "aria-label": "Progress" });
   const stage = h("main", { id: "main", class: "label-stage" });
   let shown = null; // what is on the screen: a task, an earlier answer, or a reason to wait
   let progress = null;
   let progressAt = 0;
+  let announced = null; // the question that was read to screen readers
+  const payloads = new Map(); // by task
+  const stop = new AbortController();
   replace(screen, status, stage);
 
   async function refreshProgress() {
@@ -41,7 +51,7 @@ export function labelScreen(campaign, annotator) {
         h("progress", { max: Number(progress.roundItems), value: Number(progress.roundSettled ?? 0), "aria-label": "Progress of the round" })),
       progress && h("span", { class: "muted" }, `${number(progress.labels)} ${budget ? `of ${number(budget)} ` : ""}labels`),
       h("span", { class: "muted" }, `You: ${number(work.answered)}`),
-      work.unsent > 0 && work.offline && h("span", { class: "badge warn", role: "status" },
+      work.unsent > 0 && work.away && h("span", { class: "badge warn", role: "status" },
         `No connection: ${work.unsent} answer${work.unsent === 1 ? "" : "s"} kept here`),
       h("button", { type: "button", class: "quiet small", onclick: showHistory }, h("kbd", null, "H"), " Answers"));
   }
@@ -56,10 +66,11 @@ export function labelScreen(campaign, annotator) {
   }
 
   function classButtons(classes, chosen, choose) {
-    return h("div", { class: "classes", role: "group", "aria-label": "Classes" }, classes.map((name, i) => h("button", {
+    const keys = keysOf(classes);
+    return h("div", { class: classes.every((name) => name.length <= 3) ? "classes short" : "classes", role: "group", "aria-label": "Classes" }, classes.map((name, i) => h("button", {
       type: "button", class: `class-button${name === chosen ? " chosen" : ""}`, data: { index: i },
       "aria-pressed": chosen === undefined ? null : String(name === chosen), onclick: () => choose(name),
-    }, i < KEYS.length && h("kbd", null, KEYS[i].toUpperCase()), h("bdi", null, name))));
+    }, keys[i] && h("kbd", null, keys[i].toUpperCase()), (keys[i] ?? "").toUpperCase() !== name.toUpperCase() ? h("bdi", null, name) : h("bdi", { class: "visually-hidden" }, name))));
   }
 
   // The first line is the question; more lines are guidelines.
@@ -72,24 +83,50 @@ export function labelScreen(campaign, annotator) {
 
   function showTask(task) {
     shown = { kind: "task", task, classes: task.classes, choose: (value) => work.answer(task, value) };
-    const place = h("div", { class: "payload", tabIndex: -1, data: { item: task.itemId } });
-    replace(stage, question(task.question), place, classButtons(task.classes, undefined, shown.choose),
+    replace(stage, question(task.question), payloadOf(task), classButtons(task.classes, undefined, shown.choose),
       h("div", { class: "commands" },
         h("button", { type: "button", class: "quiet", onclick: skip }, h("kbd", null, "S"), " Skip"),
         work.history.length > 0 && h("button", { type: "button", class: "quiet", onclick: undo }, h("kbd", null, "U"), " Previous"),
         h("span", { class: "muted item-id" }, h("bdi", null, task.itemId))));
-    showPayload(place, task);
-    announce(`${task.question || "Next example"}. ${task.classes.map((name, i) => `${KEYS[i] ?? ""} ${name}`).join(", ")}`);
+    prepare();
+    focusOn(payloadOf(task), announced === task.question ? "" : `${task.question || "Next example"}. ${task.classes.map((name, i) => `${keysOf(task.classes)[i] ?? ""} ${name}`).join(", ")}. `);
+    announced = task.question;
   }
 
-  async function showPayload(place, task) {
-    if (!task.largePayloadBytes) return replace(place, renderPayload(decodePayload(task.payload)));
-    replace(place, h("p", { class: "muted" }, `Loading ${number(task.largePayloadBytes)} bytes ...`));
-    const parts = [];
+  // Without it the focus is lost with the button that had it, and nobody hears of the next example.
+  function focusOn(place, introduction) {
+    if (document.querySelector("dialog[open]")) return;
+    place.focus({ preventScroll: true });
+    announce(`${introduction}${place.textContent.trim().slice(0, 500) || place.querySelector("img, audio, video")?.getAttribute("alt") || "Next example"}`);
+  }
+
+  // The payload of a task, rendered once: while a task is on the screen, the next one is loaded.
+  function payloadOf(task) {
+    let place = payloads.get(task);
+    if (!place) {
+      place = h("div", { class: "payload", tabIndex: 0, role: "group", "aria-label": "Example", data: { item: task.itemId } });
+      payloads.set(task, place);
+      fillPayload(place, task);
+    }
+    return place;
+  }
+
+  function prepare() {
+    for (const [task, place] of payloads) {
+      if (work.tasks.includes(task)) continue;
+      payloads.delete(task);
+      releasePayload(place);
+    }
+    if (work.tasks[1]) payloadOf(work.tasks[1]);
+  }
+
+  // An earlier answer and a large payload have none at hand.
+  async function fillPayload(place, { itemId, payload, largePayloadBytes }) {
+    if (!largePayloadBytes && payload !== undefined) return replace(place, renderPayload(decodePayload(payload)));
+    replace(place, h("p", { class: "muted" }, largePayloadBytes ? `Loading ${number(largePayloadBytes)} bytes ...` : "Loading ..."));
     try {
-      await stream("LabelingService/GetPayload", { campaign, itemId: task.itemId },
-        (message) => message.chunk && parts.push(decodePayload(message.chunk)));
-      replace(place, renderPayload(new Uint8Array(await new Blob(parts).arrayBuffer())));
+      replace(place, renderPayload(await loadPayload(campaign, itemId, stop.signal)));
+      if (stop.signal.aborted) releasePayload(place);
     } catch (error) {
       replace(place, h("p", { class: "problem" }, `The payload cannot be loaded: ${error.message}`));
     }
@@ -97,18 +134,18 @@ export function labelScreen(campaign, annotator) {
 
   function showWaiting() {
     shown = { kind: "waiting" };
-    const reasons = work.waitingFor.map((reason) => h("li", null, h("bdi", null, reason.text),
-      reason.until && h("span", { class: "muted" }, ` until ${new Date(reason.until).toLocaleTimeString()}`)));
+    const reasons = work.waitingFor.map(waitReason);
     let title = "Looking for tasks ...", text = null;
     if (work.failure) [title, text] = ["This campaign cannot be labeled", work.failure.message];
     else if (work.over) [title, text] = ["This campaign is done", "Thank you. There will be no more tasks."];
     else if (work.idle) [title, text] = ["Are you still there?", "Your tasks were given to others. Press any key to go on."];
-    else if (work.offline) [title, text] = ["No connection to the server", "It is tried again and again. Your answers are kept in this browser."];
+    else if (work.away) [title, text] = ["No connection to the server", "It is tried again and again. Your answers are kept in this browser."];
     else if (reasons.length) title = "Nothing to label right now";
     replace(stage, h("section", { class: "notice", role: "status" }, h("h1", null, title), text && h("p", null, text),
       !work.over && reasons.length > 0 && [h("p", null, "The campaign waits for:"), h("ul", null, reasons)],
       h("p", null, h("a", { href: "#/", class: "button" }, "All campaigns"))));
     announce(title);
+    prepare();
     refreshProgress();
   }
 
@@ -127,24 +164,27 @@ export function labelScreen(campaign, annotator) {
 
   function showEarlier(index) {
     const entry = work.history[index];
-    shown = { kind: "earlier", index, classes: entry.classes, choose: (value) => {
+    const place = h("div", { class: "payload earlier", tabIndex: 0, role: "group", "aria-label": "Example", data: { item: entry.itemId } });
+    if (shown?.place) releasePayload(shown.place);
+    shown = { kind: "earlier", index, place, classes: entry.classes, choose: (value) => {
       if (value !== entry.value) {
         work.change(entry, value);
         toast(`Changed to ${value}`);
       }
       back();
     } };
-    replace(stage, h("h1", { class: "question" }, "Change an earlier answer?"),
-      h("div", { class: "payload earlier", data: { item: entry.itemId } }, renderPayload(decodePayload(entry.payload))),
+    fillPayload(place, entry);
+    replace(stage, h("h1", { class: "question" }, "Change an earlier answer?"), place,
       classButtons(entry.classes, entry.value, shown.choose),
       h("div", { class: "commands" },
         h("button", { type: "button", class: "quiet", onclick: back }, h("kbd", null, "Esc"), " Back to the task"),
         index + 1 < work.history.length && h("button", { type: "button", class: "quiet", onclick: undo }, h("kbd", null, "U"), " Before that"),
         h("span", { class: "muted item-id" }, h("bdi", null, entry.itemId))));
-    announce(`Earlier answer: ${entry.value}`);
+    focusOn(place, `Earlier answer: ${entry.value}. `);
   }
 
   function back() {
+    if (shown?.place) releasePayload(shown.place);
     shown = null;
     draw();
   }
@@ -166,7 +206,10 @@ export function labelScreen(campaign, annotator) {
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog")) return;
     const key = event.key.toLowerCase();
-    const index = key.length === 1 ? KEYS.indexOf(key) : -1;
+    const keys = shown?.classes && key.length === 1 ? keysOf(shown.classes) : [];
+    // On some layouts the row of digits has digits only with Shift.
+    const digit = /^(?:Digit|Numpad)(\d)$/.exec(event.code)?.[1];
+    const index = keys.indexOf(keys.includes(key) || digit === undefined ? key : digit);
     const commands = { s: skip, u: undo, h: showHistory, escape: shown?.kind === "earlier" ? back : undefined };
     if (commands[key]) {
       event.preventDefault();
@@ -189,6 +232,8 @@ export function labelScreen(campaign, annotator) {
   refreshProgress();
   return { element: screen, leave: () => {
     document.removeEventListener("keydown", onKey);
+    stop.abort();
     work.stop();
+    for (const place of [...payloads.values(), shown?.place]) if (place) releasePayload(place);
   } };
 }

@@ -37,6 +37,11 @@ export function renderPayload(bytes) {
   }
 }
 
+// Frees the memory of what renderPayload has shown in an element; for when it is not shown any more.
+export function releasePayload(element) {
+  for (const one of element.querySelectorAll("[src^='blob:'], [href^='blob:']")) URL.revokeObjectURL(one.src ?? one.href);
+}
+
 function blobUrl(bytes, type) {
   return URL.createObjectURL(new Blob([bytes], { type }));
 }
@@ -74,12 +79,17 @@ function asMedia(text) {
 function media(kind, url, name) {
   if (kind !== "img") {
     return h(kind, { src: url, controls: true, preload: "metadata", class: "media",
-      onerror: (event) => event.target.replaceWith(broken(name)) });
+      onerror: (event) => replaceBroken(event.target, name) });
   }
   const image = h("img", { src: url, alt: name || "The example to label", class: "media", decoding: "async", referrerPolicy: "no-referrer",
     onload: () => image.classList.toggle("tiny", image.naturalWidth <= 96 && image.naturalHeight <= 96),
-    onerror: () => image.replaceWith(broken(name)) });
+    onerror: () => replaceBroken(image, name) });
   return image;
+}
+
+function replaceBroken(element, name) {
+  if (element.src.startsWith("blob:")) URL.revokeObjectURL(element.src);
+  element.replaceWith(broken(name));
 }
 
 function broken(name) {

@@ -1,25 +1,28 @@
-// The work of one annotator for one campaign: tasks that are ready, answers that are on their way, leases.
+// The work of one annotator for one campaign: tasks that are ready, their leases, and what was answered.
 //
-// An answer is written to the browser's storage before it is sent and removed when the server has acknowledged it; it
-// is sent with the same request id until then, also after the tab or the browser was closed. So no answer is lost, and
-// none counts twice.
+// Leases are renewed as long as the tasks are held and somebody is there. A server whose lease has run out may offer the
+// same example again: it is then the same task with another lease, never a second copy.
 
 import { ApiError, backoff, call, newRequestId, pause } from "./api.js";
+import { outbox } from "./outbox.js";
 
 const READY = 5; // tasks to hold, the one on the screen included
 const WAIT = "20s"; // of one call, if there are no tasks
+const CALL_TIME = 35000;
+const RENEW_TIME = 60000; // at most between two renewals
 const IDLE_TIME = 5 * 60 * 1000; // after which the tasks are released
+const ASK_AGAIN_TIME = 15000; // whether a campaign that is over or refuses this annotator has tasks after all
 const HISTORY = 50;
+const PAYLOADS = 10; // of earlier answers, in memory
 
-const outboxPrefix = (campaign, annotator) => `fulcrum/outbox/${campaign}/${annotator}/`;
 const historyKey = (campaign, annotator) => `fulcrum/history/${campaign}/${annotator}`;
 
 export class Work extends EventTarget {
   #stop = new AbortController();
   #activity = Date.now();
-  #sending = false;
   #wake = null;
   #renewTimer = 0;
+  #renewAt = Infinity;
 
   constructor(campaign, annotator) {
     super();
@@ -31,17 +34,28 @@ export class Work extends EventTarget {
     this.offline = false;
     this.idle = false;
     this.failure = null;
-    this.answered = 0;
-    this.history = JSON.parse(localStorage.getItem(historyKey(campaign, annotator)) ?? "[]");
+    const stored = JSON.parse(localStorage.getItem(historyKey(campaign, annotator)) ?? "{}");
+    this.answered = stored.answered ?? 0;
+    this.history = stored.answers ?? []; // the latest first: item, value, classes, and of the last ones the payload
   }
 
   start() {
+    const options = { signal: this.#stop.signal };
     this.#acquire();
-    this.#send();
-    for (const event of ["keydown", "pointerdown", "visibilitychange"]) {
-      addEventListener(event, () => this.#noteActivity(), { signal: this.#stop.signal });
+    outbox.addEventListener("change", () => this.#changed(), options);
+    for (const type of ["sent", "refused"]) {
+      outbox.addEventListener(type, ({ detail }) => {
+        if (detail.campaign !== this.campaign || detail.annotator !== this.annotator) return;
+        this.offline = false;
+        this.dispatchEvent(new CustomEvent(type, { detail }));
+        this.#changed();
+        if (this.tasks.length === 0) this.#look();
+      }, options);
     }
-    addEventListener("pagehide", () => this.#leave(), { signal: this.#stop.signal });
+    for (const event of ["keydown", "pointerdown"]) addEventListener(event, () => this.#noteActivity(), options);
+    document.addEventListener("visibilitychange", () => document.hidden || this.#return(), options);
+    addEventListener("pagehide", () => this.#leave(), options);
+    addEventListener("pageshow", () => this.#return(), options);
   }
 
   // Leaves the campaign: what is not answered is released.
@@ -49,15 +63,20 @@ export class Work extends EventTarget {
     if (this.#stop.signal.aborted) return;
     this.#leave();
     this.#stop.abort();
-    clearTimeout(this.#renewTimer);
+    this.#wake?.();
+  }
+
+  // There is no connection, as far as is known.
+  get away() {
+    return this.offline || outbox.offline;
   }
 
   get unsent() {
-    return Object.keys(localStorage).filter((key) => key.startsWith(this.#prefix)).length;
+    return outbox.unsent(this.campaign, this.annotator);
   }
 
   answer(task, value) {
-    this.#post("SubmitLabels", {
+    outbox.post(this.campaign, this.annotator, "SubmitLabels", {
       labels: [{ lease: { leaseId: task.leaseId, epoch: task.epoch }, itemId: task.itemId, value }],
     });
     this.answered += 1;
@@ -66,36 +85,35 @@ export class Work extends EventTarget {
   }
 
   change(entry, value) {
-    this.#post("ChangeLabels", { changes: [{ itemId: entry.itemId, value }] });
+    outbox.post(this.campaign, this.annotator, "ChangeLabels", { changes: [{ itemId: entry.itemId, value }] });
     entry.value = value;
     this.#storeHistory();
   }
 
   skip(task, reason) {
-    this.#post("SkipTasks", { skips: [{ lease: { leaseId: task.leaseId, epoch: task.epoch }, reason }] });
+    outbox.post(this.campaign, this.annotator, "SkipTasks", { skips: [{ lease: { leaseId: task.leaseId, epoch: task.epoch }, reason }] });
     this.#finish(task);
-  }
-
-  get #prefix() {
-    return outboxPrefix(this.campaign, this.annotator);
   }
 
   #changed() {
     if (!this.#stop.signal.aborted) this.dispatchEvent(new Event("change"));
   }
 
-  #remember(task, value) {
-    const { payload, itemId, classes } = task;
-    this.history.unshift({ itemId, value, classes, payload: (payload ?? "").length < 20000 ? payload : "" });
+  #remember({ payload, itemId, classes, largePayloadBytes }, value) {
+    this.history = this.history.filter((entry) => entry.itemId !== itemId);
+    this.history.unshift({ itemId, value, classes, payload: largePayloadBytes ? undefined : payload ?? "" });
     this.history.length = Math.min(this.history.length, HISTORY);
+    if (this.history.length > PAYLOADS) delete this.history[PAYLOADS].payload;
     this.#storeHistory();
   }
 
+  // Without payloads: those are fetched again, and the storage of a browser is small.
   #storeHistory() {
+    const stored = { answered: this.answered, answers: this.history.map(({ itemId, value, classes }) => ({ itemId, value, classes })) };
     try {
-      localStorage.setItem(historyKey(this.campaign, this.annotator), JSON.stringify(this.history));
+      localStorage.setItem(historyKey(this.campaign, this.annotator), JSON.stringify(stored));
     } catch {
-      this.history.length = Math.min(this.history.length, 10); // the storage is full; answers are more important
+      localStorage.removeItem(historyKey(this.campaign, this.annotator)); // the storage is full; answers are more important
     }
   }
 
@@ -108,31 +126,52 @@ export class Work extends EventTarget {
   // ---- tasks
 
   async #acquire() {
-    let order = null;
+    let order = null, empty = false;
     for (let attempt = 0; !this.#stop.signal.aborted;) {
-      if (this.over || this.idle || this.tasks.length >= READY - 1) {
-        await new Promise((resolve) => (this.#wake = resolve));
+      if (this.idle || this.tasks.length >= READY - 1) {
+        await this.#woken();
         continue;
       }
-      // A call whose answer was lost is repeated unchanged, and returns the same tasks.
-      order ??= { campaign: this.campaign, annotator: this.annotator, requestId: newRequestId(),
-        maxTasks: READY - this.tasks.length, wait: this.tasks.length > 0 ? "0s" : WAIT };
+      // A call whose answer was lost is repeated unchanged, and returns the same tasks. If there are none, the next call
+      // waits, also if some tasks are left: at the end of a round the next answer may be the one that completes it.
+      order ??= this.#order(empty ? WAIT : "0s");
       try {
-        const answer = await call("LabelingService/AcquireTasks", order, { signal: this.#stop.signal });
+        const answer = await call("LabelingService/AcquireTasks", order, { signal: this.#stop.signal, timeout: CALL_TIME });
         order = null;
         attempt = 0;
         this.#take(answer);
-        // The round has no more tasks for now; the next answer may be the one that completes it.
-        if (this.tasks.length > 0 && !answer.tasks?.length) {
-          await Promise.race([pause(1000, this.#stop.signal), new Promise((resolve) => (this.#wake = resolve))]);
-        }
+        empty = !answer.tasks?.length;
+        if (this.over) await this.#woken(ASK_AGAIN_TIME); // its budget may be extended
       } catch (error) {
         if (error.name === "AbortError") return;
-        this.#fail(error);
-        if (!(error instanceof ApiError) || !error.retryable) return;
-        await pause(backoff(attempt++), this.#stop.signal);
+        const retryable = error instanceof ApiError && error.retryable;
+        this.offline = retryable;
+        this.failure = retryable ? null : error;
+        this.#changed();
+        if (retryable) {
+          await pause(backoff(attempt++), this.#stop.signal);
+        } else {
+          order = null;
+          await this.#woken(ASK_AGAIN_TIME);
+        }
       }
     }
+  }
+
+  #order(wait) {
+    return { campaign: this.campaign, annotator: this.annotator, requestId: newRequestId(), maxTasks: READY - this.tasks.length, wait };
+  }
+
+  // What the campaign waits for after the last answer, while the other call still waits.
+  async #look() {
+    const answer = await call("LabelingService/AcquireTasks", this.#order("0s"), { signal: this.#stop.signal, timeout: CALL_TIME }).catch(() => null);
+    if (answer) this.#take(answer);
+  }
+
+  // Until something changes for the tasks that are wanted, or the time is over.
+  #woken(milliseconds) {
+    const changed = new Promise((resolve) => (this.#wake = resolve));
+    return milliseconds === undefined ? changed : Promise.race([changed, pause(milliseconds, this.#stop.signal)]);
   }
 
   #take(answer) {
@@ -140,25 +179,29 @@ export class Work extends EventTarget {
     this.failure = null;
     this.over = answer.campaignOver === true;
     this.waitingFor = answer.waitingFor ?? [];
-    const taken = Date.now();
+    const now = Date.now(), added = [];
     for (const task of answer.tasks ?? []) {
-      if (this.tasks.some((other) => other.leaseId === task.leaseId)) continue;
-      task.leaseTime = new Date(task.expiresAt) - taken;
-      this.tasks.push(task);
+      const held = this.tasks.find((other) => other.itemId === task.itemId);
+      // An answer that is on its way counts, although its lease has ended.
+      if (!held && outbox.has(this.campaign, this.annotator, task.itemId)) continue;
+      const { leaseId, epoch, expiresAt } = task;
+      Object.assign(held ?? task, { leaseId, epoch, renewAt: this.#renewalOf(expiresAt, now) });
+      if (!held) added.push(task);
     }
+    if (this.idle || this.#stop.signal.aborted) return this.#release(added); // nobody is there any more
+    this.tasks.push(...added);
     this.#scheduleRenewal();
-    this.#changed();
-  }
-
-  #fail(error) {
-    if (error.retryable) this.offline = true;
-    else this.failure = error;
     this.#changed();
   }
 
   #noteActivity() {
     this.#activity = Date.now();
-    if (!this.idle) return;
+    if (this.idle) this.#return();
+  }
+
+  // Somebody is back, and may see something else than before.
+  #return() {
+    this.#activity = Date.now();
     this.idle = false;
     this.#wake?.();
     this.#changed();
@@ -166,89 +209,67 @@ export class Work extends EventTarget {
 
   // ---- leases
 
+  // When a lease that was taken or renewed now is to be renewed: long before it ends. The clocks of server and browser may
+  // differ, so that the server's time is only believed within limits.
+  #renewalOf(expiresAt, now) {
+    return now + Math.min(RENEW_TIME, Math.max(1000, (new Date(expiresAt) - now) / 3));
+  }
+
+  // A renewal that is due earlier is never put off by tasks that arrive later.
   #scheduleRenewal() {
+    if (this.#stop.signal.aborted || this.tasks.length === 0) return;
+    const at = Math.min(...this.tasks.map((task) => task.renewAt));
+    if (at >= this.#renewAt) return;
     clearTimeout(this.#renewTimer);
-    if (this.tasks.length === 0 || this.#stop.signal.aborted) return;
-    // The clocks of server and browser may differ, so that the time is only believed within limits.
-    const shortest = Math.min(...this.tasks.map((task) => task.leaseTime));
-    this.#renewTimer = setTimeout(() => this.#renew(), Math.min(60000, Math.max(1000, shortest / 3)));
+    this.#renewAt = at;
+    this.#renewTimer = setTimeout(() => {
+      this.#renewAt = Infinity;
+      this.#renew();
+    }, Math.max(0, at - Date.now()));
   }
 
   async #renew() {
+    if (this.tasks.length === 0) return;
     if (Date.now() - this.#activity > IDLE_TIME) {
-      this.#release();
+      this.#release(this.tasks);
       this.tasks = [];
       this.idle = true;
       return this.#changed();
     }
-    const renewed = [...this.tasks];
+    const renewed = [...this.tasks], now = Date.now();
+    for (const task of renewed) task.renewAt = now + 5000; // if the call fails
     try {
-      const answer = await call("LabelingService/RenewLeases", {
+      const { results = [] } = await call("LabelingService/RenewLeases", {
         campaign: this.campaign, annotator: this.annotator, requestId: newRequestId(),
         leases: renewed.map(({ leaseId, epoch }) => ({ leaseId, epoch })),
       }, { signal: this.#stop.signal, timeout: 10000 });
-      // Another annotator may have a task whose lease ended. The one on the screen stays: a late answer counts as well.
-      const ended = new Set(renewed.slice(1).filter((_, i) => (answer.results?.[i + 1]?.status?.code ?? 0) !== 0));
-      this.tasks = this.tasks.filter((task) => !ended.has(task));
+      const shown = this.tasks[0];
+      renewed.forEach((task, i) => {
+        const { status, expiresAt } = results[i] ?? {};
+        if (expiresAt) task.renewAt = this.#renewalOf(expiresAt, now);
+        // Another annotator may have a task whose lease ended. The one on the screen stays: a late answer counts as well.
+        else if (status?.code && task === shown) task.renewAt = Infinity;
+        else if (status?.code) this.tasks = this.tasks.filter((other) => other !== task);
+      });
     } catch (error) {
       if (error.name === "AbortError") return;
     }
     this.#scheduleRenewal();
+    if (this.tasks.length < READY - 1) this.#wake?.();
   }
 
-  #release() {
-    if (this.tasks.length === 0) return;
+  #release(tasks) {
+    if (tasks.length === 0) return;
     call("LabelingService/ReleaseTasks", {
       campaign: this.campaign, annotator: this.annotator, requestId: newRequestId(),
-      leases: this.tasks.map(({ leaseId, epoch }) => ({ leaseId, epoch })),
+      leases: tasks.map(({ leaseId, epoch }) => ({ leaseId, epoch })),
     }, { keepalive: true }).catch(() => {}); // otherwise the leases expire
   }
 
   #leave() {
-    this.#release();
+    this.#release(this.tasks);
     this.tasks = [];
     clearTimeout(this.#renewTimer);
-  }
-
-  // ---- answers
-
-  #post(method, parts) {
-    const request = { campaign: this.campaign, annotator: this.annotator, requestId: newRequestId(), ...parts };
-    const key = `${this.#prefix}${String(Date.now()).padStart(15, "0")}-${request.requestId}`;
-    localStorage.setItem(key, JSON.stringify({ method, request }));
-    this.#send();
-  }
-
-  async #send() {
-    if (this.#sending) return;
-    this.#sending = true;
-    for (let attempt = 0; !this.#stop.signal.aborted;) {
-      const key = Object.keys(localStorage).filter((name) => name.startsWith(this.#prefix)).sort()[0];
-      if (key === undefined) break;
-      const { method, request } = JSON.parse(localStorage.getItem(key));
-      try {
-        const answer = await call(`LabelingService/${method}`, request, { timeout: 30000 });
-        const result = answer.results?.[0];
-        const status = result?.status ?? result ?? {};
-        const retry = [8, 14].includes(status.code); // RESOURCE_EXHAUSTED, UNAVAILABLE
-        if (retry) throw new ApiError("unavailable", status.message);
-        localStorage.removeItem(key);
-        attempt = 0;
-        if (this.offline) this.offline = false;
-        if (status.code) this.dispatchEvent(new CustomEvent("refused", { detail: status.message }));
-        this.dispatchEvent(new CustomEvent("sent"));
-      } catch (error) {
-        if (error instanceof ApiError && !error.retryable && error.code !== "unauthenticated") {
-          localStorage.removeItem(key);
-          this.dispatchEvent(new CustomEvent("refused", { detail: error.message }));
-          continue;
-        }
-        this.offline = true;
-        this.#changed();
-        await pause(backoff(attempt++), this.#stop.signal);
-      }
-    }
-    this.#sending = false;
-    this.#changed();
+    this.#renewAt = Infinity;
   }
 }

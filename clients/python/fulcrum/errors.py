@@ -12,7 +12,8 @@ class FulcrumError(Exception):
 
     def __init__(self, code: str, message: str, fields: Optional[List[Tuple[str, str]]] = None,
                  retry_seconds: Optional[float] = None):
-        super().__init__(f"{code}: {message}")
+        places = "".join(f"\n  {field}: {reason}" for field, reason in fields or [])
+        super().__init__(f"{code}: {message}{places}")
         #: Name of the gRPC status code, such as "NOT_FOUND".
         self.code = code
         #: The server's message.
@@ -24,13 +25,19 @@ class FulcrumError(Exception):
 
 
 class Skip(Exception):
-    """Raised by a labeling function to skip an item; the reason is "unsure", "bad_item" or "not_now"."""
+    """Raised or returned by a labeling function to skip an item; the reason is "unsure", "bad_item" or "not_now"."""
 
     def __init__(self, reason: str = "unsure"):
         if reason not in ("unsure", "bad_item", "not_now"):
             raise ValueError(f"the reason of a skip is 'unsure', 'bad_item' or 'not_now', not '{reason}'")
         super().__init__(reason)
         self.reason = reason
+
+
+def code_name(number: int) -> str:
+    """Returns the name of a code of google.rpc, such as "ABORTED"."""
+    names = {code.value[0]: code.name for code in grpc.StatusCode}
+    return names.get(number, str(number))
 
 
 def from_details(code: str, message: str, details: bytes) -> FulcrumError:

@@ -1,11 +1,10 @@
 """Pools as files: data frames, arrays, Arrow tables and paths, and how they are sent to a server."""
 
 import contextlib
-import csv
 import os
 import tempfile
 import zlib
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Iterator, List, Optional, Sequence
 
 from . import api
 from .connection import Connection, new_request_id
@@ -16,52 +15,55 @@ _CHUNK = 1 << 20
 
 @contextlib.contextmanager
 def as_file(rows: Any, ids: Optional[Sequence[Any]] = None) -> Iterator[str]:
-    """Gives the path of a file with these rows: the path itself, or a temporary file.
+    """Gives the path of a file with these rows: the path itself, or a temporary file, an Arrow IPC stream.
 
-    A data frame or an array becomes CSV, which needs no other package; an Arrow table or an iterable of record batches
-    becomes an Arrow IPC stream. `ids` become the column "id" of an array or a data frame.
+    `ids` become the column "id" of an array or a data frame.
     """
     if isinstance(rows, (str, os.PathLike)):
         yield os.fspath(rows)
         return
     with tempfile.TemporaryDirectory(prefix="fulcrum-") as folder:
-        if hasattr(rows, "to_csv"):
-            path = os.path.join(folder, "rows.csv")
-            frame = rows if ids is None else rows.assign(id=list(ids))
-            frame.to_csv(path, index=False)
-        elif hasattr(rows, "shape"):
-            path = os.path.join(folder, "rows.csv")
-            _write_array(rows, ids, path)
-        else:
-            path = os.path.join(folder, "rows.arrows")
-            _write_arrow(rows, path)
+        path = os.path.join(folder, "rows.arrows")
+        _write_arrow(rows, ids, path)
         yield path
 
 
-def _write_array(rows: Any, ids: Optional[Sequence[Any]], path: str) -> None:
-    if len(rows.shape) != 2:
-        raise ValueError(f"an array must have two dimensions, rows and features, not the shape {rows.shape}")
-    if ids is not None and len(ids) != rows.shape[0]:
-        raise ValueError(f"there are {len(ids)} ids and {rows.shape[0]} rows")
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        names = [f"f{column}" for column in range(rows.shape[1])]
-        writer.writerow(names if ids is None else ["id", *names])
-        for number, row in enumerate(rows):
-            values = row.tolist()
-            writer.writerow(values if ids is None else [ids[number], *values])
+def ids_of_index(rows: Any) -> Optional[List[str]]:
+    """Returns the index of a data frame as ids, or None if it says nothing: if it counts rows from 0 or is not unique, or
+    if the frame has a column "id"."""
+    if not hasattr(rows, "to_csv") or "id" in rows.columns or not rows.index.is_unique:
+        return None
+    # Every second row of a frame has an index of this kind, too.
+    counts = type(rows.index).__name__ == "RangeIndex" and rows.index.start == 0 and rows.index.step == 1
+    return None if counts else [str(each) for each in rows.index]
 
 
-def _write_arrow(rows: Any, path: str) -> None:
-    try:
-        import pyarrow
-    except ImportError:
-        raise TypeError(f"a {type(rows).__name__} can be sent only if pyarrow is installed; "
-                        "otherwise use a data frame, an array or a path") from None
-    batches = iter(rows.to_batches() if hasattr(rows, "to_batches") else rows)
+def _write_arrow(rows: Any, ids: Optional[Sequence[Any]], path: str) -> None:
+    if hasattr(rows, "tocsr"):
+        raise TypeError("a sparse matrix is sent as a file: sklearn.datasets.dump_svmlight_file writes one")
+    is_frame = hasattr(rows, "to_csv")
+    if is_frame or (hasattr(rows, "shape") and not hasattr(rows, "to_batches")):
+        from .arrow_stream import array_columns, frame_columns, write_stream
+        columns = frame_columns(rows, ids) if is_frame else array_columns(rows, ids)
+        if len(rows) == 0:
+            raise ValueError("there are no rows")
+        with open(path, "wb") as file:
+            write_stream(columns, file)
+        return
+    if ids is not None:
+        raise ValueError("ids are for arrays and data frames; name the id column of an Arrow table with id_column")
+    _write_batches(iter(rows.to_batches() if hasattr(rows, "to_batches") else rows), path)
+
+
+def _write_batches(batches: Iterator[Any], path: str) -> None:
+    import pyarrow
+    import pyarrow.ipc
     first = next(batches, None)
     if first is None:
         raise ValueError("there are no rows")
+    if not hasattr(first, "schema"):
+        raise TypeError(f"a pool is a data frame, an array, an Arrow table, record batches or a path, not an iterable of "
+                        f"{type(first).__name__}")
     with pyarrow.OSFile(path, "wb") as sink, pyarrow.ipc.new_stream(sink, first.schema) as writer:
         writer.write_batch(first)
         for batch in batches:

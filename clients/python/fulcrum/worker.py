@@ -1,18 +1,64 @@
 """Labels a campaign with a function: a rule, a model, or a call of another service."""
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import queue
+import signal
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import api
 from .connection import new_request_id
-from .errors import FulcrumError, Skip
+from .errors import FulcrumError, Skip, code_name
+from .leases import Leases
 
 _log = logging.getLogger("fulcrum")
+_FAILURES_PER_ITEM = 3
+
+
+class _Answers(NamedTuple):
+    """A request with answers, sent until the server has taken it."""
+
+    method: str
+    request: Any
+    tasks: List[Any]    # in the order of the request
+    counted: List[Any]  # those that are labels or meant to be skips
+
+
+class _GracefulInterrupt:
+    """In the main thread the first Ctrl-C calls `stop`, and KeyboardInterrupt is raised at the end; a second one raises
+    at once. Elsewhere, and if the program handles Ctrl-C itself, nothing changes."""
+
+    def __init__(self, stop: Callable[[], None]):
+        self._stop = stop
+        self._interrupted = False
+        self._active = False
+
+    def __enter__(self) -> None:
+        if (threading.current_thread() is threading.main_thread()
+                and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
+            self._active = True
+            signal.signal(signal.SIGINT, self._handle)
+
+    def _handle(self, *_: Any) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
+        self._interrupted = True
+        self._stop()
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if self._active:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if self._interrupted and kind is None:
+                raise KeyboardInterrupt
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
 
 
 class Task:
@@ -35,10 +81,16 @@ class Task:
 class Worker:
     """Takes tasks of a campaign and answers them with `label`, `concurrency` at a time, until the campaign is over.
 
-    `label(task)` returns one of `task.classes`, or None, or raises Skip, to skip the task. It can be an `async def`. If
-    it raises anything else, the task is returned to the campaign for other workers, and the error is kept in `errors`;
-    more than `most_errors` of them end the work. Leases are renewed while `label` runs. `stop()`, from any thread or a
-    signal handler, lets running labels finish and returns the other tasks.
+    `label(task)` returns one of `task.classes`. To skip the task it returns None or a Skip, or raises Skip. It can be an
+    `async def`; all coroutines then run on one event loop, `concurrency` at a time, and can share sessions and locks.
+
+    If `label` raises anything else, or returns something that is not one of the classes, the task goes back to the
+    campaign, for other workers and later for this one again; after the third failure this annotator is not asked again,
+    as after a skip. While every call of `label` fails, the worker waits before it takes tasks, up to 10 seconds; more
+    than `most_errors` failures end the work. `errors` has the last failure of each item.
+
+    Leases are renewed while `label` runs, at the latest after `renew_seconds`. A label is sent with the same request id
+    until the server has it on disk. `stop()`, from any thread or a signal handler, lets running labels finish.
     """
 
     def __init__(self, client: Any, campaign: Any, label: Callable[[Task], Any], *, annotator: str = "python",
@@ -51,9 +103,15 @@ class Worker:
         self._concurrency = concurrency
         self._renew_seconds = renew_seconds
         self._most_errors = most_errors
-        self._stopping = threading.Event()
-        self._held: Dict[int, Any] = {}
-        self._lock = threading.Lock()
+        # A SimpleQueue can be used in a signal handler, other than a lock. Whatever the loop waits for is put into it.
+        self._wake: "queue.SimpleQueue[None]" = queue.SimpleQueue()
+        self._stopping = False
+        self._running: Dict[int, Tuple[Any, "Future[Any]"]] = {}
+        self._unsent: List[_Answers] = []
+        self._failures: Dict[str, int] = {}
+        self._failed = 0
+        self._failed_turns = 0
+        self._resume_at = 0.0
         #: Labels that the server has on disk.
         self.labels = 0
         #: Tasks that were skipped.
@@ -63,108 +121,192 @@ class Worker:
 
     def stop(self) -> None:
         """Lets run() return soon. Running labels are finished and sent."""
-        self._stopping.set()
+        self._stopping = True
+        self._wake.put(None)
 
     def run(self) -> int:
-        """Works until the campaign is over or stop() is called. Returns the number of labels given."""
-        done: "queue.Queue[Any]" = queue.Queue()
-        renewer = threading.Thread(target=self._renew, daemon=True)
-        ended = self._ended = threading.Event()
-        renewer.start()
+        """Works until the campaign is over or stop() is called. Returns the number of labels given.
+
+        Ctrl-C in the main thread stops it gracefully: running labels are finished and sent, then KeyboardInterrupt is
+        raised. A second Ctrl-C does not wait; leases that are lost in this way expire, and others get the tasks. If the
+        server cannot be reached for as long as the client retries, FulcrumError is raised; labels that were not sent
+        are kept, and the next run() sends them first.
+        """
+        with _GracefulInterrupt(self.stop):
+            if not inspect.iscoroutinefunction(self._label):
+                with ThreadPoolExecutor(self._concurrency, "fulcrum-labels") as pool:
+                    return self._run(lambda message: pool.submit(self._answer, message))
+            loop = asyncio.new_event_loop()
+            runner = threading.Thread(target=loop.run_forever, name="fulcrum-labels", daemon=True)
+            runner.start()
+            try:
+                return self._run(lambda message: asyncio.run_coroutine_threadsafe(self._label(Task(message)), loop))
+            finally:
+                loop.call_soon_threadsafe(loop.stop)
+                runner.join()
+                loop.close()
+
+    async def run_async(self) -> int:
+        """Like run(), inside a running event loop, on which an `async def` label runs too. Cancelling it stops the work
+        gracefully."""
+        loop = asyncio.get_running_loop()
+        if inspect.iscoroutinefunction(self._label):
+            def begin(message: Any) -> "Future[Any]":
+                return asyncio.run_coroutine_threadsafe(self._label(Task(message)), loop)
+            work = loop.run_in_executor(None, self._run, begin)
+        else:
+            work = loop.run_in_executor(None, self.run)
         try:
-            with ThreadPoolExecutor(self._concurrency) as pool:
-                running = 0
-                over = False
-                while running or not (over or self._stopping.is_set()):
-                    free = self._concurrency - running
-                    if free and not over and not self._stopping.is_set():
-                        tasks, over = self._acquire(free, wait=not running)
-                        for task in tasks:
-                            pool.submit(self._answer, task).add_done_callback(
-                                lambda future, task=task: done.put((task, future)))
-                        running += len(tasks)
-                    if not running:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.stop()
+            await work
+            raise
+
+    def _run(self, begin: Callable[[Any], "Future[Any]"]) -> int:
+        """`begin` starts the labeling of a task."""
+        leases = Leases(self._renew, self._renew_seconds)
+        over = False
+        try:
+            while True:
+                self._send(leases)
+                if not self._running and (over or self._stopping):
+                    return self.labels
+                free = self._concurrency - len(self._running)
+                if free and not over and not self._stopping and time.monotonic() >= self._resume_at:
+                    tasks, over = self._acquire(free, wait=not self._running)
+                    leases.add(tasks)
+                    for task in tasks:
+                        future = begin(task)
+                        self._running[task.lease_id] = (task, future)
+                        future.add_done_callback(lambda _: self._wake.put(None))
+                    if not self._running:
                         continue
-                    finished = [done.get()]
-                    while not done.empty():
-                        finished.append(done.get())
-                    running -= len(finished)
-                    self._send(finished)
-                    if len(self.errors) > self._most_errors:
-                        self.stop()
+                self._await_event()
+        except FulcrumError:
+            # What still runs is finished, so that a later run() can send it.
+            while self._running:
+                self._await_event()
+                self._collect()
+            raise
         finally:
-            ended.set()
-            renewer.join()
-        return self.labels
+            leases.close()
+            if self._running:  # a second Ctrl-C
+                for _, future in self._running.values():
+                    future.cancel()
+                self._running.clear()
+            self._stopping = False
+
+    def _await_event(self) -> None:
+        """Returns when a label has been found, when stop() was called, or when tasks may be taken again."""
+        with contextlib.suppress(queue.Empty):
+            pause = self._resume_at - time.monotonic()
+            self._wake.get(timeout=pause if pause > 0 and not self._stopping else None)
+            while True:
+                self._wake.get_nowait()
 
     def _answer(self, message: Any) -> Any:
         answer = self._label(Task(message))
-        return asyncio.run(answer) if inspect.isawaitable(answer) else answer
+        # An object with an asynchronous __call__, for example.
+        return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
 
-    def _call(self, method: str, kind: str, **fields: Any) -> Any:
-        request = api.message(f"fulcrum.v1.{kind}")(request_id=new_request_id(), **self._who, **fields)
-        return self._connection.call(method, request)
+    def _request(self, method: str, **fields: Any) -> Any:
+        return api.message(f"fulcrum.v1.{method}Request")(request_id=new_request_id(), **self._who, **fields)
 
     def _acquire(self, most: int, wait: bool) -> Any:
         fields: Dict[str, Any] = {"max_tasks": min(most, 1000)}
         if wait:
             fields["wait"] = {"seconds": 1}
-        response = self._call("AcquireTasks", "AcquireTasksRequest", **fields)
-        with self._lock:
-            self._held.update({task.lease_id: task for task in response.tasks})
+        try:
+            response = self._connection.call("AcquireTasks", self._request("AcquireTasks", **fields),
+                                             keep_trying=lambda: not self._stopping)
+        except FulcrumError:
+            if self._stopping:
+                return [], False
+            raise
         return list(response.tasks), response.campaign_over
 
-    @staticmethod
-    def _lease(task: Any) -> Dict[str, int]:
-        return {"lease_id": task.lease_id, "epoch": task.epoch}
+    def _renew(self, leases: List[Dict[str, int]]) -> Any:
+        return self._connection.call("RenewLeases", self._request("RenewLeases", leases=leases)).results
 
-    def _send(self, finished: List[Any]) -> None:
-        labels, skips, releases = [], [], []
-        for task, future in finished:
+    def _send(self, leases: Leases) -> None:
+        """Sends what has been answered. Answers stay in `_unsent` until the server has them."""
+        self._collect()
+        while self._unsent:
+            answers = self._unsent[0]
+            response = self._connection.call_items(answers.method, answers.request)
+            del self._unsent[0]
+            leases.drop(answers.tasks)
+            self._note(answers, response.results)
+
+    def _collect(self) -> None:
+        """Turns the labels that were found into requests."""
+        done = [(task, future) for task, future in self._running.values() if future.done()]
+        if not done:
+            return
+        labels, skips, tasks, skipped = [], [], [], []
+        failed, succeeded = 0, False
+        for task, future in done:
             answer = self._outcome(task, future)
+            lease = Leases.of(task)
+            if isinstance(answer, str):
+                tasks.append(task)
+                labels.append({"lease": lease, "item_id": task.item_id, "value": answer})
+                succeeded = True
+                continue
             if isinstance(answer, Skip):
-                reason = api.enum_value("fulcrum.v1.SkipReason", "SKIP_REASON_" + answer.reason.upper())
-                skips.append((task, {"lease": self._lease(task), "reason": reason}))
-            elif isinstance(answer, Exception):
-                releases.append((task, self._lease(task)))
+                reason, succeeded = answer.reason, True
             else:
-                labels.append((task, {"lease": self._lease(task), "item_id": task.item_id, "value": answer}))
+                failed += 1
+                failures = self._failures[task.item_id] = self._failures.get(task.item_id, 0) + 1
+                reason = "unsure" if failures >= _FAILURES_PER_ITEM else "not_now"
+            skipped.append((task, isinstance(answer, Skip)))
+            skips.append({"lease": lease, "reason": api.enum_value("fulcrum.v1.SkipReason",
+                                                                   "SKIP_REASON_" + reason.upper())})
         if labels:
-            response = self._call("SubmitLabels", "SubmitLabelsRequest", labels=[each for _, each in labels])
-            self.labels += self._note(labels, [result.status for result in response.results])
+            self._unsent.append(_Answers("SubmitLabels", self._request("SubmitLabels", labels=labels), tasks, tasks))
         if skips:
-            response = self._call("SkipTasks", "SkipTasksRequest", skips=[each for _, each in skips])
-            self.skips += self._note(skips, response.results)
-        if releases:
-            self._call("ReleaseTasks", "ReleaseTasksRequest", leases=[each for _, each in releases])
-        with self._lock:
-            for task, _ in finished:
-                self._held.pop(task.lease_id, None)
+            self._unsent.append(_Answers("SkipTasks", self._request("SkipTasks", skips=skips),
+                                         [task for task, _ in skipped], [task for task, meant in skipped if meant]))
+        for task, _ in done:
+            del self._running[task.lease_id]
+        self._failed_turns = 0 if succeeded else self._failed_turns + 1
+        self._resume_at = 0.0 if succeeded else time.monotonic() + min(10, 0.1 * 2 ** min(self._failed_turns - 1, 10))
+        self._count_errors(failed)
 
     def _outcome(self, task: Any, future: "Future[Any]") -> Any:
-        error = future.exception()
+        """The label as text, a Skip, or the error."""
+        error: Optional[BaseException]
+        error = asyncio.CancelledError("the label was cancelled") if future.cancelled() else future.exception()
+        if isinstance(error, Skip):
+            return error
         if error is None:
             answer = future.result()
-            return Skip() if answer is None else str(answer)
-        if not isinstance(error, Skip):
-            _log.warning("item %s: %r", task.item_id, error)
-            self.errors[task.item_id] = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            return self.errors[task.item_id]
-        return error
+            if answer is None or isinstance(answer, Skip):
+                return answer or Skip()
+            if str(answer) in task.classes or not task.classes:
+                return str(answer)
+            error = ValueError(f"the label {answer!r} of item {task.item_id} is not one of {list(task.classes)}")
+        _log.warning("item %s: %r", task.item_id, error)
+        self.errors[task.item_id] = error if isinstance(error, Exception) else RuntimeError(repr(error))
+        return self.errors[task.item_id]
 
-    def _note(self, sent: List[Any], statuses: Any) -> int:
-        for (task, _), status in zip(sent, statuses):
+    def _note(self, answers: "_Answers", results: Any) -> None:
+        refused = 0
+        for task, result in zip(answers.tasks, results):
+            status = getattr(result, "status", result)
+            if not any(task is each for each in answers.counted):
+                continue  # the error of `label` is in `errors`
             if status.code:
-                self.errors[task.item_id] = FulcrumError(str(status.code), status.message)
-        return sum(status.code == 0 for status in statuses)
+                self.errors[task.item_id] = FulcrumError(code_name(status.code), status.message)
+                refused += 1
+            else:
+                self.labels += answers.method == "SubmitLabels"
+                self.skips += answers.method == "SkipTasks"
+        self._count_errors(refused)
 
-    def _renew(self) -> None:
-        while not self._ended.wait(self._renew_seconds):
-            with self._lock:
-                leases = [self._lease(task) for task in self._held.values()]
-            try:
-                if leases:
-                    self._call("RenewLeases", "RenewLeasesRequest", leases=leases)
-            except FulcrumError as error:
-                # The leases expire then, and late labels count.
-                _log.warning("leases were not renewed: %s", error)
+    def _count_errors(self, errors: int) -> None:
+        self._failed += errors
+        if self._failed > self._most_errors and not self._stopping:
+            _log.error("more than %d errors: the worker stops", self._most_errors)
+            self.stop()

@@ -1,81 +1,17 @@
-"""The package against a real daemon. FULCRUM is the program."""
+"""Campaigns and workers against a real daemon. FULCRUM is the program."""
 
 import os
-import random
-import signal
-import socket
 import subprocess
-import tempfile
+import sys
 import threading
 import time
 import unittest
 
 import fulcrum
-
-PROGRAM = os.environ["FULCRUM"]
-
-
-def clouds(rows):
-    """Two clouds: even rows are "neg", odd ones "pos"."""
-    numbers = random.Random(7)
-    return [[(-0.7 if row % 2 == 0 else 0.7) + numbers.gauss(0, 1) for _ in range(4)] for row in range(rows)]
+from support import DaemonTest, answer, clouds
 
 
-def answer(task):
-    return "neg" if int(task.id) % 2 == 0 else "pos"
-
-
-class Daemon:
-    """`fulcrum serve` as a process that can be killed and started again on the same port."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        os.makedirs(os.path.join(folder, "pools"), exist_ok=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = "127.0.0.1:%d" % probe.getsockname()[1]
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--data", self.folder + "/data", "--pools", self.folder + "/pools", "--no-tokens",
-             "--listen", self.address, "--metrics", "off"], stderr=subprocess.PIPE)
-        for line in self.process.stderr:
-            if b"listening" in line:
-                break
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-
-class ClientTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.daemon = Daemon(self.folder.name)
-        self.client = fulcrum.Client(self.daemon.address)
-
-    def tearDown(self):
-        self.client.close()
-        self.daemon.kill()
-        self.folder.cleanup()
-
-    def pool(self, rows=200):
-        path = os.path.join(self.folder.name, "clouds.csv")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("f0,f1,f2,f3\n")
-            file.writelines(",".join(map(repr, row)) + "\n" for row in clouds(rows))
-        return path
-
-    def create(self, name, rounds=4, **spec):
-        return self.client.create_campaign(name, self.pool(), ["neg", "pos"], seed=3, stop={"rounds": rounds},
-                                           selection={"strategy": "dbalevs", "batch": 6}, **spec)
-
-    @staticmethod
-    def rows(table):
-        return table if isinstance(table, list) else table.to_dict("records")
-
+class ClientTest(DaemonTest):
     def batches(self, campaign):
         batches = {}
         for label in self.rows(campaign.labels()):
@@ -158,15 +94,35 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(worker.labels + worker.skips, 6)
         self.assertEqual(len(self.rows(other.items("set_aside"))), worker.skips)
 
-    def test_leases_are_renewed_and_stop_finishes_what_runs(self):
-        campaign = self.create("clouds", rounds=1, labeling={"lease_time": {"seconds": 1}})
-        worker = fulcrum.Worker(self.client, campaign, lambda task: time.sleep(2.5) or answer(task),
-                                concurrency=6, renew_seconds=0.3)
-        threading.Timer(1, worker.stop).start()
-        self.assertEqual(worker.run(), 6)
+    def test_encrypted_connections(self):
+        folder = self.folder.name
+        key, certificate = folder + "/key.pem", folder + "/certificate.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out",
+                        certificate], check=True, capture_output=True)
+        self.daemon.kill()
+        self.daemon.start("--tls-cert", certificate, "--tls-key", key)
+        with fulcrum.Client(self.daemon.address, ca=certificate) as client:
+            self.assertTrue(client.version())
+        # The authorities of the system are those that this variable names, read once per process.
+        for authorities, trusted in ((certificate, True), (None, False)):
+            environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+            if authorities:
+                environment["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = authorities
+            done = subprocess.run([sys.executable, "-c", "import fulcrum, sys; print(fulcrum.Client(sys.argv[1], "
+                                   "ca='system', retry_seconds=0).version())", self.daemon.address], env=environment,
+                                  check=False, capture_output=True, text=True)
+            self.assertEqual(done.returncode == 0, trusted, done.stderr)
+        with self.assertRaisesRegex(ValueError, "unencrypted"):
+            fulcrum.Client("example.org:7410", "secret")
+
+    def test_stop_finishes_what_runs(self):
+        campaign = self.create("clouds", rounds=1)
+        worker = fulcrum.Worker(self.client, campaign, lambda task: worker.stop() or answer(task), concurrency=3)
+        self.assertEqual(worker.run(), 3)
         self.assertEqual(worker.errors, {})
-        labels = self.rows(campaign.labels())
-        self.assertEqual(len({label["id"] for label in labels}), 6)
+        self.assertEqual(len(self.rows(campaign.labels())), 3)
+        self.assertEqual(len(self.rows(campaign.items("leased"))), 0)
 
     def test_killed_daemons_lose_and_double_nothing(self):
         reference = self.create("reference")

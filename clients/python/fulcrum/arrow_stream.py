@@ -1,0 +1,193 @@
+"""Arrow IPC streams of arrays and data frames, written without pyarrow.
+
+Only what pools need: columns of 32-bit and 64-bit floats, 64-bit integers, text and bytes. The format is that of
+https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format; its metadata are FlatBuffers.
+"""
+
+import struct
+from typing import Any, BinaryIO, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy
+
+_BATCH_BYTES = 16 << 20
+_VERSION_5, _SCHEMA, _RECORD_BATCH = 4, 1, 3
+_INT, _FLOAT, _BINARY, _UTF8 = 2, 3, 4, 5
+
+
+class Column(NamedTuple):
+    """A column: its name, and its values as a float32, float64 or int64 array, or as a list of str, or of bytes, with
+    None for missing ones."""
+
+    name: str
+    values: Any
+
+
+class _FlatBuffer:
+    """Writes a FlatBuffer from its end to its beginning. Places are distances from the end."""
+
+    def __init__(self) -> None:
+        self._reversed = bytearray()
+
+    def _align(self, size: int, following: int = 0) -> None:
+        self._reversed.extend(b"\0" * (-(len(self._reversed) + following) % size))
+
+    def _put(self, form: str, *values: Any) -> None:
+        self._reversed.extend(reversed(struct.pack("<" + form, *values)))
+
+    def _put_offset(self, place: int) -> None:
+        self._align(4)
+        self._put("I", len(self._reversed) + 4 - place)
+
+    def text(self, text: str) -> int:
+        data = text.encode() + b"\0"
+        self._align(4, len(data))
+        self._reversed.extend(reversed(data))
+        self._put("I", len(data) - 1)
+        return len(self._reversed)
+
+    def offsets(self, places: Sequence[int]) -> int:
+        self._align(4)
+        for place in reversed(places):
+            self._put_offset(place)
+        self._put("I", len(places))
+        return len(self._reversed)
+
+    def pairs(self, pairs: Sequence[Tuple[int, int]]) -> int:
+        """A vector of structures of two 64-bit numbers."""
+        self._align(8)
+        for pair in reversed(pairs):
+            self._put("qq", *pair)
+        self._put("I", len(pairs))
+        return len(self._reversed)
+
+    def table(self, *fields: Tuple[str, Any]) -> int:
+        """A table. A field is its form, as of struct or "offset", and its value; None leaves it out."""
+        end, places = len(self._reversed), [0] * len(fields)
+        sizes = [4 if form == "offset" else struct.calcsize(form) for form, _ in fields]
+        for number in sorted(range(len(fields)), key=lambda number: -sizes[number]):
+            form, value = fields[number]
+            if value is None:
+                continue
+            if form == "offset":
+                self._put_offset(value)
+            else:
+                self._align(sizes[number])
+                self._put(form, value)
+            places[number] = len(self._reversed)
+        self._align(4)
+        own = len(self._reversed) + 4
+        # The table begins with the distance of its list of places, which comes before it.
+        self._put("i", 4 + 2 * len(fields))
+        self._put(f"{2 + len(fields)}H", 4 + 2 * len(fields), own - end, *(own - place if place else 0 for place in places))
+        return own
+
+    def finish(self, root: int) -> bytes:
+        self._align(8, 4)
+        self._put_offset(root)
+        return bytes(reversed(self._reversed))
+
+
+def _message(kind: int, header: int, flat: _FlatBuffer, body_bytes: int) -> bytes:
+    message = flat.finish(flat.table(("h", _VERSION_5), ("B", kind), ("offset", header), ("q", body_bytes)))
+    message += b"\0" * (-len(message) % 8)
+    return struct.pack("<Ii", 0xFFFFFFFF, len(message)) + message
+
+
+def _type_of(column: Column, flat: _FlatBuffer) -> Tuple[int, int]:
+    if isinstance(column.values, list):
+        kind = _BINARY if any(isinstance(each, bytes) for each in column.values) else _UTF8
+        return kind, flat.table()
+    if column.values.dtype == numpy.int64:
+        return _INT, flat.table(("i", 64), ("B", 1))
+    return _FLOAT, flat.table(("h", 1 if column.values.dtype == numpy.float32 else 2))
+
+
+def _schema(columns: Sequence[Column]) -> bytes:
+    flat = _FlatBuffer()
+    fields = []
+    for column in columns:
+        name, children = flat.text(column.name), flat.offsets([])
+        kind, type_place = _type_of(column, flat)
+        fields.append(flat.table(("offset", name), ("B", 1), ("B", kind), ("offset", type_place), ("offset", None),
+                                 ("offset", children)))
+    return _message(_SCHEMA, flat.table(("h", 0), ("offset", flat.offsets(fields))), flat, 0)
+
+
+def _buffers(values: Any) -> Tuple[int, List[bytes]]:
+    """The number of missing values, and the buffers: validity, offsets of texts, values."""
+    if not isinstance(values, list):
+        return 0, [b"", numpy.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()]
+    data = [b"" if each is None else each.encode() if isinstance(each, str) else each for each in values]
+    there = numpy.array([each is not None for each in values], bool)
+    missing = len(values) - int(there.sum())
+    ends = numpy.concatenate([[0], numpy.cumsum([len(each) for each in data])])
+    validity = numpy.packbits(there, bitorder="little").tobytes() if missing else b""
+    return missing, [validity, ends.astype("<i4").tobytes(), b"".join(data)]
+
+
+def _batch(columns: Sequence[Column], first: int, last: int) -> Iterator[bytes]:
+    nodes, places, body = [], [], []
+    size = 0
+    for column in columns:
+        missing, buffers = _buffers(column.values[first:last])
+        nodes.append((last - first, missing))
+        for buffer in buffers:
+            places.append((size, len(buffer)))
+            body += [buffer, b"\0" * (-len(buffer) % 8)]
+            size += len(buffer) + -len(buffer) % 8
+    flat = _FlatBuffer()
+    header = flat.table(("q", last - first), ("offset", flat.pairs(nodes)), ("offset", flat.pairs(places)))
+    yield _message(_RECORD_BATCH, header, flat, size)
+    yield from body
+
+
+def write_stream(columns: Sequence[Column], out: BinaryIO) -> None:
+    """Writes columns of the same length as an Arrow IPC stream."""
+    rows = len(columns[0].values) if columns else 0
+    out.write(_schema(columns))
+    row_bytes = sum(8 if not isinstance(column.values, list) else
+                    16 + sum(len(each or "") for each in column.values) // max(1, rows) for column in columns)
+    at_once = max(1, _BATCH_BYTES // max(1, row_bytes))
+    for first in range(0, rows, at_once):
+        for part in _batch(columns, first, min(first + at_once, rows)):
+            out.write(part)
+    out.write(struct.pack("<Ii", 0xFFFFFFFF, 0))
+
+
+def array_columns(rows: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
+    """The columns id (if there are ids), f0, f1, ... of a two-dimensional array."""
+    array = numpy.asarray(rows)
+    if array.ndim != 2:
+        raise ValueError(f"an array must have two dimensions, rows and features, not the shape {array.shape}")
+    if ids is not None and len(ids) != len(array):
+        raise ValueError(f"there are {len(ids)} ids and {len(array)} rows")
+    # 32 bits hold small integers and half floats exactly.
+    small = array.dtype.itemsize <= 2 or array.dtype == numpy.float32
+    array = array.astype(numpy.float32 if small else numpy.float64, copy=False)
+    columns = [] if ids is None else [Column("id", [str(each) for each in ids])]
+    return columns + [Column(f"f{number}", array[:, number]) for number in range(array.shape[1])]
+
+
+def frame_columns(frame: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
+    """The columns of a data frame, and the column id if there are ids."""
+    if ids is not None:
+        frame = frame.assign(id=[str(each) for each in ids])
+    return [Column(str(name), _frame_values(frame.iloc[:, place])) for place, name in enumerate(frame.columns)]
+
+
+def _frame_values(series: Any) -> Any:
+    kind = getattr(series.dtype, "kind", "O")
+    if kind in "iub" and not series.isna().any():
+        return series.to_numpy(dtype=numpy.int64)
+    if kind in "fiub":
+        return series.to_numpy(dtype=numpy.float32 if series.dtype == numpy.float32 else numpy.float64,
+                               na_value=numpy.nan)
+    missing = series.isna()
+    values = [None if lost else each if isinstance(each, bytes) else str(each)
+              for each, lost in zip(series.tolist(), missing)]
+    if any(isinstance(each, bytes) for each in values):
+        values = [each.encode() if isinstance(each, str) else each for each in values]
+    return values
+
+
+__all__ = ["Column", "array_columns", "frame_columns", "write_stream"]

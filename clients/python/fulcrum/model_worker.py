@@ -1,0 +1,297 @@
+"""Your own model in a campaign: anything with `fit` and `predict_proba` predicts the pool in every round."""
+
+import array
+import logging
+import sys
+import threading
+import time
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+import grpc
+
+from . import api
+from .connection import TRANSIENT, new_request_id
+from .errors import FulcrumError, from_rpc
+
+try:
+    import numpy
+except ImportError:  # Rows are lists then.
+    numpy = None  # type: ignore[assignment]
+
+_log = logging.getLogger("fulcrum")
+_BYTES_PER_PART = 1 << 20
+
+
+def _floats(data: bytes) -> "array.array[float]":
+    numbers = array.array("f")
+    numbers.frombytes(data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def _bytes(rows: Any, columns: Sequence[Optional[int]]) -> bytes:
+    """Probabilities as 32-bit floats, one per class of the campaign; None is a class that the model does not know."""
+    if numpy is not None:
+        given = numpy.asarray(rows, dtype="<f4")
+        if list(columns) == list(range(given.shape[1])):
+            return given.tobytes()
+        found = numpy.zeros((len(given), len(columns)), dtype="<f4")
+        for place, column in enumerate(columns):
+            if column is not None:
+                found[:, place] = given[:, column]
+        return found.tobytes()
+    numbers = array.array("f", (0.0 if column is None else row[column] for row in rows for column in columns))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+class _Rows:
+    """The rows of a pool that were read so far. They never change, so each is read once."""
+
+    def __init__(self) -> None:
+        self.pool_id = ""
+        self.count = 0
+        self._matrix: Any = None
+        self._parts: List[Any] = []
+
+    def use(self, task: Any) -> None:
+        if task.pool_id != self.pool_id:
+            self.__init__()  # type: ignore[misc]
+            self.pool_id = task.pool_id
+
+    def add(self, block: Any, task: Any) -> None:
+        self._parts.append(self._decode(block, task))
+        self.count += block.rows
+
+    def matrix(self) -> Any:
+        if self._parts:
+            parts = ([] if self._matrix is None else [self._matrix]) + self._parts
+            self._matrix, self._parts = self._join(parts), []
+            if hasattr(self._matrix, "flags"):
+                # They are kept for the next rounds. An estimator that works in place is refused, whatever the size.
+                self._matrix.flags.writeable = False
+        return self._matrix
+
+    @staticmethod
+    def _join(parts: List[Any]) -> Any:
+        if len(parts) == 1:
+            return parts[0]
+        if numpy is None:
+            return [row for part in parts for row in part]
+        if isinstance(parts[0], numpy.ndarray):
+            return numpy.concatenate(parts)
+        import scipy.sparse
+        return scipy.sparse.vstack(parts, format="csr")
+
+    @staticmethod
+    def _decode(block: Any, task: Any) -> Any:
+        width = task.features
+        if not task.sparse:
+            if numpy is not None:
+                return numpy.frombuffer(block.values, dtype="<f4").reshape(block.rows, width)
+            values = _floats(block.values)
+            return [list(values[row * width:(row + 1) * width]) for row in range(block.rows)]
+        if numpy is not None:
+            values = numpy.frombuffer(block.values, dtype="<f4")
+            indices = numpy.frombuffer(block.indices, dtype="<i4")
+            ends = numpy.concatenate([[0], numpy.cumsum(numpy.frombuffer(block.lengths, dtype="<i4"))])
+            try:
+                import scipy.sparse
+                return scipy.sparse.csr_matrix((values, indices, ends), shape=(block.rows, width))
+            except ImportError:
+                dense = numpy.zeros((block.rows, width), dtype="f4")
+                dense[numpy.repeat(numpy.arange(block.rows), numpy.diff(ends)), indices] = values
+                return dense
+        raise RuntimeError("the pool is sparse: install numpy, and scipy if it has many features")
+
+
+class ModelWorker:
+    """Trains `estimator` on the labels of a campaign and returns its class probabilities, round after round.
+
+    The campaign needs `classifier={"external": {}}` in its specification. `estimator` has `fit(X, y)` and
+    `predict_proba(X)`, as in scikit-learn: X are the rows of the pool as they were given (an array of float32, a
+    scipy.sparse matrix for sparse pools, lists without numpy), y the names of the classes, and the columns of the
+    result are in the order of `estimator.classes_`, or of the sorted names if it has none. A class without labels so
+    far gets the probability 0. The rows are read once and kept; `predict_rows` are predicted at a time.
+
+    The lease of the task is renewed while the estimator works. If the process dies, another one gets the task when the
+    lease expires; start as many as you like. If the estimator raises an exception, the task is returned to the campaign
+    and run() raises it. `stop()`, from any thread or a signal handler, ends run() after the current task.
+    """
+
+    def __init__(self, client: Any, campaign: Any, estimator: Any, *, process: str = "python-model",
+                 predict_rows: int = 200_000):
+        self._connection = client.connection
+        self._campaign = getattr(campaign, "name", campaign)
+        self._process = process
+        self._estimator = estimator
+        self._predict_rows = predict_rows
+        self._stopping = threading.Event()
+        self._rows = _Rows()
+        #: Rounds whose predictions the server has on disk.
+        self.rounds = 0
+        #: Seconds so far: in the estimator ("fit", "predict"), and around it ("acquire", "read", "submit"). Waiting for
+        #: labels is not counted.
+        self.seconds: Dict[str, float] = {"acquire": 0.0, "read": 0.0, "fit": 0.0, "predict": 0.0, "submit": 0.0}
+
+    def stop(self) -> None:
+        """Lets run() return after the current task."""
+        self._stopping.set()
+
+    def run(self) -> int:
+        """Works until the campaign is over or stop() is called. Returns the number of rounds predicted."""
+        while not self._stopping.is_set():
+            begun = time.perf_counter()
+            response = self._call("AcquireModelTask")
+            if response.HasField("task"):
+                self.seconds["acquire"] += time.perf_counter() - begun
+            elif not response.campaign_over:
+                # Returns when there is a task: it waits for labels, not for this worker.
+                response = self._call("AcquireModelTask", wait={"seconds": 1})
+            if response.HasField("task"):
+                self._work(response.task)
+            elif response.campaign_over:
+                break
+        return self.rounds
+
+    def _call(self, method: str, request_id: str = "", **fields: Any) -> Any:
+        request = api.message(f"fulcrum.v1.{method}Request")(
+            campaign=self._campaign, process=self._process, request_id=request_id or new_request_id(), **fields)
+        return self._connection.call(method, request)
+
+    def _work(self, task: Any) -> None:
+        ended = threading.Event()
+        renewer = threading.Thread(target=self._renew, args=(task, ended), daemon=True)
+        renewer.start()
+        try:
+            labels, names = self._read(task)
+            self._timed("fit", lambda: self._fit(labels, names))
+            self._submit(task, sorted(set(names)))
+            self.rounds += 1
+        except FulcrumError as error:
+            if error.code != "ABORTED":
+                self._release(task)
+                raise
+            # Another process was quicker, the campaign stopped waiting, or the server was restarted.
+            _log.warning("round %d: %s", task.round, error.message)
+            self._release(task)
+        except BaseException:
+            self._release(task)
+            raise
+        finally:
+            ended.set()
+            renewer.join()
+
+    def _timed(self, stage: str, act: Any) -> Any:
+        begun = time.perf_counter()
+        try:
+            return act()
+        finally:
+            self.seconds[stage] += time.perf_counter() - begun
+
+    def _read(self, task: Any) -> Any:
+        begun = time.perf_counter()
+        self._rows.use(task)
+        # What was received before an error is kept: the next stream begins behind it.
+        self._retry(lambda: self._read_rows(task))
+        rows: List[int] = []
+        classes: List[int] = []
+        self._retry(lambda: self._read_labels(task, rows, classes))
+        self._rows.matrix()
+        self.seconds["read"] += time.perf_counter() - begun
+        return rows, [task.classes[index] for index in classes]
+
+    def _read_rows(self, task: Any) -> None:
+        if self._rows.count >= task.rows:
+            return
+        request = api.message("fulcrum.v1.GetModelRowsRequest")(
+            campaign=self._campaign, task_id=task.task_id, first_row=self._rows.count)
+        for part in self._connection.stream("GetModelRows", request):
+            self._rows.add(part.plain, task)
+        if self._rows.count != task.rows:
+            raise FulcrumError("DATA_LOSS", f"the server sent {self._rows.count} of {task.rows} rows")
+
+    def _read_labels(self, task: Any, rows: List[int], classes: List[int]) -> None:
+        rows.clear()
+        classes.clear()
+        request = api.message("fulcrum.v1.GetModelLabelsRequest")(campaign=self._campaign, task_id=task.task_id)
+        for part in self._connection.stream("GetModelLabels", request):
+            rows += part.rows
+            classes += part.classes
+
+    def _retry(self, act: Any) -> Any:
+        until = time.monotonic() + self._connection.retry_seconds
+        pause = 0.05
+        while True:
+            try:
+                return act()
+            except FulcrumError as error:
+                if error.code not in TRANSIENT or time.monotonic() > until:
+                    raise
+                time.sleep(max(error.retry_seconds or 0, pause))
+                pause = min(2 * pause, 2)
+
+    def _fit(self, rows: List[int], names: List[str]) -> None:
+        matrix = self._rows.matrix()
+        if numpy is None:
+            self._estimator.fit([matrix[row] for row in rows], names)
+        else:
+            self._estimator.fit(matrix[numpy.asarray(rows)], numpy.asarray(names))
+
+    def _submit(self, task: Any, known: List[str]) -> None:
+        columns: Optional[List[Optional[int]]] = None
+        parts: List[bytes] = []
+        matrix = self._rows.matrix()
+        for first in range(0, task.rows, self._predict_rows):
+            last = min(first + self._predict_rows, task.rows)
+            rows = matrix if last - first == self._rows.count else matrix[first:last]
+            found = self._timed("predict", lambda rows=rows: self._estimator.predict_proba(rows))
+            if columns is None:
+                names = [str(each) for each in getattr(self._estimator, "classes_", known)]
+                places = {name: place for place, name in enumerate(names)}
+                columns = [places.get(name) for name in task.classes]
+            begun = time.perf_counter()
+            if len(found) != last - first:
+                raise ValueError(f"predict_proba returned {len(found)} rows for {last - first} rows")
+            if len(found[0]) != len(names):
+                raise ValueError(f"predict_proba returned {len(found[0])} columns for {len(names)} classes")
+            parts.append(_bytes(found, columns))
+            self.seconds["submit"] += time.perf_counter() - begun
+        # The same request id and content in every attempt: they take effect once.
+        begun = time.perf_counter()
+        request_id = new_request_id()
+        self._retry(lambda: self._send(self._requests(task, request_id, parts)))
+        self.seconds["submit"] += time.perf_counter() - begun
+
+    def _requests(self, task: Any, request_id: str, parts: List[bytes]) -> Iterator[Any]:
+        request = api.message("fulcrum.v1.SubmitPredictionsRequest")
+        yield request(begin={"campaign": self._campaign, "process": self._process, "request_id": request_id,
+                             "lease_id": task.lease_id, "epoch": task.epoch})
+        size = max(1, _BYTES_PER_PART // (4 * len(task.classes))) * 4 * len(task.classes)
+        for part in parts:
+            for first in range(0, len(part), size):
+                yield request(plain=part[first:first + size])
+        yield request(end=True)
+
+    def _send(self, requests: Iterator[Any]) -> Any:
+        try:
+            return self._connection._calls["SubmitPredictions"](requests, metadata=self._connection.metadata)
+        except grpc.RpcError as error:
+            raise from_rpc(error) from None
+
+    def _release(self, task: Any) -> None:
+        try:
+            self._call("ReleaseModelTask", lease_id=task.lease_id, epoch=task.epoch)
+        except FulcrumError:
+            pass  # The lease expires.
+
+    def _renew(self, task: Any, ended: threading.Event) -> None:
+        pause = max(0.05, (task.lease_time.seconds + task.lease_time.nanos * 1e-9) / 3)
+        while not ended.wait(pause):
+            try:
+                self._call("RenewModelTask", lease_id=task.lease_id, epoch=task.epoch)
+            except FulcrumError as error:
+                # The predictions count all the same if no others have arrived.
+                _log.warning("the lease of the model task was not renewed: %s", error)

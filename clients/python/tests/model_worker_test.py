@@ -1,0 +1,234 @@
+"""ModelWorker against a real daemon: an estimator in the campaign, and everything killed again and again.
+
+FULCRUM is the program. With the argument `model` or `label` the file is a worker process, which the test kills.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import fulcrum
+from support import DaemonTest, answer, clouds
+
+
+class NearestCentroid:
+    """Class probabilities by the distances to the means of the classes, as scikit-learn's estimators give them."""
+
+    def fit(self, rows, labels):
+        rows, labels = [[float(value) for value in row] for row in rows], [str(label) for label in labels]
+        self.classes_ = sorted(set(labels))
+        self.means = {}
+        for name in self.classes_:
+            own = [row for row, label in zip(rows, labels) if label == name]
+            self.means[name] = [sum(column) / len(own) for column in zip(*own)]
+        return self
+
+    def predict_proba(self, rows):
+        found = []
+        for row in rows:
+            squares = [sum((float(a) - b) ** 2 for a, b in zip(row, self.means[name])) for name in self.classes_]
+            weights = [2.718281828459045 ** (min(squares) - square) for square in squares]
+            found.append([weight / sum(weights) for weight in weights])
+        return found
+
+
+def estimator():
+    """scikit-learn's if it is installed: the results differ, the test does not."""
+    try:
+        from sklearn.linear_model import LogisticRegression
+        return LogisticRegression()
+    except ImportError:
+        return NearestCentroid()
+
+
+class ModelWorkerTest(DaemonTest):
+    def create(self, name, rounds=4, strategy="margin", classes=("neg", "pos"), **external):
+        return self.client.create_campaign(name, self.pool(), list(classes), seed=3, stop={"rounds": rounds},
+                                           selection={"strategy": strategy, "batch": 6}, labeling={"lease_time": "1s"},
+                                           classifier={"external": {"lease_time": "0.5s", **external}})
+
+    def batches(self, campaign):
+        batches = {}
+        for label in self.rows(campaign.labels()):
+            batches.setdefault(label["round"], set()).add(label["id"])
+        return batches
+
+    def label_all(self, campaign):
+        thread = threading.Thread(target=fulcrum.Worker(self.client, campaign, answer).run, daemon=True)
+        thread.start()
+        return thread
+
+    def test_an_estimator_predicts_every_round(self):
+        for strategy in ("margin", "adaptive-herding", "badge", "entropy", "dbalevs"):
+            with self.subTest(strategy):
+                campaign = self.create(strategy, rounds=3, strategy=strategy)
+                labels = self.label_all(campaign)
+                worker = fulcrum.ModelWorker(self.client, campaign, estimator(), process="mine")
+                self.assertGreaterEqual(worker.run(), 2)
+                labels.join(30)
+                self.assertEqual(campaign.state, "done")
+                curve = self.rows(campaign.curve())
+                self.assertEqual(len(curve), worker.rounds)
+                self.assertEqual(worker._rows.count, 200)
+        # Its probabilities are what the server answers.
+        found = self.rows(campaign.predict([str(row) for row in range(200)]))
+        matrix = worker._rows.matrix()
+        own = worker._estimator.predict_proba(matrix)
+        names = [str(name) for name in worker._estimator.classes_]
+        for row in (0, 57, 199):
+            self.assertAlmostEqual(found[row]["probability neg"], float(own[row][names.index("neg")]), places=5)
+        right = sum(row["label"] == ("neg" if number % 2 == 0 else "pos") for number, row in enumerate(found))
+        self.assertGreater(right, 150)
+
+    def test_a_class_without_labels_and_the_rows_as_they_were_given(self):
+        campaign = self.create("three", rounds=3, classes=("neg", "other", "pos"))
+        labels = self.label_all(campaign)
+        seen = []
+
+        class Remembers(NearestCentroid):
+            def predict_proba(self, rows):
+                seen.append([[float(value) for value in row] for row in rows])
+                return super().predict_proba(rows)
+
+        fulcrum.ModelWorker(self.client, campaign, Remembers()).run()
+        labels.join(30)
+        for row, expected in zip(seen[0], clouds(200)):
+            for value, wanted in zip(row, expected):
+                self.assertAlmostEqual(value, wanted, places=5)
+        predicted = self.rows(campaign.predict(["3"]))[0]
+        self.assertEqual(predicted["probability other"], 0)
+
+    def test_an_estimator_that_fails_returns_the_task(self):
+        campaign = self.create("fails", rounds=2)
+        labels = self.label_all(campaign)
+
+        class Broken:
+            def fit(self, rows, labels):
+                raise RuntimeError("no convergence")
+
+        with self.assertRaisesRegex(RuntimeError, "no convergence"):
+            fulcrum.ModelWorker(self.client, campaign, Broken(), process="broken").run()
+        begun = time.monotonic()
+        fulcrum.ModelWorker(self.client, campaign, NearestCentroid(), process="other").run()
+        labels.join(30)
+        self.assertLess(time.monotonic() - begun, 20)
+        self.assertEqual(campaign.state, "done")
+
+    def test_refused_probabilities_return_the_task_at_once(self):
+        campaign = self.create("refused", rounds=2, lease_time="1h")
+        labels = self.label_all(campaign)
+
+        class Doubles(NearestCentroid):
+            def predict_proba(self, rows):
+                return [[2 * value for value in row] for row in super().predict_proba(rows)]
+
+        with self.assertRaises(fulcrum.FulcrumError) as refused:
+            fulcrum.ModelWorker(self.client, campaign, Doubles(), process="doubles").run()
+        self.assertEqual(refused.exception.code, "INVALID_ARGUMENT")
+        other = fulcrum.ModelWorker(self.client, campaign, NearestCentroid(), process="other")
+        self.assertTrue(other._call("AcquireModelTask").HasField("task"))
+        campaign.stop()
+        labels.join(30)
+
+    def test_rows_are_kept_as_they_are(self):
+        numpy = self.need("numpy")
+        campaign = self.create("in-place", rounds=2)
+        labels = self.label_all(campaign)
+
+        class Scales(NearestCentroid):
+            def predict_proba(self, rows):
+                numpy.multiply(rows, 0, out=rows)
+
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            fulcrum.ModelWorker(self.client, campaign, Scales()).run()
+        campaign.stop()
+        labels.join(30)
+
+    def test_stop_ends_a_worker_that_waits(self):
+        campaign = self.create("stops", rounds=2)
+        worker = fulcrum.ModelWorker(self.client, campaign, NearestCentroid())
+        running = threading.Thread(target=worker.run)
+        running.start()
+        time.sleep(0.2)
+        worker.stop()
+        running.join(10)
+        self.assertFalse(running.is_alive())
+
+    def test_killed_workers_models_and_daemons_lose_nothing(self):
+        """The labeling worker and the model process are killed every second, the daemon every five."""
+        rounds = 8
+        reference = self.create("reference", rounds)
+        labels = self.label_all(reference)
+        fulcrum.ModelWorker(self.client, reference, NearestCentroid()).run()
+        labels.join(30)
+        expected = self.batches(reference)
+        self.assertEqual(len(expected), rounds)
+
+        campaign = self.create("killed", rounds)
+        over = threading.Event()
+        kills = {"label": 0, "model": 0, "daemon": 0}
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+
+        def kill_again_and_again(kind):
+            numbers = random.Random(kind)
+            while not over.is_set():
+                process = subprocess.Popen([sys.executable, __file__, kind, self.daemon.address, "killed"],
+                                           env=environment, stdout=subprocess.PIPE)
+                process.stdout.readline()  # it is connected, or has ended
+                over.wait(numbers.uniform(0.5, 1.5))
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                process.stdout.close()
+                kills[kind] += 1
+
+        killers = [threading.Thread(target=kill_again_and_again, args=(kind,)) for kind in ("label", "model")]
+        for killer in killers:
+            killer.start()
+        until = time.monotonic() + 300
+        try:
+            while campaign.state != "done" and time.monotonic() < until:
+                over.wait(5)
+                self.daemon.kill()
+                self.daemon.start()
+                kills["daemon"] += 1
+                # Two deaths in one round quarantine a campaign.
+                if campaign.state == "quarantined":
+                    campaign.start()
+        finally:
+            over.set()
+            for killer in killers:
+                killer.join()
+        self.assertEqual(campaign.state, "done", f"kills: {kills}, waits for: {campaign.describe().waiting_for}")
+        self.assertGreaterEqual(min(kills["model"], kills["label"]), 3, f"both kinds were killed: {kills}")
+        labels = self.rows(campaign.labels())
+        self.assertEqual(len(labels), 6 * rounds)
+        self.assertEqual(len({label["id"] for label in labels}), 6 * rounds, "no item was labeled twice")
+        self.assertEqual(self.batches(campaign), expected)
+        print(f"kills: {kills}", file=sys.stderr)
+
+
+def work(kind, address, name):
+    """A worker process."""
+    client = fulcrum.Client(address)
+    client.version()
+    print("ready", flush=True)
+    if kind == "model":
+        class Slow(NearestCentroid):
+            def fit(self, rows, labels):
+                time.sleep(0.3)
+                return super().fit(rows, labels)
+        fulcrum.ModelWorker(client, name, Slow(), process="model").run()
+    else:
+        fulcrum.Worker(client, name, lambda task: time.sleep(0.02) or answer(task), concurrency=2).run()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] in (["model"], ["label"]):
+        work(*sys.argv[1:4])
+    else:
+        unittest.main()
