@@ -1,11 +1,12 @@
 # Writes a C++ file with the content of other files: cmake -DOUTPUT=FILE -DFOLDER=FOLDER -DFILES=a,b -P EmbedFiles.cmake
-# Files are relative to FOLDER and become the paths "/a" and "/b" of pipeline/web/web_assets.h; index.html is "/".
+# Files are relative to FOLDER, or absolute paths, and become the paths "/a" and "/b" of pipeline/web/web_assets.h; index.html is "/".
 string(REPLACE "," ";" FILES "${FILES}")
 set(arrays "")
 set(entries "")
 set(number 0)
 foreach(name IN LISTS FILES)
-  file(READ "${FOLDER}/${name}" bytes HEX)
+  get_filename_component(file "${name}" ABSOLUTE BASE_DIR "${FOLDER}")
+  file(READ "${file}" bytes HEX)
   string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
   get_filename_component(path "${name}" NAME)
   if(path STREQUAL "index.html")

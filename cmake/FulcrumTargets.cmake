@@ -12,16 +12,23 @@ function(fulcrum_precompile name)
   target_precompile_headers(${name} PRIVATE ${ARGN})
 endfunction()
 
-# fulcrum_library(NAME SOURCES ... [PUBLIC ...] [PRIVATE ...] [PRECOMPILE ...])
+# fulcrum_library(NAME SOURCES ... [PUBLIC ...] [PRIVATE ...] [PRECOMPILE ...] [TOGETHER])
 # Headers are included from the root: #include "stages/core/matrix.h".
 # PRECOMPILE names the headers of other projects that most of the sources include and that take seconds to parse.
+# TOGETHER compiles four sources at a time, if instantiating the templates of such headers (CLI11, gRPC, Arrow) takes most
+# of the time. The names in the anonymous namespaces of the library must then differ from each other.
 function(fulcrum_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;PUBLIC;PRIVATE;PRECOMPILE")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "TOGETHER" "" "SOURCES;PUBLIC;PRIVATE;PRECOMPILE")
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} fulcrum_warnings)
   if(ARG_PRECOMPILE)
     fulcrum_precompile(${name} ${ARG_PRECOMPILE})
+  endif()
+  if(ARG_TOGETHER)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+    # The warning takes the anonymous namespaces of the sources for those of a header.
+    target_compile_options(${name} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()
 

@@ -7,6 +7,8 @@ scikit-learn classifiers are SVC and LogisticRegression on z-scored features (on
 RandomForestClassifier, all with default parameters. The last columns of the table compare with the best of the three,
 chosen per data set in hindsight.
 
+With --active the default strategy is compared with scikit-activeml and modAL instead (compare_active.py).
+
 Data sets are those that scikit-learn ships and generated ones; --data adds CSV files with a column `label`.
 """
 import argparse
@@ -187,11 +189,20 @@ def main():
     parser.add_argument("--sets", help="names of data sets, separated by commas; default: all")
     parser.add_argument("--data", action="append", default=[], help="a CSV file with a column `label`; may be repeated")
     parser.add_argument("--out", help="write all accuracies to this CSV file")
+    parser.add_argument("--active", action="store_true", help="compare active learning, also with other libraries")
+    parser.add_argument("--rounds", type=int, default=10, help="with --active: batches; default: %(default)s")
+    parser.add_argument("--batch", type=int, default=10, help="with --active: labels per batch; default: %(default)s")
     options = parser.parse_args()
     counts = [int(text) for text in options.labels.split(",")]
     sets = {name: SETS[name] for name in (options.sets.split(",") if options.sets else SETS)} if options.sets != "" else {}
     for path in options.data:
         sets[pathlib.Path(path).stem] = lambda path=path: read_csv(path)
+    if options.active:
+        import compare_active
+        with tempfile.TemporaryDirectory() as temporary:
+            compare_active.compare_active(options.program, sets, z_scored, options.runs, options.rounds, options.batch,
+                                          pathlib.Path(temporary))
+        return
     columns = ["fulcrum", "fixed", "SVC", "LR", "RF"]
     print(f"{'data set':18} {'labels':>6} " + " ".join(f"{title:>8}" for title in columns) + f" {'best':>8} {'behind':>8}")
     records, behind = [], {count: [] for count in counts}

@@ -1,11 +1,22 @@
 #!/usr/bin/env bash
-# Runs a daemon with a pool of 20,000 examples, one campaign with the default strategy, one that selects at random, and
-# simulated annotators for both: one accurate, one with errors, one that crashes.
+# Two campaigns on the same pool, one with the default strategy and one that selects at random, with simulated annotators:
+# one accurate, one with errors, one that crashes. Draws both learning curves as they grow.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 fulcrum=${FULCRUM:-$root/build/release/bin/fulcrum}
-rounds=${FULCRUM_DEMO_ROUNDS:-4}
+labels=${FULCRUM_DEMO_LABELS:-200}
+# shellcheck source=deploy/demo_page.sh
+. "$root/deploy/demo_page.sh"
+keep=0
+case ${1:-} in
+  '') ;;
+  --keep) keep=1 ;;
+  *)
+    echo "Unknown argument '$1'; the demo takes --keep, which leaves the daemon running for the browser." >&2
+    exit 2
+    ;;
+esac
 if [[ ! -x $fulcrum ]]; then
   echo "Program $fulcrum not found. Run './dev demo', which builds it first." >&2
   exit 1
@@ -13,9 +24,9 @@ fi
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/fulcrum-demo.XXXXXX")
 daemon=
-workers=()
+children=()
 finish() {
-  ((${#workers[@]} == 0)) || kill "${workers[@]}" 2>/dev/null || true
+  ((${#children[@]} == 0)) || kill "${children[@]}" 2>/dev/null || true
   [[ -z $daemon ]] || kill "$daemon" 2>/dev/null || true
   wait 2>/dev/null || true
   rm -rf -- "$folder"
@@ -24,76 +35,117 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 cd -- "$folder"
 
-# campaign_file NAME STRATEGY: the campaigns differ only in their strategy.
+# The pool and the separate test examples: embeddings of six kinds, as a network would give them.
+make_pool() {
+  mkdir pools
+  "$fulcrum" generate embeddings --rows 12000 --dims 64 --seed 1 --out all.csv
+  { head -n 1 all.csv; sed -n '2,10001p' all.csv; } >pools/pool.csv
+  { head -n 1 all.csv; sed -n '10002,$p' all.csv; } >pools/test.csv
+}
+
+# campaign_file NAME [STRATEGY]: the campaigns differ only in their strategy.
 campaign_file() {
   cat >"$1.yaml" <<YAML
 name: $1
-question: Which of the two rings is this point from?
+question: Which of the six kinds is this?
 pool: {sources: [pool.csv]}
-classes: ["-1", "1"]
-selection: {strategy: $2, batch: 10}
+classes: ["0", "1", "2", "3", "4", "5"]
+selection: {batch: 10${2:+, strategy: $2}}
 labeling: {lease_time: 3s}
 stop:
-  rounds: $rounds
+  labels: $labels
   accuracy: {sources: [test.csv]}
 seed: 1
 YAML
 }
 
-# crashing_worker CAMPAIGN: crashes on one task in twenty and is restarted.
+# crashing_worker CAMPAIGN: crashes on one task in fifty and is restarted.
 crashing_worker() {
   local seed=1
-  until "$fulcrum" work --campaign "$1" --annotator carl --oracle pools/pool.csv --crash-rate 0.05 --delay 5ms \
+  until "$fulcrum" work --campaign "$1" --annotator carl --oracle pools/pool.csv --crash-rate 0.02 --delay 5ms \
     --seed $((seed++)) --batch 4 --quiet >/dev/null 2>&1; do :; done
 }
 
 start_workers() {
   "$fulcrum" work --campaign "$1" --annotator anna --oracle pools/pool.csv --delay 5ms --batch 4 --quiet &
-  workers+=($!)
-  "$fulcrum" work --campaign "$1" --annotator ben --oracle pools/pool.csv --accuracy 0.9 --delay 5ms --batch 4 --quiet &
-  workers+=($!)
+  children+=($!)
+  "$fulcrum" work --campaign "$1" --annotator ben --oracle pools/pool.csv --accuracy 0.95 --delay 5ms --batch 4 --quiet &
+  children+=($!)
   crashing_worker "$1" &
-  workers+=($!)
+  children+=($!)
 }
 
-# wait_for_daemon: returns when the daemon serves requests; fails if it has exited.
-wait_for_daemon() {
+start_daemon() {
+  local port=$((20000 + RANDOM % 10000 * 4))
+  export FULCRUM_SERVER=127.0.0.1:$port
+  page=http://127.0.0.1:$((port + 2))
+  "$fulcrum" serve --data data --pools pools --listen "$FULCRUM_SERVER" --metrics "127.0.0.1:$((port + 1))" \
+    --web "127.0.0.1:$((port + 2))" --no-tokens 2>daemon.log &
+  daemon=$!
   until "$fulcrum" campaign list >/dev/null 2>&1; do
     kill -0 "$daemon" 2>/dev/null || { cat daemon.log >&2; exit 1; }
   done
 }
 
-accuracy_of() { "$fulcrum" campaign get "$1" --json | sed -n 's/.*"accuracy": *\([0-9.]*\).*/\1/p' | tail -n 1; }
+start_campaign() {
+  "$fulcrum" campaign create "$1.yaml" >/dev/null
+  "$fulcrum" campaign start "$1" >/dev/null
+  "$fulcrum" campaign watch "$1" --json >"$1.events" 2>/dev/null &
+  children+=($!)
+  watchers+=($!)
+  start_workers "$1"
+}
 
-mkdir pools
-printf '\n1. An unlabeled pool of 20,000 examples: two overlapping classes (ringnorm), 20 features\n'
-"$fulcrum" generate ringnorm --mean-factor 2 --rows 20000 --seed 1 --out pools/pool.csv
-"$fulcrum" generate ringnorm --mean-factor 2 --rows 4000 --seed 2 --out pools/test.csv
+# On a terminal the curves are coloured and drawn over each other.
+terminal=0
+[[ ! -t 1 ]] || terminal=1
+
+# curves [WHAT]: the curves so far, or their summary.
+curves() {
+  local marks='*,o'
+  [[ $(locale charmap 2>/dev/null) != UTF-8 ]] || marks='●,○'
+  awk -v names='default strategy,at random' -v marks="$marks" -v colors="$terminal" -v last="$labels" -v what="${1:-curves}" \
+    -f "$root/deploy/demo_curves.awk" chosen.events chance.events
+}
+
+# Draws the curves until both campaigns are done: over each other on a terminal, once at the end otherwise.
+follow_curves() {
+  local picture lines=0
+  while kill -0 "${watchers[@]}" 2>/dev/null; do
+    if ((terminal)); then
+      picture=$(curves)
+      ((lines == 0)) || printf '\033[%dA\r\033[J' "$lines"
+      printf '%s\n' "$picture"
+      lines=$(wc -l <<<"$picture")
+    fi
+    sleep 0.3
+  done
+  wait "${watchers[@]}" || true
+  ((lines == 0)) || printf '\033[%dA\r\033[J' "$lines"
+  curves
+}
+
+printf '\n1. A pool of 10,000 examples without labels: embeddings of six kinds with 64 features\n'
+make_pool
 
 printf '\n2. A daemon on loopback\n'
-port=$((20000 + RANDOM % 20000))
-export FULCRUM_SERVER=127.0.0.1:$port
-"$fulcrum" serve --data data --pools pools --listen "$FULCRUM_SERVER" --no-tokens 2>daemon.log &
-daemon=$!
-wait_for_daemon
-printf '   listening on %s\n' "$FULCRUM_SERVER"
+start_daemon
+printf '   Watch the campaigns in a browser while this runs: %s\n' "$page"
+((!keep)) || offer_digits
 
-printf '\n3. Two campaigns of %d rounds with 10 labels per round, each with three simulated annotators:\n' "$rounds"
-printf '   anna makes no errors, ben mislabels 10%%, carl crashes on 5%% of tasks and loses those he holds\n\n'
-campaign_file chosen adaptive-herding
+printf '\n3. Two campaigns of %d labels, ten per round. One selects by the default strategy, one at random. Three simulated\n' "$labels"
+printf '   annotators each: anna makes no errors, ben mislabels 5%%, carl crashes on 2%% of tasks and loses those he holds.\n\n'
+watchers=()
+campaign_file chosen
 campaign_file chance random
-for campaign in chance chosen; do
-  "$fulcrum" campaign create "$campaign.yaml" >/dev/null
-  "$fulcrum" campaign start "$campaign" >/dev/null
-  start_workers "$campaign"
-done
-"$fulcrum" campaign watch chosen
-"$fulcrum" campaign watch chance >/dev/null
+for campaign in chance chosen; do start_campaign "$campaign"; done
+follow_curves
 
-printf '\n4. Accuracy on 4,000 separate test examples, after %d labels each\n' $((rounds * 10))
-printf '   chosen (adaptive-herding)   %s\n   at random                   %s\n' "$(accuracy_of chosen)" "$(accuracy_of chance)"
+printf '\n4. What was saved, by the accuracy on 2,000 separate test examples\n'
+curves summary
 
 "$fulcrum" campaign export chosen --out labels.csv >/dev/null
-printf '\n5. Labels per annotator\n'
+printf '\n5. Labels per annotator; none was lost or counted twice\n'
 awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "annotator") column = i } NR > 1 { count[$column]++ }
   END { for (name in count) printf "   %-8s %d\n", name, count[name] }' labels.csv | sort
+((!keep)) || keep_serving

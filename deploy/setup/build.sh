@@ -26,6 +26,7 @@ configure_arguments() {
   local prefix
   prefix=$(arrow_prefix)
   echo "-DFULCRUM_BLAS=$(blas_choice)"
+  [[ ${FULCRUM_MPI:-OFF} != ON ]] || echo "-DFULCRUM_MPI=ON"
   if [[ -n $prefix ]]; then
     printf '%s\n' "-DCMAKE_PREFIX_PATH=$prefix" "-DArrow_DIR=$prefix/lib/cmake/Arrow" "-DParquet_DIR=$prefix/lib/cmake/Parquet"
   fi
@@ -69,9 +70,10 @@ hold_build_lock() {
   }
 }
 
-# prepare_build PRESET TARGET: set-up, configure and build, one line each. Only what TARGET needs is compiled.
+# prepare_build PRESET TARGET...: set-up, configure and build, one line each. Only what the targets need is compiled.
 prepare_build() {
-  local preset=$1 target=$2
+  local preset=$1
+  shift
   chosen_preset=$preset
   run_setup
   [[ -d build/$preset ]] || require_space "$build_mib" "$root/build" "the build"
@@ -80,7 +82,7 @@ prepare_build() {
   print_row "set-up" "$(format_ms "$setup_ms")"
   hold_build_lock "$preset"
   configure_if_needed "$preset"
-  step "build" cmake --build "build/$preset" --target "$target" --parallel "$(job_count)"
+  step "build" cmake --build "build/$preset" --target "$@" --parallel "$(job_count)"
   show_warnings
   exec {build_lock}>&-
 }
@@ -96,13 +98,20 @@ build_command() {
 # The summary of ctest is the last output and has the total time of the tests.
 test_command() {
   local preset=${1:-release}
-  local -a selection=(--label-exclude '^recovery-long$')
-  if [[ $preset == recovery ]]; then
-    preset=release
-    selection=(--label-regex '^recovery-long$')
+  local -a selection=(--label-exclude '^(recovery-long|package)$')
+  case $preset in
+    recovery) preset=release selection=(--label-regex '^recovery-long$') ;;
+    package) preset=release selection=(--label-regex '^package$') ;;
+  esac
+  check_preset "$preset" "recovery, package"
+  if [[ ${1:-} == package ]]; then
+    load_packaging
+    package_command
+  else
+    prepare_build "$preset" tests
+    # The tests of the Python package have it from there; those of the sanitizers are about the program.
+    [[ ${1:-release} != release ]] || build_core
   fi
-  check_preset "$preset" recovery
-  prepare_build "$preset" tests
   ctest --test-dir "build/$preset" --output-on-failure --no-label-summary --no-tests=error \
     --parallel 2 "${selection[@]}"
 }
@@ -132,19 +141,39 @@ bench_command() {
   ((found)) || die "No benchmarks found: build/release/bin/bench_* does not exist."
 }
 
+# ./dev compare speed: the time of a query, next to that of other packages. It needs the extension module.
 compare_command() {
+  local script=deploy/compare.py
+  if [[ ${1:-} == tools ]]; then
+    script=deploy/compare_tools.py
+    shift
+  fi
   prepare_build release fulcrum
-  python3 deploy/compare.py "$@"
+  if [[ ${1:-} == speed ]]; then
+    shift
+    build_core
+    PYTHONPATH="$root/build/python/python" "${FULCRUM_COMPARE_PYTHON:-/usr/bin/python3}" deploy/compare_speed.py "$@"
+    return
+  fi
+  python3 "$script" "$@"
 }
 
-# The Python package as a source package and a wheel. The Python of the distribution has the tools, see packages.sh.
-package_command() {
-  run_setup
-  mkdir -p build/packages
-  (cd clients/python && /usr/bin/python3 setup.py -q sdist -d "$root/build/packages" \
-    bdist_wheel -d "$root/build/packages" -b "$root/build/packages/work")
-  rm -rf build/packages/work clients/python/build clients/python/fulcrum.egg-info
-  ls build/packages
+# The extension module fulcrum._core, in build/python/python/fulcrum together with the modules of the package. It has a
+# build tree of its own, because everything in it is position independent.
+configure_core() {
+  local -a arguments
+  mapfile -t arguments < <(configure_arguments)
+  step "configure the module" cmake -S . -B build/python -G Ninja -DCMAKE_BUILD_TYPE=Release -DFULCRUM_PYTHON=ON \
+    -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${arguments[@]}"
+}
+
+build_core() {
+  hold_build_lock python
+  configure_core
+  step "build the module" cmake --build build/python --target fulcrum_core_module --parallel "$(job_count)"
+  exec {build_lock}>&-
+  cp clients/python/fulcrum/*.py clients/python/fulcrum/py.typed build/python/python/fulcrum
+  protoc -Iproto --include_imports --descriptor_set_out=build/python/python/fulcrum/api.binpb proto/*/*/*.proto
 }
 
 demo_command() {

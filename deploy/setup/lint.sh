@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# ./dev lint: checks format, clang-tidy and the shell scripts. All checks run even if one fails.
+# ./dev lint: checks format, clang-tidy, the shell scripts, and the types of the Python package if mypy is installed. All checks run even if one fails.
 
 # lint_files PATTERN... -- FILE...: prints the files among FILE that match a pattern; without FILE, all tracked files
 # that match.
@@ -38,10 +38,13 @@ check() {
 
 check_format() { clang-format --dry-run --Werror -- "$@"; }
 
-# clang-tidy prints output even on success, so it is shown only on failure. Unknown GCC flags are ignored.
+# check_tidy TREE FILE...: clang-tidy prints output even on success, so it is shown only on failure. Unknown GCC flags are
+# ignored.
 # shellcheck disable=SC2016 # the inner shell expands
 check_tidy() {
-  printf '%s\0' "$@" | tidy_tree=$lint_tree xargs -0 -n 1 -P "$(job_count)" bash -c '
+  local tree=$1
+  shift
+  printf '%s\0' "$@" | tidy_tree=$tree xargs -0 -n 1 -P "$(job_count)" bash -c '
     output=$(clang-tidy -p "$tidy_tree" --quiet --warnings-as-errors="*" \
       --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument "$1" 2>&1) || {
       printf "%s\n" "$output"
@@ -52,20 +55,40 @@ check_tidy() {
 # The scripts sourced by ./dev share its variables, so they are checked together with it.
 check_shell() { shellcheck --external-sources --check-sourced -- "$@"; }
 
+# check_units TITLE TREE FILE...
+check_units() {
+  local title=$1 tree=$2
+  shift 2
+  # shellcheck disable=SC2317,SC2329 # called by check
+  tidy_here() { check_tidy "$tree" "$@"; }
+  check "$title" tidy_here "$@"
+}
+
+# The strict settings are in pyproject.toml.
+check_types() { mypy --config-file clients/python/pyproject.toml "$@"; }
+
 lint_command() {
   local preset=release
-  local -a sources units scripts
+  local -a sources units module scripts typed
   lint_failed=0
   # clang-tidy needs the generated headers; an existing build tree is used if there is one.
   [[ ! -f build/dev/build.ninja ]] || preset=dev
-  prepare_build "$preset" fulcrum_proto
-  lint_tree=build/$preset
+  prepare_build "$preset" fulcrum_proto fulcrum_onnx_proto
   mapfile -t sources < <(lint_files '*.cc' '*.h' -- "$@")
-  mapfile -t units < <(lint_files '*.cc' -- "$@")
-  mapfile -t scripts < <(lint_files '*.sh' dev .ci/run -- "$@" | grep -v '^deploy/setup/')
+  mapfile -t units < <(lint_files '*.cc' -- "$@" | grep -v '^clients/python/')
+  # The extension module has a build tree of its own, whose commands have the headers of Python.
+  mapfile -t module < <(lint_files '*.cc' -- "$@" | grep '^clients/python/')
+  ((${#module[@]} == 0)) || configure_core
+  mapfile -t scripts < <(lint_files '*.sh' '*.sbatch' dev .ci/run deploy/package/debian/postinst deploy/package/debian/prerm deploy/package/debian/postrm \
+    -- "$@" | grep -v -e '^deploy/setup/' -e '^deploy/package/package\.sh$')
+  mapfile -t typed < <(lint_files 'clients/python/fulcrum/*.py' -- "$@")
   say "Lint"
   check "clang-format" check_format "${sources[@]}"
   check "shellcheck" check_shell "${scripts[@]}"
-  check "clang-tidy" check_tidy "${units[@]}"
+  check_units "clang-tidy" "build/$preset" "${units[@]}"
+  check_units "clang-tidy of the module" build/python "${module[@]}"
+  if command -v mypy >/dev/null; then
+    check "mypy" check_types "${typed[@]}"
+  fi
   return "$lint_failed"
 }

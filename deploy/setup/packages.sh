@@ -14,20 +14,28 @@ readonly arrow_packages=(
   dpkg-dev libboost-dev libbrotli-dev liblz4-dev libsnappy-dev libthrift-dev libzstd-dev patch
   rapidjson-dev xz-utils zlib1g-dev
 )
-# For the Python client and worker, the client of the daemon benchmark, TLS tests, the checks of manifests, and the page.
+# For the Python client, its extension module and its notebook, the worker, the client of the daemon benchmark, TLS tests,
+# the checks of manifests, the page, and the test of the packages.
 readonly test_packages=(
-  chromium chromium-driver faketime libnghttp2-dev openssl python3-grpcio python3-numpy python3-pandas
-  python3-selenium python3-setuptools python3-wheel python3-yaml
+  chromium chromium-driver curl debootstrap faketime jq libnghttp2-dev openssl pybind11-dev python3-dev python3-grpcio
+  python3-ipykernel python3-ipython python3-ipywidgets python3-nbclient python3-nbformat python3-numpy python3-pandas
+  python3-pip python3-scipy python3-selenium python3-setuptools python3-sklearn python3-venv python3-wheel python3-yaml
+  systemd-container
 )
 readonly lint_packages=(
   clang-format clang-tidy shellcheck
 )
-# libFuzzer requires clang, which is large and used by one preset only.
-readonly fuzz_packages=(
-  clang libclang-rt-14-dev
-)
+# libFuzzer requires clang, which is large and used by one preset only. Its runtime has the version of the release's clang.
+fuzz_packages=(clang libclang-rt-14-dev)
+[[ $(system_value VERSION_ID) != 13 ]] || fuzz_packages=(clang libclang-rt-19-dev)
+readonly fuzz_packages
 readonly openblas_packages=(
   liblapacke-dev libopenblas-dev
+)
+
+# Only if rounds over several processes are asked for (FULCRUM_MPI=ON).
+readonly mpi_packages=(
+  libopenmpi-dev openmpi-bin
 )
 
 # is_installed PACKAGE
@@ -50,6 +58,9 @@ wanted_packages() {
     "${test_packages[@]}" "${lint_packages[@]}"
   if [[ $(blas_choice) == OpenBLAS ]]; then
     printf '%s\n' "${openblas_packages[@]}"
+  fi
+  if [[ ${FULCRUM_MPI:-OFF} == ON ]]; then
+    printf '%s\n' "${mpi_packages[@]}"
   fi
   if [[ ${chosen_preset:-} == fuzz ]]; then
     printf '%s\n' "${fuzz_packages[@]}"

@@ -29,9 +29,10 @@ remove_work() {
 check_system() {
   command -v apt-get >/dev/null || die "apt-get not found ($(system_value PRETTY_NAME)): set-up supports only Debian packages." \
     "The required packages are listed in deploy/setup/packages.sh."
-  if [[ $(system_value ID)-$(system_value VERSION_ID) != debian-12 ]]; then
-    say "  Note: this is $(system_value PRETTY_NAME); Fulcrum is tested on Debian 12. Continuing with its packages."
-  fi
+  case $(system_value ID)-$(system_value VERSION_ID) in
+    debian-12 | debian-13) ;;
+    *) say "  Note: this is $(system_value PRETTY_NAME); set-up knows Debian 12 and 13. Continuing with their packages." ;;
+  esac
 }
 
 setup_packages() {
