@@ -12,7 +12,7 @@
 
 namespace fulcrum::architecture {
 
-// stages/core <- stages/* <- storage <- pipeline/round <- campaign <- server <- web <- operation <- commands
+// stages/core <- stages/* <- storage <- pipeline/round <- campaign <- report <- server <- web <- operation <- commands
 const std::vector<FolderRule>& FolderRules() {
   static const auto* const rules = new std::vector<FolderRule>{
       {"stages/core", {}},
@@ -20,19 +20,26 @@ const std::vector<FolderRule>& FolderRules() {
       {"stages/linalg", {"stages/core"}},
       {"stages/kernel", {"stages/core", "stages/linalg"}},
       {"stages/classify", {"stages/core", "stages/linalg", "stages/kernel"}},
+      {"stages/consensus", {"stages/core"}},
+      {"stages/stream", {"stages/core", "stages/linalg", "stages/kernel", "stages/classify"}},
       {"stages/leverage", {"stages/core", "stages/linalg", "stages/kernel"}},
       {"stages/select", {"stages/core", "stages/linalg", "stages/kernel", "stages/leverage"}},
       {"storage", {"stages/"}},
       {"pipeline/text", {"stages/core", "stages/ingest", "stages/linalg"}},
       {"pipeline/round", {"stages/", "storage/pool"}},
-      {"pipeline/campaign", {"stages/", "storage", "pipeline/text", "pipeline/round"}},
-      {"pipeline/server", {"stages/", "storage", "pipeline/text", "pipeline/round", "pipeline/campaign"}},
+      {"pipeline/cluster", {"stages/", "pipeline/round"}},
+      {"pipeline/onnx", {"stages/", "pipeline/text"}},
+      {"pipeline/campaign", {"stages/", "storage", "pipeline/text", "pipeline/round", "pipeline/onnx"}},
+      {"pipeline/report", {"stages/", "storage", "pipeline/text", "pipeline/round", "pipeline/campaign"}},
+      {"pipeline/server",
+       {"stages/", "storage", "pipeline/text", "pipeline/round", "pipeline/campaign", "pipeline/report"}},
       {"pipeline/web", {"stages/core", "pipeline/text", "pipeline/campaign", "pipeline/server"}},
       {"pipeline/operation",
        {"stages/core", "pipeline/text", "pipeline/round", "pipeline/campaign", "pipeline/server", "pipeline/web"}},
       {"pipeline/client", {"stages/core", "stages/ingest", "pipeline/text"}},
       {"pipeline/experiment", {"stages/", "pipeline/text", "pipeline/round"}},
       {"pipeline/commands", {"stages/", "storage", "pipeline/"}},
+      {"clients/python/core", {"stages/", "pipeline/round"}},
   };
   return *rules;
 }
@@ -67,6 +74,8 @@ const std::vector<LibraryRule>& LibraryRules() {
        {"prometheus/", "systemd/"},
        {"pipeline/operation/"},
        "one folder is what others watch the daemon by"},
+      {"MPI", {"mpi.h"}, {"pipeline/cluster/mpi_communicator.cc"}, "one file is what processes exchange data by"},
+      {"pybind11", {"pybind11/"}, {"clients/python/core/"}, "one folder is the extension module of the Python package"},
       {"Boost", {"boost/"}, {"pipeline/web/"}, "one folder is the HTTP server of the API and the page"},
       {"LIBSVM", {"svm.h", "libsvm/"}, {}, "it is what the classifier is tested against"},
       {"nghttp2", {"nghttp2/"}, {}, "it is what the daemon is loaded with in a benchmark"},
@@ -148,7 +157,7 @@ std::vector<std::string> FindViolations(const SourceFile& file) {
 
 std::vector<SourceFile> ReadSourceTree(const std::string& root) {
   std::vector<SourceFile> files;
-  for (const char* folder : {"stages", "storage", "pipeline"}) {
+  for (const char* folder : {"stages", "storage", "pipeline", "clients"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(root) / folder)) {
       const std::string extension = entry.path().extension();
       if (extension != ".h" && extension != ".cc") continue;

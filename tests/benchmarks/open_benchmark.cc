@@ -14,8 +14,8 @@
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 #include "storage/log/event_log.h"
+#include "storage/rules/label_rules.h"
 #include "storage/state/campaign_state.h"
-#include "storage/state/label_rules.h"
 #include "tests/benchmarks/ratio_report.h"
 #include "tests/support/temporary_directory.h"
 

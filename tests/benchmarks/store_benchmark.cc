@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_store.h"
+#include "storage/rules/label_rules.h"
+#include "storage/rules/lease_rules.h"
+#include "storage/rules/round_rules.h"
 #include "storage/sqlite/sqlite.h"
-#include "storage/state/label_rules.h"
-#include "storage/state/lease_rules.h"
-#include "storage/state/round_rules.h"
 #include "tests/benchmarks/ratio_report.h"
 #include "tests/support/temporary_directory.h"
 

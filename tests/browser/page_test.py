@@ -1,111 +1,66 @@
 #!/usr/bin/env python3
-"""The page in Chromium: a campaign labeled by keyboard, and payloads that try to run scripts."""
-import shutil
-import sys
+"""Labeling in a real Chromium: by keyboard, with changes, skips, a daemon that goes away, and hostile payloads."""
 import unittest
 
-try:
-    from selenium import webdriver
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
-except ImportError:
-    webdriver = None
+from web_browser import By, PageTest
 
-from web_daemon import WebDaemon
-
-if webdriver is None or not shutil.which("chromium") or not shutil.which("chromedriver"):
-    print("skipped: chromium, chromium-driver or python3-selenium is not installed")
-    sys.exit(77)
-
-HOSTILE = [
-    "<script>window.ran=1</script>", "<img src=x onerror=window.ran=1>", "<svg onload=window.ran=1></svg>",
-    "javascript:window.ran=1", "[link](javascript:window.ran=1) **x**", "# <iframe srcdoc='<script>parent.ran=1</script>'>",
-    "data:image/svg+xml,<svg/onload=window.ran=1>", "data:text/html,<script>window.ran=1</script>",
-    "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIG9ubG9hZD0id2luZG93LnJhbj0xIi8+",
-    '{"<img src=x onerror=window.ran=1>": "<script>window.ran=1</script>"}', '{"__proto__": {"ran": 1}}',
-    "https://x/'onerror='window.ran=1.png", "\u202egnp.exe", "x" * 300000, "[" * 5000, "```\n<script>window.ran=1</script>\n```",
+RUN = "window.ran=1"
+# What runs scripts in one place or another, in the forms in which it is usually written.
+MARKUP = [
+    f"<script>{RUN}</script>", f"<SCRIPT>{RUN}</SCRIPT>", f"<script src=data:text/javascript,{RUN}></script>", f"</div><script>{RUN}</script>",
+    f"<img src=x onerror={RUN}>", f"<img src=x onerror='{RUN}'>", f"<IMG SRC=x OnErRoR={RUN}>", f"<img/src=x/onerror={RUN}>",
+    f"<svg onload={RUN}>", f"<svg><script>{RUN}</script></svg>", f"<svg><animate onbegin={RUN} attributeName=x dur=1s>",
+    f"<svg><a xlink:href=javascript:{RUN}><text>x</text></a></svg>", f"<body onload={RUN}>", f"<iframe srcdoc='<script>parent.{RUN}</script>'>",
+    f"<iframe src=javascript:{RUN}>", f"<object data=javascript:{RUN}>", f"<embed src=javascript:{RUN}>", f"<details open ontoggle={RUN}>",
+    f"<video><source onerror={RUN}></video>", f"<audio src=x onerror={RUN}>", f"<input autofocus onfocus={RUN}>", f"<marquee onstart={RUN}>",
+    f"<a href=javascript:{RUN}>x</a>", f"<form action=javascript:{RUN}><button>x", f"<math><mtext><script>{RUN}</script></mtext></math>",
+    f"<style>@import 'javascript:{RUN}'</style>", f"<link rel=stylesheet href=data:text/css,x onload={RUN}>", f"<meta http-equiv=refresh content='0;url=javascript:{RUN}'>",
+    f"<base href=javascript:{RUN}//>", f"<template><script>{RUN}</script></template>", f"<noscript><img src=x onerror={RUN}></noscript>", f"--><script>{RUN}</script>",
 ]
+WAYS = [lambda text: text, lambda text: '{"' + text.replace('"', "'") + '": "' + text.replace('"', "'") + '"}', lambda text: f"# {text}\n\n- **{text}**\n- `{text}`"]
+HOSTILE = [way(text) for way in WAYS for text in MARKUP] + [
+    f"javascript:{RUN}", f"[link](javascript:{RUN}) **x**", f"**[x](https://x/\"onmouseover={RUN})**", f"data:image/svg+xml,<svg/onload={RUN}>",
+    f"data:text/html,<script>{RUN}</script>", "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIG9ubG9hZD0id2luZG93LnJhbj0xIi8+",
+    '{"__proto__": {"ran": 1}}', f"https://x.invalid/'onerror='{RUN}.png", "\u202egnp.exe \u2066x\u2069", "x" * 300000, "[" * 5000,
+    '{"a":' * 2000 + "1" + "}" * 2000, f"```\n<script>{RUN}</script>\n```", "# " * 2000, "**" * 5000, "evil.svg", "{{constructor.constructor('window.ran=1')()}}",
+]
+assert len(HOSTILE) > 100
 
 
-def browser():
-    options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1440,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options)
-
-
-def quoted(text):
-    return '"' + text.replace('"', '""') + '"'
-
-
-class Page(unittest.TestCase):
-    def setUp(self):
-        self.daemon = WebDaemon("--no-tokens").start()
-        self.browser = browser()
-        self.wait = WebDriverWait(self.browser, 30, poll_frequency=0.02)
-
-    def tearDown(self):
-        self.browser.quit()
-        self.assertEqual(self.daemon.stop(), 0)
-        self.daemon.folder.cleanup()
-
-    def start(self, payloads, **more):
-        rows = "".join(f"{i},{i % 5},{quoted(payload)}\n" for i, payload in enumerate(payloads))
-        (self.daemon.pools / "pool.csv").write_text("id,x,text\n" + rows)
-        self.daemon.create_campaign({"name": "c", "question": "Even or odd?\n**Guidelines**: look", "classes": ["even", "odd"],
-                                     "pool": {"sources": ["pool.csv"], "idColumn": "id", "payloadColumn": "text"}, **more})
-        self.browser.get(f"http://127.0.0.1:{self.daemon.port}/#/label/c")
-        name = self.wait.until(lambda page: page.find_element(By.ID, "annotator"))
-        name.send_keys("anna\n")
-
-    def shown(self):
-        """The id of the example on the screen; None if there is none."""
-        return self.browser.execute_script("return document.querySelector('.payload:not(.earlier)')?.dataset.item ?? null")
-
-    def text_of(self, selector):
-        """Read by a script, because the page may replace the element between finding and reading it."""
-        return self.browser.execute_script("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
-
-    def press(self, key):
-        self.browser.find_element(By.TAG_NAME, "body").send_keys(key)
-
+class Labeling(PageTest):
     def label_all(self, count):
         before = None
         seen = []
         for _ in range(count):
-            before = self.wait.until(lambda _: self.shown() if self.shown() != before else None)
+            before = self.wait.until(lambda _: self.anna.shown() if self.anna.shown() != before else None)
             seen.append(before)
-            self.press("1" if int(before) % 2 == 0 else "2")
+            self.anna.press("1" if int(before) % 2 == 0 else "2")
         return seen
-
-    def labels(self):
-        return int(self.daemon.call("CampaignService/GetCampaign", {"campaign": "c"})[1]["campaign"].get("labels", 0))
 
     def test_a_campaign_is_labeled_by_keyboard(self):
         self.start([f"example {i}" for i in range(40)], selection={"batch": 4}, stop={"labels": "12"})
         self.assertEqual(len(set(self.label_all(12))), 12)
-        self.wait.until(lambda _: "done" in self.text_of("h1"))
+        self.wait.until(lambda _: "done" in self.anna.text_of("h1"))
         self.assertEqual(self.labels(), 12)
         items = self.daemon.call("ItemService/ListItems", {"campaign": "c", "state": "ITEM_STATE_LABELED"})[1]["items"]
         self.assertEqual({item["itemId"]: item["label"] for item in items},
                          {item["itemId"]: "even" if int(item["itemId"]) % 2 == 0 else "odd" for item in items})
-        self.assertEqual([entry for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"], [])
+        self.assertEqual(self.errors_in_console(), [])
 
     def test_an_answer_can_be_changed_and_a_task_skipped(self):
         self.start([f"example {i}" for i in range(20)], selection={"batch": 4})
-        first = self.wait.until(lambda _: self.shown())
-        self.press("1")
+        first = self.wait.until(lambda _: self.anna.shown())
+        self.anna.press("1")
         self.wait.until(lambda _: self.labels() == 1)
-        self.press("u")
+        self.anna.press("u")
         self.wait.until(lambda page: page.find_elements(By.CSS_SELECTOR, ".payload.earlier"))
-        self.press("2")
+        self.anna.press("2")
         item = lambda _: self.daemon.call("ItemService/GetItem", {"campaign": "c", "itemId": first})[1]["item"]
         self.wait.until(lambda page: item(page).get("label") == "odd")
-        second = self.wait.until(lambda _: self.shown())
-        self.press("s")
+        second = self.wait.until(lambda _: self.anna.shown())
+        self.anna.press("s")
         self.wait.until(lambda page: page.find_element(By.TAG_NAME, "dialog")).send_keys("1")
-        self.wait.until(lambda _: self.shown() not in (None, second))
+        self.wait.until(lambda _: self.anna.shown() not in (None, second))
 
     def test_answers_given_while_the_daemon_is_away_arrive_once(self):
         self.start([f"example {i}" for i in range(40)], selection={"batch": 8}, stop={"labels": "8"})
@@ -115,24 +70,33 @@ class Page(unittest.TestCase):
         self.daemon.process.kill()
         self.daemon.process.wait()
         self.daemon.process.stderr.close()
-        before = self.shown()
-        self.press("1" if int(before) % 2 == 0 else "2")
-        self.wait.until(lambda _: "kept here" in self.text_of(".label-status"))
+        before = self.anna.shown()
+        self.anna.press("1" if int(before) % 2 == 0 else "2")
+        self.wait.until(lambda _: "kept here" in self.anna.text_of(".label-status"))
         self.daemon.start()
         for _ in range(5):
-            before = self.wait.until(lambda _, last=before: self.shown() if self.shown() != last else None)
-            self.press("1" if int(before) % 2 == 0 else "2")
-        self.wait.until(lambda _: "done" in self.text_of("h1"))
+            before = self.wait.until(lambda _, last=before: self.anna.shown() if self.anna.shown() != last else None)
+            self.anna.press("1" if int(before) % 2 == 0 else "2")
+        self.wait.until(lambda _: "done" in self.anna.text_of("h1"))
         self.assertEqual(self.labels(), 8)
 
     def test_hostile_payloads_are_shown_and_never_run(self):
+        (self.daemon.pools / "evil.svg").write_text(f"<svg xmlns='http://www.w3.org/2000/svg' onload='{RUN}'><script>{RUN}</script></svg>")
         self.start(HOSTILE, selection={"batch": len(HOSTILE)}, stop={"labels": str(len(HOSTILE))})
         for _ in HOSTILE:
-            item = self.wait.until(lambda _: self.shown())
+            item = self.wait.until(lambda _: self.anna.shown())
             self.assertIsNone(self.browser.execute_script("return window.ran ?? Object.prototype.ran ?? null"), HOSTILE[int(item)][:80])
-            self.assertEqual(self.browser.execute_script("return document.querySelectorAll('.payload script, .payload iframe, .payload svg').length"), 0)
-            self.press("1")
-            self.wait.until(lambda _, last=item: self.shown() != last)
+            elements = "script, iframe, svg, object, embed, style, link, meta, base, form, input, details, template, [onerror], [onload]"
+            found = "return document.querySelectorAll('.payload :is(' + arguments[0] + ')').length"
+            self.assertEqual(self.browser.execute_script(found, elements), 0, HOSTILE[int(item)][:80])
+            # It is shown: the text as it is, and characters that would turn it around by their numbers.
+            text = self.browser.execute_script("return document.querySelector('.payload').textContent")
+            if int(item) < len(MARKUP):
+                self.assertIn(HOSTILE[int(item)], text)
+            if "\u202e" in HOSTILE[int(item)]:
+                self.assertEqual(text, "⟨U+202E⟩gnp.exe ⟨U+2066⟩x⟨U+2069⟩")
+            self.anna.press("1")
+            self.wait.until(lambda _, last=item: self.anna.shown() != last)
         self.wait.until(lambda _: self.labels() == len(HOSTILE))
 
 

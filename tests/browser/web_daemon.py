@@ -6,36 +6,51 @@ import pathlib
 import signal
 import subprocess
 import tempfile
+import urllib.request
 
 PROGRAM = os.environ["FULCRUM"]
 
 
 class WebDaemon:
-    def __init__(self, *options):
+    def __init__(self, *options, listen="127.0.0.1:0"):
         self.folder = tempfile.TemporaryDirectory()
         self.pools = pathlib.Path(self.folder.name, "pools")
         self.pools.mkdir()
         self.options = options
+        self.listen = listen
         self.data = str(pathlib.Path(self.folder.name, "data"))
         self.process = None
         self.port = 0
+        self.grpc_port = 0
+        self.metrics_port = 0
+        self.log = ""  # when it has stopped
 
     def start(self):
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--data", self.data, "--pools", str(self.pools), "--listen", "127.0.0.1:0", "--metrics", "off",
+            [PROGRAM, "serve", "--data", self.data, "--pools", str(self.pools), "--listen", self.listen, "--metrics", "127.0.0.1:0",
              "--web", f"127.0.0.1:{self.port}", "--log", "json", *self.options], stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             entry = json.loads(line) if line.startswith("{") else {}
             if entry.get("message") == "listening":
                 self.port = entry["web_port"]
+                self.grpc_port = entry["port"]
+                self.metrics_port = entry["metrics_port"]
                 return self
         raise RuntimeError("the daemon does not start")
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         with self.process.stderr as log:
-            log.read()
+            self.log = log.read()
         return self.process.wait(timeout=60)
+
+    def metrics(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=30) as answer:
+            return answer.read().decode()
+
+    def peak_memory(self):
+        """The most bytes that the process has ever had in memory."""
+        return 1024 * int(pathlib.Path(f"/proc/{self.process.pid}/status").read_text().partition("VmHWM:")[2].split()[0])
 
     def token(self, name, role):
         return subprocess.run([PROGRAM, "token", "create", "--data", self.data, "--name", name, "--role", role],

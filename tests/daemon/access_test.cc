@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "pipeline/server/token_store.h"
 #include "tests/daemon/daemon_fixture.h"
+#include "tests/support/http_get.h"
 #include "tests/support/process.h"
 
 namespace fulcrum::testing {
@@ -32,6 +34,7 @@ class AccessTest : public DaemonTest {
     reader_ = *book_->Create("rita", Role::kReader);
     pipeline::DaemonOptions options = Options();
     options.ask_for_tokens = true;
+    options.watch.address = "127.0.0.1:0";
     StartDaemon(options);
     DaemonClient admin = Client(admin_);
     ASSERT_TRUE(admin.Create(CloudSpec("clouds", 4)).ok());
@@ -126,6 +129,42 @@ TEST_F(AccessTest, ARevocationEndsOpenStreamsAndReleasesTheLeases) {
   while (watch->Read(&event)) {
   }
   EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(AccessTest, AWorkerWhoWaitsGetsNothingAfterARevocation) {
+  DaemonClient ada = Client(ada_), bob = Client(*book_->Create("bob", Role::kAnnotator)), admin = Client(admin_);
+  v1::AcquireTasksResponse all;
+  v1::AcquireTasksRequest everything = TasksWanted("clouds", "bob", 100);
+  ASSERT_TRUE(bob.Acquire(everything, &all).ok());
+  ASSERT_EQ(all.tasks_size(), 6);
+  std::thread waiting([&ada] {
+    v1::AcquireTasksRequest wanted = TasksWanted("clouds", "ada", 1);
+    wanted.mutable_wait()->set_seconds(60);
+    v1::AcquireTasksResponse tasks;
+    EXPECT_EQ(ada.Acquire(wanted, &tasks).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(tasks.tasks_size(), 0);
+  });
+  // She waits by now.
+  while (HttpGet(daemon_->watch_port(), "/metrics").find("fulcrum_waiting_workers 1") == std::string::npos) {
+  }
+  ASSERT_TRUE(book_->Revoke("ada").ok());
+  EXPECT_EQ(AcquireAs(ada_, "ada"), grpc::StatusCode::UNAUTHENTICATED);
+  v1::ReleaseTasksRequest release;
+  release.set_campaign("clouds");
+  release.set_annotator("bob");
+  release.set_request_id(NewRequestId());
+  for (const v1::Task& task : all.tasks()) {
+    v1::LeaseRef& lease = *release.add_leases();
+    lease.set_lease_id(task.lease_id());
+    lease.set_epoch(task.epoch());
+  }
+  grpc::ClientContext context;
+  bob.Prepare(context);
+  v1::ReleaseTasksResponse released;
+  ASSERT_TRUE(bob.labeling().ReleaseTasks(&context, release, &released).ok());
+  waiting.join();
+  EXPECT_EQ(admin.Get("clouds").live_leases(), 0);
+  EXPECT_EQ(admin.Get("clouds").open_tasks(), 6);
 }
 
 TEST_F(AccessTest, OnlyTheOwnerMayReadTokensAndLabels) {

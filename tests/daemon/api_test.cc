@@ -150,6 +150,41 @@ TEST_F(ApiTest, ADoneCampaignGoesOnWhenItsBudgetIsRaised) {
   EXPECT_EQ(client.Get("stopped").state(), v1::CAMPAIGN_STATE_DONE);
 }
 
+TEST_F(ApiTest, ARetriedUpdateDoesNotUndoALaterOne) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(CloudSpec("clouds", 3)).ok());
+  ASSERT_TRUE(client.Update("clouds", WithLabels(30), {"stop.labels"}, "first").ok());
+  ASSERT_TRUE(client.Update("clouds", WithLabels(40), {"stop.labels"}, "second").ok());
+  EXPECT_TRUE(client.Update("clouds", WithLabels(30), {"stop.labels"}, "first").ok());
+  EXPECT_EQ(client.Get("clouds").spec().stop().labels(), 40);
+  EXPECT_EQ(client.Update("clouds", WithLabels(50), {"stop.labels"}, "first").error_code(),
+            grpc::StatusCode::ALREADY_EXISTS);
+}
+
+TEST_F(ApiTest, ABudgetThatIsRaisedDuringTheLastTrainingCounts) {
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::CampaignSpec spec = CloudSpec("clouds", 100);
+  spec.mutable_stop()->set_labels(6);
+  ASSERT_TRUE(client.Create(spec).ok());
+  ASSERT_TRUE(client.Start("clouds").ok());
+  for (int budget = 12; budget <= 48; budget += 6) {
+    CampaignWatch watch(daemon_->port(), "clouds");
+    WorkUntilOver(client, "clouds", "ada", 6);
+    // The training that would be the last one has begun, and perhaps ended.
+    v1::CampaignEvent event;
+    while (watch.Next(&event) && event.round_started().round() != budget / 6) {
+    }
+    ASSERT_TRUE(client.Update("clouds", WithLabels(budget), {"stop.labels"}).ok());
+    watch.Leave();
+  }
+  WorkUntilOver(client, "clouds", "ada");
+  const v1::Campaign done = client.Get("clouds");
+  EXPECT_EQ(done.state(), v1::CAMPAIGN_STATE_DONE);
+  EXPECT_EQ(done.labels(), 48);
+}
+
 TEST_F(ApiTest, UpdatesApplyToWhatIsNamedAndSurviveARestart) {
   StartDaemon();
   v1::Task last;
@@ -192,6 +227,25 @@ TEST_F(ApiTest, UpdatesApplyToWhatIsNamedAndSurviveARestart) {
   EXPECT_EQ(client.Get("clouds").spec().labeling().margin(), 0);
 }
 
+TEST_F(ApiTest, AnUpdateAppliesFromTheNextRoundOnWithoutARestart) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(CloudSpec("clouds", 4)).ok());
+  ASSERT_TRUE(client.Start("clouds").ok());
+  // The classifier is tuned in the second round, so that the third has something to keep.
+  WorkUntilOver(client, "clouds", "ada", 6);
+  while (client.Get("clouds").round() < 2) {
+  }
+  v1::CampaignSpec spec;
+  spec.mutable_selection()->set_batch(4);
+  ASSERT_TRUE(client.Update("clouds", spec, {"selection.batch"}).ok());
+  WorkUntilOver(client, "clouds", "ada");
+  const Batches batches = client.ExportedBatches("clouds");
+  EXPECT_THAT(batches.at(2), SizeIs(6));
+  EXPECT_THAT(batches.at(3), SizeIs(4));
+  EXPECT_THAT(batches.at(4), SizeIs(4));
+}
+
 TEST_F(ApiTest, AWatchIsResumedAfterASequenceNumber) {
   StartDaemon();
   DaemonClient client = Client();
@@ -223,6 +277,54 @@ TEST_F(ApiTest, AWatchIsResumedAfterASequenceNumber) {
   EXPECT_THAT(models, ElementsAre(2, 3, 4, 5));
   EXPECT_EQ(event.campaign().state(), v1::CAMPAIGN_STATE_DONE);
   EXPECT_TRUE(watch.Finish().ok());
+}
+
+TEST_F(ApiTest, AWatchIsResumedAcrossARestart) {
+  StartDaemon();
+  std::int64_t last = 0;
+  std::vector<std::string> before;
+  const auto note = [](const v1::CampaignEvent& event, std::vector<std::string>& changes) {
+    if (event.has_batch()) {
+      changes.push_back(absl::StrCat("batch ", event.batch().round(), " with ", event.batch().items()));
+    }
+    if (event.has_model()) changes.push_back(absl::StrCat("model ", event.model().round()));
+    if (event.has_items()) changes.push_back(absl::StrCat("rows ", event.items().added()));
+  };
+  {
+    DaemonClient client = Client();
+    v1::CampaignSpec spec = CloudSpec("clouds", 3);
+    spec.mutable_pool()->set_sources(0, "named.csv");
+    ASSERT_TRUE(client.Create(spec).ok());
+    last = client.Get("clouds").sequence();
+    CampaignWatch watch(daemon_->port(), "clouds");
+    v1::CampaignEvent event;
+    ASSERT_TRUE(watch.Next(&event));
+    ASSERT_TRUE(client.Start("clouds").ok());
+    WorkUntilOver(client, "clouds", "ada", 6);
+    while (before.size() < 3 && watch.Next(&event)) note(event, before);
+    ASSERT_TRUE(client.Pause("clouds").ok());
+    while (event.campaign().state() != v1::CAMPAIGN_STATE_PAUSED && watch.Next(&event)) {
+    }
+    watch.Leave();
+  }
+  EXPECT_THAT(before, ElementsAre("batch 1 with 6", "model 2", "batch 2 with 6"));
+  StopDaemon();
+  StartDaemon();
+  CampaignWatch watch(daemon_->port(), "clouds", last);
+  std::vector<std::string> after;
+  std::vector<v1::CampaignState> states;
+  v1::CampaignEvent event;
+  while (watch.Next(&event)) {
+    EXPECT_GE(event.sequence(), last);
+    last = event.sequence();
+    note(event, after);
+    if (event.has_campaign()) states.push_back(event.campaign().state());
+    if (states.size() == 3) break;
+  }
+  EXPECT_EQ(after, before);
+  EXPECT_THAT(states, ElementsAre(v1::CAMPAIGN_STATE_RUNNING, v1::CAMPAIGN_STATE_PAUSED, v1::CAMPAIGN_STATE_PAUSED))
+      << "the last one is the state now";
+  watch.Leave();
 }
 
 TEST_F(ApiTest, ARepeatedRequestToPauseDoesNotPauseAgain) {

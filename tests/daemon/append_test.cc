@@ -101,6 +101,22 @@ TEST_F(AppendTest, NewRowsTakePartFromTheNextRoundAndARestartChangesNothing) {
   EXPECT_GT(new_rows, 0u);
 }
 
+TEST_F(AppendTest, ColumnsThatAreNotThePoolsAreRefusedByName) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(FewSpec("few")).ok());
+  const auto refusal = [&](const std::string& rows) {
+    const grpc::Status status = TryAppend(client, "few", ToArrow(rows));
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    return status.error_message();
+  };
+  EXPECT_THAT(refusal("id,f0,f1,f3\n100,1,2,4\n"), HasSubstr("lack 1 of the pool's features: 'f2'"));
+  EXPECT_THAT(refusal("id,f0,f1,f2,f3,f4\n100,1,2,3,4,5\n"), HasSubstr("'f4'"));
+  EXPECT_THAT(refusal("id,f0,f2,f1,f3\n100,1,3,2,4\n"),
+              AllOf(HasSubstr("another order"), HasSubstr("feature 2 is 'f2', and that of the pool is 'f1'")));
+  EXPECT_EQ(client.Get("few").pool_rows(), static_cast<std::int64_t>(kFirstRows));
+}
+
 TEST_F(AppendTest, RowsThatCannotBeTakenAreSetAsideWithTheReason) {
   StartDaemon();
   DaemonClient client = Client();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <future>
 #include <iterator>
+#include <map>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -297,6 +298,50 @@ TEST_F(CampaignLifeTest, PoolsOutsideTheFolderOfPoolsAreNotRead) {
     const grpc::Status status = client.Create(spec);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << source;
     EXPECT_THAT(status.error_message(), HasSubstr("is not inside"));
+  }
+}
+
+TEST_F(CampaignLifeTest, StopsInEveryStageOfARound) {
+  // The first of them is the begin of a round, in which the settings of the classifier are chosen.
+  const std::vector<v1::Stage> stages = {v1::STAGE_UNSPECIFIED, v1::STAGE_TRAIN, v1::STAGE_PREDICT,
+                                         v1::STAGE_PARTITION,   v1::STAGE_SCORE, v1::STAGE_SELECT,
+                                         v1::STAGE_COMMIT};
+  const auto name_of = [](v1::Stage stage) { return absl::StrCat("stop-", static_cast<int>(stage)); };
+  StartDaemon();
+  std::map<v1::Stage, v1::Campaign> stopped;
+  for (const v1::Stage stage : stages) {
+    DaemonClient client = Client();
+    const std::string name = name_of(stage);
+    ASSERT_TRUE(client.Create(CloudSpec(name, 100)).ok());
+    ASSERT_TRUE(client.Start(name).ok());
+    WorkUntilOver(client, name, "ada", 12);  // two rounds, so that the third one has every stage
+    CampaignWatch watch(daemon_->port(), name);
+    v1::CampaignEvent event;
+    const auto reached = [&] {
+      if (event.has_round_started()) return stage == v1::STAGE_UNSPECIFIED && event.round_started().round() > 2;
+      return event.has_stage() && stage != v1::STAGE_UNSPECIFIED && event.stage().stage() == stage;
+    };
+    std::jthread worker([&] { WorkUntilOver(client, name, "ada"); });
+    while (!reached() && watch.Next(&event)) {
+    }
+    EXPECT_TRUE(reached()) << v1::Stage_Name(stage);
+    DaemonClient admin = Client();
+    ASSERT_TRUE(admin.Stop(name).ok());
+    stopped[stage] = admin.Get(name);
+    EXPECT_EQ(stopped[stage].state(), v1::CAMPAIGN_STATE_DONE);
+    worker.join();
+    watch.Leave();
+  }
+  // Whatever the rounds were about to do, they have ended with the daemon.
+  StopDaemon();
+  StartDaemon();
+  for (const auto& [stage, before] : stopped) {
+    DaemonClient client = Client();
+    const v1::Campaign after = client.Get(before.name());
+    EXPECT_EQ(after.state(), v1::CAMPAIGN_STATE_DONE) << v1::Stage_Name(stage);
+    EXPECT_EQ(after.state_reason(), "it was stopped") << v1::Stage_Name(stage);
+    EXPECT_EQ(after.round(), before.round()) << "a batch after the end, " << v1::Stage_Name(stage);
+    EXPECT_TRUE(client.Delete(before.name()).ok());
   }
 }
 

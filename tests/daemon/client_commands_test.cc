@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "stages/classify/model_file.h"
 #include "tests/daemon/daemon_fixture.h"
@@ -54,7 +55,31 @@ TEST_F(ClientCommandsTest, AppendSaysWhatBecameOfTheRows) {
   EXPECT_THAT(bad.standard_output, HasSubstr("column 'f1'"));
   const ProcessResult other = Campaign({"append", "clouds", folder_.Write("other.csv", "id,x\n900,1\n")});
   EXPECT_NE(other.exit_code, 0);
-  EXPECT_THAT(other.standard_error, HasSubstr("same names in the same order"));
+  EXPECT_THAT(other.standard_error, HasSubstr("the rows lack 4 of the pool's features: 'f0', 'f1', 'f2', 'f3'"));
+}
+
+TEST_F(ClientCommandsTest, OperationsAreListedShownAndCancelled) {
+  const auto operations = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {FULCRUM_PROGRAM, "operations"});
+    words.insert(words.end(), {"--server", absl::StrCat("127.0.0.1:", daemon_->port())});
+    return RunProcess(words);
+  };
+  v1::Operation operation;
+  ASSERT_TRUE(client_->BeginCreate(CloudSpec("second", 2), "second", &operation).ok());
+  operation = client_->AwaitOperation(operation.name());
+  const ProcessResult listed = operations({"list"});
+  EXPECT_EQ(listed.exit_code, 0) << listed.standard_error;
+  EXPECT_THAT(listed.standard_output, HasSubstr(operation.name()));
+  EXPECT_THAT(listed.standard_output, HasSubstr("succeeded"));
+  // One that has ended stays as it is.
+  for (const char* word : {"get", "cancel"}) {
+    const ProcessResult shown = operations({word, operation.name()});
+    EXPECT_EQ(shown.exit_code, 0) << shown.standard_error;
+    EXPECT_THAT(shown.standard_output, HasSubstr("succeeded")) << word;
+  }
+  const ProcessResult unknown = operations({"get", "create-nothing-1"});
+  EXPECT_NE(unknown.exit_code, 0);
+  EXPECT_THAT(unknown.standard_error, HasSubstr("create-nothing-1"));
 }
 
 TEST_F(ClientCommandsTest, ModelAndPredictTellWhatWasLearned) {
@@ -74,7 +99,7 @@ TEST_F(ClientCommandsTest, ModelAndPredictTellWhatWasLearned) {
   EXPECT_EQ(libsvm.exit_code, 0) << libsvm.standard_error;
   EXPECT_THAT(Read("libsvm"), ::testing::AllOf(HasSubstr("svm_type c_svc\n"), HasSubstr("nr_class 2\n"),
                                                HasSubstr(absl::StrCat("total_sv ", saved->model.support_rows.size()))));
-  EXPECT_EQ(Campaign({"model", "clouds", "--format", "onnx", "--out", folder_.File("x")}).exit_code, 2);
+  EXPECT_EQ(Campaign({"model", "clouds", "--format", "pickle", "--out", folder_.File("x")}).exit_code, 2);
 
   const std::string rows = folder_.Write("rows.csv", NamedCloudsText(200));
   const ProcessResult predicted =
@@ -93,6 +118,33 @@ TEST_F(ClientCommandsTest, ModelAndPredictTellWhatWasLearned) {
   }
   EXPECT_GT(right, 150);
   EXPECT_NE(Campaign({"predict", "clouds"}).exit_code, 0);
+
+  // By name: the order of the columns has no effect, and a missing or an unknown one is named.
+  const auto with_columns = [&](const std::vector<std::size_t>& columns, const std::string& more) {
+    std::string text;
+    for (const absl::string_view line : absl::StrSplit(NamedCloudsText(200), '\n', absl::SkipEmpty())) {
+      const std::vector<std::string> values = absl::StrSplit(line, ',');
+      std::vector<std::string> chosen;
+      for (const std::size_t column : columns) chosen.push_back(values[column]);
+      if (!more.empty()) chosen.push_back(text.empty() ? more : "1");
+      absl::StrAppend(&text, absl::StrJoin(chosen, ","), "\n");
+    }
+    return folder_.Write("columns.csv", text);
+  };
+  const auto predict = [&](const std::string& file) {
+    return Campaign({"predict", "clouds", "--rows", file, "--out", folder_.File("shuffled.csv")});
+  };
+  EXPECT_EQ(predict(with_columns({3, 0, 4, 2, 1}, "")).exit_code, 0);
+  const std::vector<std::string> shuffled = absl::StrSplit(Read("shuffled.csv"), '\n', absl::SkipEmpty());
+  ASSERT_THAT(shuffled, SizeIs(201));
+  EXPECT_EQ(std::vector<std::string>(shuffled.begin() + 1, shuffled.end()),
+            std::vector<std::string>(lines.begin() + 2, lines.end()));
+  const ProcessResult missing = predict(with_columns({0, 1, 2, 4}, ""));
+  EXPECT_NE(missing.exit_code, 0);
+  EXPECT_THAT(missing.standard_error, HasSubstr("lack 1 of the pool's features: 'f2'"));
+  const ProcessResult extra = predict(with_columns({0, 1, 2, 3, 4}, "age"));
+  EXPECT_NE(extra.exit_code, 0);
+  EXPECT_THAT(extra.standard_error, HasSubstr("'age'"));
 }
 
 }  // namespace

@@ -176,6 +176,58 @@ TEST_F(DaemonKillTest, AcknowledgedLabelsAndBatchesSurviveKills) {
   EXPECT_EQ(client.ExportedBatches("stormy"), client.ExportedBatches("calm"));
 }
 
+/// The answer of an annotator of a crowd: wrong for some of the examples, of which each has its own.
+std::string CrowdAnswer(const std::string& item, std::size_t annotator) {
+  const std::size_t row = std::stoul(item);
+  const bool wrong = (row * 7 + annotator * 3) % (annotator == 2 ? 3 : 11) == 0;
+  return AnswerTo(absl::StrCat(row + (wrong ? 1 : 0)));
+}
+
+TEST_F(DaemonKillTest, ACrowdThatIsEstimatedGivesTheSameBatchesAndModelsAfterKills) {
+  constexpr int kCrowdRounds = 4, kBatch = 8;
+  folder_.Write("pools/clouds.csv", CloudsText(400));
+  process_.Spawn();
+  for (const char* name : {"calm", "stormy"}) {
+    v1::CampaignSpec spec = CloudSpec(name, kCrowdRounds);
+    spec.mutable_selection()->set_batch(kBatch);
+    spec.mutable_labeling()->set_consensus(v1::CONSENSUS_DAWID_SKENE);
+    spec.mutable_labeling()->set_overlap(3);
+    DaemonClient client(process_.port(), "");
+    const grpc::Status created = client.Create(spec);
+    ASSERT_TRUE(created.ok()) << created.error_message();
+    ASSERT_TRUE(client.Start(name).ok());
+    for (int round = 1; round <= kCrowdRounds; ++round) {
+      for (std::size_t annotator = 0; annotator < 3; ++annotator) {
+        DaemonClient worker(process_.port(), "");
+        const std::string who = absl::StrCat("worker-", annotator);
+        for (int i = 0; i < kBatch; ++i) {
+          const v1::Task task = worker.AcquireOne(name, who);
+          ASSERT_EQ(worker.SubmitOne(name, who, task, CrowdAnswer(task.item_id(), annotator)), 0);
+        }
+        if (std::string(name) == "calm") continue;
+        // After the last vote of a round this ends what follows from it: the estimate, the model, or the batch.
+        process_.Kill();
+        process_.Spawn();
+        DaemonClient(process_.port(), "").Start(name);
+      }
+    }
+    // The last fit of the calm one must not be met by the kills of the other.
+    DaemonClient last(process_.port(), "");
+    while (last.Get(name).state() != v1::CAMPAIGN_STATE_DONE) {
+    }
+  }
+  DaemonClient client(process_.port(), "");
+  EXPECT_EQ(client.ExportedBatches("calm"), client.ExportedBatches("stormy"));
+  const std::vector<v1::ExportedLabel> calm = client.Export("calm"), stormy = client.Export("stormy");
+  ASSERT_EQ(calm.size(), static_cast<std::size_t>(3 * kBatch * kCrowdRounds));
+  ASSERT_EQ(calm.size(), stormy.size());
+  for (std::size_t i = 0; i < calm.size(); ++i) {
+    EXPECT_EQ(calm[i].item_id(), stormy[i].item_id());
+    EXPECT_EQ(calm[i].confidence(), stormy[i].confidence());
+    EXPECT_EQ(calm[i].annotator_accuracy(), stormy[i].annotator_accuracy());
+  }
+}
+
 TEST_F(DaemonKillTest, ARoundSeenFromLandmarksThatIsCutShortGivesTheSameBatch) {
   constexpr std::int64_t kCutShort = 3;
   folder_.Write("pools/clouds.csv", CloudsText(2000));

@@ -72,6 +72,11 @@ DaemonProcess::~DaemonProcess() {
 }
 
 void DaemonProcess::Spawn() {
+  Launch();
+  AwaitListening();
+}
+
+void DaemonProcess::Launch() {
   std::vector<std::string> words = {"fulcrum",   "serve",       "--listen", absl::StrCat("127.0.0.1:", port_),
                                     "--metrics", "127.0.0.1:0", "--log",    "json"};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
@@ -87,6 +92,9 @@ void DaemonProcess::Spawn() {
   close(ends[1]);
   log_ = std::make_unique<LineReader>(ends[0]);
   ASSERT_EQ(failure, 0);
+}
+
+void DaemonProcess::AwaitListening() {
   const nlohmann::json listening = NextLogLine("listening");
   ASSERT_TRUE(listening.is_object()) << "the daemon did not start";
   metrics_port_ = listening.value("metrics_port", 0);
@@ -141,16 +149,59 @@ std::size_t DaemonProcess::ResidentBytes() const {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-LineReader::LineReader(int descriptor) : thread_([this, descriptor] { Read(descriptor); }) {}
+std::size_t DaemonProcess::PeakResidentBytes() const {
+  std::ifstream status(absl::StrCat("/proc/", process_, "/status"));
+  for (std::string line; std::getline(status, line);) {
+    std::size_t kibibytes = 0;
+    if (std::sscanf(line.c_str(), "VmHWM: %zu kB", &kibibytes) == 1) return kibibytes << 10;
+  }
+  return 0;
+}
+
+void DaemonProcess::ForgetPeak() const {
+  std::ofstream(absl::StrCat("/proc/", process_, "/clear_refs")) << 5;
+}
+
+LineReader::LineReader(int descriptor) : descriptor_(descriptor), thread_([this, descriptor] { Read(descriptor); }) {}
+
+void LineReader::Hold() {
+  // Another open file of the same pipe: not to block here must not become not to block for the process.
+  const int pipe = open(absl::StrCat("/proc/self/fd/", descriptor_).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(pipe, 0);
+  {
+    const std::scoped_lock lock(mutex_);
+    hold_ = true;
+  }
+  const auto fill = [pipe] {
+    while (write(pipe, "{}\n", 3) == 3) {
+    }
+  };
+  fill();
+  {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [this] { return holds_; });
+  }
+  fill();
+  close(pipe);
+}
+
+void LineReader::Release() {
+  const std::scoped_lock lock(mutex_);
+  hold_ = false;
+  arrived_.notify_all();
+}
 
 void LineReader::Read(int descriptor) {
   std::FILE* const stream = fdopen(descriptor, "r");
   char* line = nullptr;
   std::size_t capacity = 0;
   for (ssize_t length; (length = getline(&line, &capacity, stream)) > 0;) {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     lines_.emplace_back(line, static_cast<std::size_t>(length));
-    arrived_.notify_one();
+    holds_ = hold_;
+    arrived_.notify_all();
+    arrived_.wait(lock, [this] { return !hold_; });
+    holds_ = false;
   }
   std::free(line);
   std::fclose(stream);

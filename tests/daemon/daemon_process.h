@@ -26,12 +26,15 @@ class LineReader {
   /// Takes ownership of the descriptor.
   explicit LineReader(int descriptor);
   /// Waits until all writers have closed their end.
-  ~LineReader() = default;
+  ~LineReader() { Release(); }
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
   /// Waits for the next line; returns nothing at the end.
   std::optional<std::string> Next();
+  /// Reads no more until Release, as a reader that hangs; returns when nothing more fits into the pipe.
+  void Hold();
+  void Release();
 
  private:
   void Read(int descriptor);
@@ -40,6 +43,9 @@ class LineReader {
   std::condition_variable arrived_;
   std::deque<std::string> lines_;
   bool over_ = false;
+  bool hold_ = false;
+  bool holds_ = false;
+  const int descriptor_;
   std::jthread thread_;  // last, because it uses all other members
 };
 
@@ -60,6 +66,9 @@ class DaemonProcess {
 
   /// Starts the process, and returns when it listens.
   void Spawn();
+  /// Only starts it. Its log can be read up to the line "listening", which AwaitListening reads.
+  void Launch();
+  void AwaitListening();
   void Signal(int number) const;
   /// Returns the exit code, or the negative signal number if a signal ended it.
   int Wait();
@@ -68,12 +77,18 @@ class DaemonProcess {
   bool Lives();
   /// Returns the next log line with this message; null if the process ends first.
   nlohmann::json NextLogLine(const std::string& message);
+  /// Lets every write to the log block until ReleaseLog.
+  void HoldLog() const { log_->Hold(); }
+  void ReleaseLog() const { log_->Release(); }
 
   /// Sets the limit of open files. Returns false if the system does not allow it.
   bool LimitFiles(std::size_t most) const;
   std::size_t OpenFiles() const;
   /// Returns the resident memory in bytes.
   std::size_t ResidentBytes() const;
+  /// Returns the largest resident memory since ForgetPeak, or since the start.
+  std::size_t PeakResidentBytes() const;
+  void ForgetPeak() const;
 
  private:
   const std::vector<std::string> arguments_;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "stages/classify/model_file.h"
+#include "storage/maintenance/fsck.h"
 #include "tests/daemon/daemon_fixture.h"
 
 namespace fulcrum::testing {
@@ -61,7 +62,11 @@ class ModelTest : public DaemonTest {
   }
   /// Creates a campaign whose only model is trained on these labels, cold.
   void TrainOnce(const std::string& name, const std::map<std::string, std::string>& labels) {
-    ASSERT_TRUE(client_->Create(FixedSpec(name, 1)).ok());
+    TrainOnce(FixedSpec(name, 1), labels);
+  }
+  void TrainOnce(const v1::CampaignSpec& spec, const std::map<std::string, std::string>& labels) {
+    const std::string& name = spec.name();
+    ASSERT_TRUE(client_->Create(spec).ok());
     grpc::ClientContext context;
     client_->Prepare(context);
     v1::ImportLabelsRequest request;
@@ -91,6 +96,25 @@ class ModelTest : public DaemonTest {
   std::unique_ptr<DaemonClient> client_;
 };
 
+TEST_F(ModelTest, OldModelsAndScoresAreRemovedIfTheSpecificationSaysSo) {
+  v1::CampaignSpec spec = FixedSpec("short", 5);
+  spec.mutable_retention()->set_models(2);
+  spec.mutable_retention()->set_scores(1);
+  Run(spec);
+  v1::ModelDescription description;
+  std::string bytes;
+  const grpc::Status old = client_->Model("short", 2, &description, &bytes);
+  EXPECT_EQ(old.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(old.error_message(), ::testing::HasSubstr("the model of round 2 was removed"));
+  EXPECT_TRUE(client_->Model("short", 0, &description, &bytes).ok());
+  Restart();
+  EXPECT_TRUE(client_->Model("short", 0, &description, &bytes).ok());
+  StopDaemon();
+  const auto report = storage::CheckCampaign(folder_.File("data/campaigns/short"));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->problems, ::testing::IsEmpty());
+}
+
 TEST_F(ModelTest, WarmAndFromNothingAreTheSameModelToTheSolversTolerance) {
   v1::CampaignSpec cold = FixedSpec("cold", 6);
   cold.mutable_classifier()->set_full_every(1);
@@ -108,6 +132,48 @@ TEST_F(ModelTest, WarmAndFromNothingAreTheSameModelToTheSolversTolerance) {
     EXPECT_EQ(from_nothing[i].effort().kernel_columns_kept(), 0) << i;
     EXPECT_EQ(warm[i].effort().cold_solver_iterations(), warm[0].effort().solver_iterations()) << i;
   }
+}
+
+v1::CampaignSpec WithWeights(v1::CampaignSpec spec, double neg, double pos) {
+  for (const auto& [name, weight] : {std::pair("neg", neg), std::pair("pos", pos)}) {
+    v1::ClassWeight& entry = *spec.mutable_classifier()->add_class_weights();
+    entry.set_name(name);
+    entry.set_weight(weight);
+  }
+  return spec;
+}
+
+TEST_F(ModelTest, WeightsOfClassesAreFactorsOfThePenalty) {
+  std::map<std::string, std::string> labels;
+  for (int item = 0; item < 60; ++item) labels[absl::StrCat(item)] = AnswerTo(absl::StrCat(item));
+  v1::CampaignSpec penalty = FixedSpec("penalty", 1);
+  penalty.mutable_classifier()->set_c(0.05);
+  TrainOnce(penalty, labels);
+  TrainOnce(WithWeights(FixedSpec("both", 1), 0.05, 0.05), labels);
+  TrainOnce(WithWeights(FixedSpec("positive", 1), 0.05, 1), labels);
+  const std::vector<double> reference = client_->Decisions("penalty", AllItems());
+  EXPECT_LT(LargestDifference(client_->Decisions("both", AllItems()), reference), kTolerance);
+  const std::vector<double> weighted = client_->Decisions("positive", AllItems());
+  EXPECT_GT(LargestDifference(weighted, reference), 10 * kTolerance) << "one class weighs more than the other";
+}
+
+TEST_F(ModelTest, ChangedWeightsOfClassesApplyFromTheNextRoundOn) {
+  Run(FixedSpec("clouds", 4), 12);
+  ASSERT_TRUE(client_->Update("clouds", WithWeights({}, 0.05, 0.05), {"classifier.class_weights"}).ok());
+  EXPECT_EQ(client_->Get("clouds").spec().classifier().class_weights_size(), 2);
+  WorkUntilOver(*client_, "clouds", "ada");
+  v1::CampaignSpec penalty = FixedSpec("penalty", 1);
+  penalty.mutable_classifier()->set_c(0.05);
+  TrainOnce(penalty, Labels("clouds"));
+  EXPECT_LT(LargestDifference(client_->Decisions("clouds", AllItems()), client_->Decisions("penalty", AllItems())),
+            kTolerance);
+  // And back.
+  v1::CampaignSpec more = FixedSpec("clouds", 5);
+  ASSERT_TRUE(client_->Update("clouds", more, {"classifier.class_weights", "stop.rounds"}).ok());
+  WorkUntilOver(*client_, "clouds", "ada");
+  TrainOnce("plain", Labels("clouds"));
+  EXPECT_LT(LargestDifference(client_->Decisions("clouds", AllItems()), client_->Decisions("plain", AllItems())),
+            kTolerance);
 }
 
 TEST_F(ModelTest, RetrainingOnRequestStartsTheNextRoundFromNothing) {

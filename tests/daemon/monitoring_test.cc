@@ -100,6 +100,49 @@ TEST_F(MonitoringTest, IsAliveAndNotReadyBeforeTheCampaignsAreOpen) {
   EXPECT_THAT(HttpGet((*watch)->port(), "/metrics"), HasSubstr("process_resident_memory_bytes"));
 }
 
+TEST_F(MonitoringTest, ACampaignThatLostItsLastLabelsIsReportedUntilTheNoteIsDeleted) {
+  std::vector<std::string> arguments = Arguments();
+  arguments.emplace_back("--no-tokens");
+  DaemonProcess daemon(arguments);
+  daemon.Spawn();
+  {
+    DaemonClient client(daemon.port(), "");
+    ASSERT_TRUE(client.Create(CloudSpec("clouds", 2)).ok());
+    ASSERT_TRUE(client.Create(CloudSpec("sound", 2)).ok());
+    for (const char* name : {"clouds", "sound"}) {
+      ASSERT_TRUE(client.Start(name).ok());
+      WorkUntilOver(client, name, "ada", 4);
+    }
+  }
+  daemon.Kill();
+  const std::string folder = folder_.File("data/campaigns/clouds");
+  const std::string log = folder + "/campaign.db-wal";
+  std::filesystem::resize_file(log, std::filesystem::file_size(log) * 3 / 4);
+  for (int opened = 0; opened < 2; ++opened) {
+    daemon.Launch();
+    const nlohmann::json line = daemon.NextLogLine("campaign lost events");
+    EXPECT_EQ(line.value("campaign", ""), "clouds");
+    EXPECT_EQ(line.value("level", ""), "error");
+    EXPECT_THAT(line.value("reason", ""), AllOf(HasSubstr("labels may be missing"), HasSubstr("events are missing")));
+    daemon.AwaitListening();
+    EXPECT_THAT(HttpGet(daemon.metrics_port(), "/metrics"),
+                AllOf(HasSubstr("fulcrum_campaign_lost_events{campaign=\"clouds\"} 1\n"),
+                      HasSubstr("fulcrum_campaign_lost_events{campaign=\"sound\"} 0\n")));
+    EXPECT_THAT(HttpGet(daemon.metrics_port(), "/readyz"),
+                AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("campaign 'clouds' lost events")));
+    const v1::Campaign campaign = DaemonClient(daemon.port(), "").Get("clouds");
+    ASSERT_EQ(campaign.conditions_size(), 1);
+    EXPECT_THAT(campaign.conditions(0).reason(), HasSubstr("events are missing"));
+    EXPECT_FALSE(campaign.conditions(0).has_retry_at());
+    daemon.Kill();
+  }
+  daemon.Spawn();
+  std::filesystem::remove(folder + "/campaign.lost-events");
+  EXPECT_THAT(HttpGet(daemon.metrics_port(), "/metrics"),
+              HasSubstr("fulcrum_campaign_lost_events{campaign=\"clouds\"} 0\n"));
+  EXPECT_EQ(DaemonClient(daemon.port(), "").Get("clouds").conditions_size(), 0);
+}
+
 TEST_F(MonitoringTest, ACampaignAboveTheLimitIsRefusedWithTheWayOut) {
   pipeline::DaemonOptions options = Options();
   options.most_campaigns = 1;

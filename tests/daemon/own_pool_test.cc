@@ -3,11 +3,14 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "pipeline/round/pool_import.h"
 #include "stages/ingest/formats/table_conversion.h"
 #include "storage/maintenance/backup.h"
@@ -130,6 +133,66 @@ TEST_F(OwnPoolTest, IdsThatTheLogCannotTakeAreRefusedBeforeARoundFails) {
       client.Append("longest", NewRequestId(), std::string(std::istreambuf_iterator<char>(file), {}), &response);
   EXPECT_EQ(appended.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << appended.error_message();
   EXPECT_EQ(client.Get("longest").pool_rows(), 2);
+}
+
+/// These columns of a table, in this order; one that it does not have is 5 in all rows.
+std::string WithColumns(const std::string& table, const std::vector<std::string>& columns) {
+  const std::vector<std::string> lines = absl::StrSplit(table, '\n', absl::SkipEmpty());
+  const std::vector<std::string> names = absl::StrSplit(lines[0], ',');
+  std::string text;
+  for (const std::string& line : lines) {
+    const std::vector<std::string> values = absl::StrSplit(line, ',');
+    std::vector<std::string> chosen;
+    for (const std::string& column : columns) {
+      const auto found = std::find(names.begin(), names.end(), column);
+      chosen.push_back(found == names.end() ? (text.empty() ? column : "5")
+                                            : values[static_cast<std::size_t>(found - names.begin())]);
+    }
+    absl::StrAppend(&text, absl::StrJoin(chosen, ","), "\n");
+  }
+  return text;
+}
+
+TEST_F(OwnPoolTest, ValidationMatchesFeaturesByName) {
+  // Features that differ in what they say: taken by position, the classes would be wrong.
+  std::string pool = "id,text,price,f0,f1,f2,label\n";
+  for (int row = 0; row < 80; ++row) {
+    const bool positive = row % 2 == 1;
+    absl::StrAppend(&pool, "x", row, ",see ", row, ",1,", positive ? 2 : -2, ",", 0.01 * (row % 7), ",",
+                    positive ? -3 : 3, ",", positive ? "pos" : "neg", "\n");
+  }
+  folder_.Write("pools/own.csv", pool);
+  folder_.Write("pools/shuffled.csv", WithColumns(pool, {"f2", "label", "f1", "f0"}));
+  folder_.Write("pools/missing.csv", WithColumns(pool, {"f2", "label", "f0"}));
+  folder_.Write("pools/extra.csv", WithColumns(pool, {"f0", "f1", "f2", "f3", "label"}));
+  StartDaemon();
+  DaemonClient client = Client();
+  const auto spec_of = [&](const std::string& name, const std::string& held_out) {
+    v1::CampaignSpec spec = SpecOf(name, "own.csv");
+    spec.mutable_pool()->set_id_column("id");
+    spec.mutable_pool()->set_payload_column("text");
+    spec.mutable_pool()->set_cost_column("price");
+    spec.mutable_stop()->set_rounds(3);
+    spec.mutable_stop()->mutable_accuracy()->add_sources(held_out);
+    return spec;
+  };
+  // The campaign's own file has its id, payload and cost columns; others need not.
+  for (const auto& [name, file] : {std::pair("own", "own.csv"), {"shuffled", "shuffled.csv"}}) {
+    CreateAndStart(client, spec_of(name, file));
+    for (bool over = false; !over;) {
+      v1::AcquireTasksResponse tasks;
+      ASSERT_TRUE(client.Acquire(TasksWanted(name, "ada", 6), &tasks).ok());
+      for (const v1::Task& task : tasks.tasks()) {
+        ASSERT_EQ(client.SubmitOne(name, "ada", task, AnswerTo(task.item_id().substr(1))), 0);
+      }
+      over = tasks.campaign_over();
+    }
+    EXPECT_EQ(client.Get(name).accuracy(), 1) << name;
+  }
+  const grpc::Status missing = client.Create(spec_of("missing", "missing.csv"));
+  EXPECT_THAT(missing.error_message(), HasSubstr("lack 1 of the pool's features: 'f1'"));
+  const grpc::Status extra = client.Create(spec_of("extra", "extra.csv"));
+  EXPECT_THAT(extra.error_message(), HasSubstr("'f3'"));
 }
 
 }  // namespace

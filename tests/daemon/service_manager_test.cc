@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <latch>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_registry.h"
@@ -159,6 +161,40 @@ TEST_F(ServiceManagerTest, ProbesAreAnsweredWhateverOthersDoOnTheirPort) {
               AllOf(StartsWith("HTTP/1.1 405"), HasSubstr("Allow: GET")));
 }
 
+TEST_F(ServiceManagerTest, ProbesAreAnsweredAgainAfterTheSystemCouldNotWaitForConnections) {
+  DaemonProcess daemon({"--config", Config()});
+  daemon.Spawn();
+  RawConnections half(daemon.metrics_port());
+  for (int i = 0; i < 20; ++i) half.Open("GET /healthz HT");
+  ASSERT_EQ(half.size(), 20u);
+  EXPECT_THAT(HttpGet(daemon.metrics_port(), "/healthz"), StartsWith("HTTP/1.1 200"));
+  // poll refuses to wait for more descriptors than a process may have.
+  ASSERT_TRUE(daemon.LimitFiles(10));
+  half.Send(0, "T");
+  EXPECT_TRUE(daemon.NextLogLine("probes are delayed: waiting for connections failed").is_object());
+  ASSERT_TRUE(daemon.LimitFiles(1000));
+  EXPECT_THAT(HttpGet(daemon.metrics_port(), "/healthz"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(ServiceManagerTest, AFloodOfScrapesDoesNotKeepOutTheReadinessProbe) {
+  DaemonProcess daemon({"--config", Config()});
+  daemon.Spawn();
+  std::atomic<bool> flooding = true;
+  std::vector<std::jthread> scrapers;
+  for (int i = 0; i < 4; ++i) {
+    scrapers.emplace_back([&] {
+      while (flooding) {
+        RawConnections many(daemon.metrics_port());
+        for (int each = 0; each < 50; ++each) many.Open("GET /metrics HTTP/1.1\r\n\r\n");
+      }
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_THAT(HttpGet(daemon.metrics_port(), "/readyz"), StartsWith("HTTP/1.1 200"));
+  }
+  flooding = false;
+}
+
 TEST_F(ServiceManagerTest, ProbingItselfOverTlsLeavesNoTraceInTheLog) {
   const std::string key = folder_.File("server.key"), certificate = folder_.File("server.pem");
   const ProcessResult made =
@@ -185,8 +221,8 @@ class WatchdogTest : public ServiceManagerTest {
  protected:
   void SetUp() override {
     ServiceManagerTest::SetUp();
-    auto book =
-        pipeline::CampaignRegistry::Open({.data_folder = folder_.File("data"), .pools = {.root = folder_.File("pools")}});
+    auto book = pipeline::CampaignRegistry::Open(
+        {.data_folder = folder_.File("data"), .pools = {.root = folder_.File("pools")}});
     ASSERT_TRUE(book.ok()) << book.status();
     campaigns_ = *std::move(book);
     auto server = pipeline::GrpcServer::Start({}, {{"fulcrum.v1.ServerService", service_}});

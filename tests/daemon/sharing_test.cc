@@ -2,8 +2,13 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/campaign/pool/own_pool.h"
 #include "tests/daemon/daemon_fixture.h"
 
 namespace fulcrum::testing {
@@ -98,6 +103,48 @@ TEST_F(SharingTest, CampaignsWhoseRoundsDoNotFitTogetherTakeTurnsAndSelectWhatEa
   for (const char* name : {"first", "second"}) {
     EXPECT_EQ(client.Get(name).state(), v1::CAMPAIGN_STATE_DONE);
     EXPECT_EQ(client.ExportedBatches(name), client.ExportedBatches("alone")) << name;
+  }
+}
+
+TEST_F(SharingTest, AThousandCampaignsInOneDaemon) {
+  constexpr int kCampaigns = 1000;
+  const auto name_of = [](int i) { return absl::StrCat("small-", i); };
+  // Made by the same code as those of a daemon, on a few threads.
+  std::filesystem::create_directories(folder_.File("data/campaigns"));
+  const auto make = [&](int first) {
+    for (int i = first; i < kCampaigns; i += 8) {
+      const auto plan = pipeline::PlanCampaign(FixedSpec(name_of(i)));
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      const absl::Status made = pipeline::MakeCampaignFolder(folder_.File("data/campaigns/" + name_of(i)), *plan,
+                                                             {.root = folder_.File("pools")}, {});
+      ASSERT_TRUE(made.ok()) << made;
+    }
+  };
+  {
+    std::vector<std::jthread> makers;
+    for (int first = 0; first < 8; ++first) makers.emplace_back(make, first);
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::ListCampaignsRequest request;
+  request.set_page_size(kCampaigns);
+  v1::ListCampaignsResponse response;
+  grpc::ClientContext context;
+  client.Prepare(context);
+  ASSERT_TRUE(client.campaigns().ListCampaigns(&context, request, &response).ok());
+  RecordProperty(
+      "ready_ms",
+      std::to_string(
+          std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun).count()));
+  EXPECT_EQ(response.campaigns_size(), kCampaigns);
+  for (const v1::Campaign& campaign : response.campaigns()) {
+    EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_CREATED) << campaign.name() << ": " << campaign.state_reason();
+  }
+  // They work, too.
+  for (const int i : {0, kCampaigns / 2, kCampaigns - 1}) {
+    ASSERT_TRUE(client.Start(name_of(i)).ok());
+    EXPECT_EQ(WorkUntilOver(client, name_of(i), "ada").size(), 12u);
   }
 }
 

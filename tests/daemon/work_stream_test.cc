@@ -3,7 +3,11 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <mutex>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -96,14 +100,14 @@ std::set<std::string> ItemsOf(const std::vector<v1::Task>& tasks) {
   return items;
 }
 
-/// Twenty rows with payloads of 1,000,000 bytes; the first has 2,500,000.
-void WritePayloads(const std::string& path) {
+/// Rows with payloads of so many bytes, each of one letter.
+void WritePayloads(const std::string& path, const std::vector<std::size_t>& sizes) {
   arrow::StringBuilder ids, texts;
   arrow::DoubleBuilder first, second;
-  for (int row = 0; row < 20; ++row) {
-    const std::size_t bytes = row == 0 ? 2'500'000 : 1'000'000;
+  for (int row = 0; row < static_cast<int>(sizes.size()); ++row) {
     ASSERT_TRUE(ids.Append(absl::StrCat("x", row)).ok());
-    ASSERT_TRUE(texts.Append(std::string(bytes, static_cast<char>('a' + row))).ok());
+    const std::string text(sizes[static_cast<std::size_t>(row)], static_cast<char>('a' + row % 26));
+    ASSERT_TRUE(texts.Append(text).ok());
     ASSERT_TRUE(first.Append(row % 2 == 0 ? -1 - row : 1 + row).ok());
     ASSERT_TRUE(second.Append(row % 7).ok());
   }
@@ -256,7 +260,9 @@ TEST_F(WorkStreamTest, AnIdleWorkerIsToldWhatTheCampaignWaitsFor) {
 }
 
 TEST_F(WorkStreamTest, RepliesAreCappedByBytesAndLargePayloadsAreFetchedInChunks) {
-  WritePayloads(folder_.File("pools/texts.parquet"));
+  std::vector<std::size_t> sizes(20, 1'000'000);
+  sizes[0] = 2'500'000;
+  WritePayloads(folder_.File("pools/texts.parquet"), sizes);
   v1::CampaignSpec spec = CloudSpec("texts", 1);
   spec.mutable_pool()->set_sources(0, "texts.parquet");
   spec.mutable_pool()->set_payload_column("text");
@@ -299,6 +305,44 @@ TEST_F(WorkStreamTest, RepliesAreCappedByBytesAndLargePayloadsAreFetchedInChunks
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_EQ(payload, std::string(2'500'000, 'a'));
   EXPECT_GT(chunks, 1);
+}
+
+TEST_F(WorkStreamTest, TwoHundredTasksOfOneMebibyteReachFiveWorkers) {
+  constexpr int kTasks = 200;
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  WritePayloads(folder_.File("pools/texts.parquet"), std::vector<std::size_t>(kTasks, kBytes));
+  v1::CampaignSpec spec = CloudSpec("texts", 1);
+  spec.mutable_pool()->set_sources(0, "texts.parquet");
+  spec.mutable_pool()->set_payload_column("text");
+  spec.mutable_selection()->set_batch(kTasks);
+  StartClouds(spec);
+  std::mutex mutex;
+  std::map<std::string, int> received;
+  {
+    std::vector<std::jthread> workers;
+    for (int worker = 0; worker < 5; ++worker) {
+      workers.emplace_back([&, worker] {
+        DaemonClient client = Client();
+        const std::string name = absl::StrCat("worker-", worker);
+        for (bool over = false; !over;) {
+          v1::AcquireTasksResponse tasks;
+          const grpc::Status status = client.Acquire(TasksWanted("texts", name, 50), &tasks);
+          ASSERT_TRUE(status.ok()) << status.error_message();
+          over = tasks.campaign_over();
+          for (const v1::Task& task : tasks.tasks()) {
+            const char letter = static_cast<char>('a' + std::stoi(task.item_id().substr(1)) % 26);
+            EXPECT_EQ(task.payload(), std::string(kBytes, letter)) << task.item_id();
+            EXPECT_EQ(client.SubmitOne("texts", name, task, AnswerTo(task.item_id().substr(1))), 0);
+            const std::scoped_lock lock(mutex);
+            ++received[task.item_id()];
+          }
+        }
+      });
+    }
+  }
+  EXPECT_THAT(received, SizeIs(kTasks));
+  for (const auto& [item, times] : received) EXPECT_EQ(times, 1) << item;
+  EXPECT_EQ(client_->Get("texts").labels(), kTasks);
 }
 
 }  // namespace

@@ -7,9 +7,9 @@ folder=$(mktemp -d)
 trap 'rm -rf -- "$folder"' EXIT
 openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -keyout "$folder/tls.key" -out "$folder/tls.crt" 2>/dev/null
 for config in "$FULCRUM_SOURCE"/deploy/*/fulcrum.yaml; do
-  mkdir -p "$folder/data" "$folder/pools"
+  mkdir -p "$folder/data/pools" "$folder/pools"
   sed -E "s|/var/lib/fulcrum|$folder/data|; s|/srv/pools|$folder/pools|; s|/etc/fulcrum/[a-z/]*tls\.key|$folder/tls.key|; \
-    s|/etc/fulcrum/[a-z/]*tls\.(pem\|crt)|$folder/tls.crt|; s|:741[01]|:0|" "$config" >"$folder/fulcrum.yaml"
+    s|/etc/fulcrum/[a-z/]*tls\.(pem\|crt)|$folder/tls.crt|; s|:741[012]|:0|" "$config" >"$folder/fulcrum.yaml"
   mkfifo "$folder/log"
   "$FULCRUM" serve --config "$folder/fulcrum.yaml" 2>"$folder/log" &
   daemon=$!

@@ -95,6 +95,9 @@ def main():
     served = {port["targetPort"] for port in by_kind["Service", "fulcrum"]["spec"]["ports"]}
     assert served == {port["name"] for port in container["ports"]}
     config = load("fulcrum.yaml")[0]
+    configured = {config[name].rsplit(":", 1)[1] for name in ("listen", "metrics", "web")}
+    assert configured == {str(port["containerPort"]) for port in container["ports"]}
+    assert configured == {str(port["port"]) for port in by_kind["Service", "fulcrum"]["spec"]["ports"]}
     limit, budget = bytes_of(container["resources"]["limits"]["memory"]), bytes_of(config["memory_budget"])
     assert limit / 2 < budget < 0.8 * limit, "memory_budget must be below the memory limit, and not far below"
     grace = pod_of(daemon)["terminationGracePeriodSeconds"]

@@ -7,9 +7,9 @@
 
 #include "storage/campaign_files.h"
 #include "storage/campaign_store.h"
+#include "storage/rules/label_rules.h"
+#include "storage/rules/lease_rules.h"
 #include "storage/sqlite/sqlite.h"
-#include "storage/state/label_rules.h"
-#include "storage/state/lease_rules.h"
 #include "tests/integration/program_fixture.h"
 
 namespace fulcrum::testing {
@@ -181,12 +181,12 @@ TEST_F(CampaignCommandsTest, ExportTellsWhereLabelsComeFrom) {
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_output,
               HasSubstr("sequence,kind,id,label,annotator,time,lease_id,epoch,slot,round,cost,late,request_id,counts,"
-                        "item_state,decision,agreement\n"));
+                        "item_state,decision,agreement,confidence,annotator_accuracy\n"));
   EXPECT_THAT(result.standard_output, HasSubstr(",label,a,cat,\"ada, \"\"A.\"\"\","));
-  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-a,true,labeled,cat,1\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-a,true,labeled,cat,1,1,\n"));
   // b was changed: what was said first no longer counts, and costs nothing a second time.
-  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-b,false,labeled,dog,1\n"));
-  EXPECT_THAT(result.standard_output, HasSubstr(",0,0,0,0,0,false,c,true,labeled,dog,1\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-b,false,labeled,dog,1,1,\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr(",0,0,0,0,0,false,c,true,labeled,dog,1,1,\n"));
   EXPECT_THAT(result.standard_output, HasSubstr("import,z,cow,gold,"));
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/integration/program_fixture.h"
 
 namespace fulcrum::testing {
@@ -50,8 +52,8 @@ TEST_F(CommandLineTest, HelpListsTheCommandsInGroups) {
 TEST_F(CommandLineTest, HelpOfACommandDocumentsItsFiles) {
   const ProcessResult result = Run({"select", "--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* text : {"--pool", "--leverage-scale", "rank,id,class,leverage,gain", "id,class,labeled,leverage",
-                           "tau_reached", "Exit codes"}) {
+  for (const char* text : {"--pool", "--leverage-scale", "rank,id,class,leverage,gain",
+                           "id,class,labeled,leverage,probability", "tau_reached", "Exit codes"}) {
     EXPECT_THAT(result.standard_output, HasSubstr(text));
   }
 }
@@ -66,6 +68,14 @@ TEST_F(CommandLineTest, UnknownWordsAreUsageErrorsWithAHint) {
   EXPECT_THAT(option.standard_error, HasSubstr("unknown option '--sgima'; did you mean '--sigma'?"));
   EXPECT_THAT(option.standard_error, HasSubstr("fulcrum select --help"));
   EXPECT_THAT(option.standard_output, IsEmpty());
+}
+
+TEST_F(CommandLineTest, LinesOfLibrariesAreLeftOut) {
+  folder_.Write("ca.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+  const ProcessResult result = Run({"campaign", "list", "--server", "127.0.0.1:1", "--tls-ca", File("ca.pem")});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.standard_error, StartsWith("fulcrum campaign list: "));
+  EXPECT_EQ(std::count(result.standard_error.begin(), result.standard_error.end(), '\n'), 1) << result.standard_error;
 }
 
 TEST_F(CommandLineTest, StrategiesAreListedWithoutAnyFile) {

@@ -86,6 +86,15 @@ class ExperimentCommandTest : public ProgramTest {
   }
 };
 
+TEST_F(ExperimentCommandTest, SaysThatAPoolRanOut) {
+  const ProcessResult result =
+      Run(Words("out", {"--tasks", "mine", "--strategies", "random", "--runs", "1", "--rounds", "60"}));
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error,
+              ::testing::HasSubstr("the pool of task mine (40 rows) ran out after 36 of 60 rounds"));
+  EXPECT_THAT(Read("out/report.html"), ::testing::HasSubstr("the pool ran out after 36 of 60 rounds"));
+}
+
 TEST_F(ExperimentCommandTest, WritesTablesAndReportAndSaysWhatWasLeftOut) {
   const ProcessResult result = Run(Words("out"));
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;

@@ -64,6 +64,18 @@ TEST_F(SelectBadInputTest, RaggedRowsAndWords) {
   ExpectBadData(HasSubstr("line 42, column 'f3': 'much' is not a number"));
 }
 
+TEST_F(SelectBadInputTest, MoreColumnsThanAPoolMayHave) {
+  std::string header = "id", row = "r0";
+  for (int column = 0; column < 100'001; ++column) {
+    header += ",c" + std::to_string(column);
+    row += ",1";
+  }
+  folder_.Write("pool.csv", header + "\n" + row + "\n");
+  const ProcessResult result = Select({"--strategy", "random"});
+  EXPECT_EQ(result.exit_code, 65) << result.standard_error;
+  EXPECT_THAT(result.standard_error, ::testing::HasSubstr("pool.csv"));
+}
+
 TEST_F(SelectBadInputTest, AnIdTwice) {
   AddPoolLine("r3,pos,1,2,3,4");
   ExpectBadData(HasSubstr("line 42, column 'id': 'r3' is the id of line 5 too"));

@@ -168,6 +168,42 @@ TEST_F(SelectTest, WithoutTwoClassesTheBatchCoversThePool) {
   EXPECT_THAT(one_class.standard_error, HasSubstr("has labels of one class only ('neg')"));
 }
 
+TEST_F(SelectTest, ScoresHaveTheProbabilityOfThePredictedClassWhateverTheStrategy) {
+  std::map<std::string, std::string> of_margin;
+  for (const char* const strategy : {"margin", "adaptive-herding", "dbalevs", "least-confident"}) {
+    const ProcessResult result =
+        Select({"--strategy", strategy, "--batch", "3", "--out", File("batch.csv"), "--scores", File("scores.csv")});
+    ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+    for (const auto& row : ParseCsv(Read("scores.csv"))) {
+      if (row.at("labeled") == "1") {
+        EXPECT_EQ(row.at("probability"), "");
+        continue;
+      }
+      const double probability = std::stod(row.at("probability"));
+      EXPECT_GE(probability, 0.5) << "of two classes the more probable one is predicted";
+      EXPECT_LE(probability, 1);
+      // The classifier is the same for all of them.
+      EXPECT_EQ(of_margin.emplace(row.at("id"), row.at("probability")).first->second, row.at("probability"))
+          << strategy;
+    }
+  }
+  std::set<std::string> different;
+  for (const auto& [id, probability] : of_margin) different.insert(probability);
+  EXPECT_GT(different.size(), 50u);
+}
+
+TEST_F(SelectTest, ScoresHaveTheProbabilitiesThatWereGiven) {
+  std::string text = "id,pos,neg\n";
+  for (std::size_t row = 0; row < 200; ++row) text += RowId(row) + (row % 2 == 0 ? ",0.25,0.75\n" : ",0.875,0.125\n");
+  folder_.Write("probabilities.csv", text);
+  const ProcessResult result = Select({"--predictions", File("probabilities.csv"), "--strategy", "margin", "--out",
+                                       File("batch.csv"), "--scores", File("scores.csv")});
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  const CsvRows scores = ParseCsv(Read("scores.csv"));
+  EXPECT_EQ(scores[100].at("probability"), "0.75");
+  EXPECT_EQ(scores[101].at("probability"), "0.875");
+}
+
 TEST_F(SelectTest, PredictionsTakeThePlaceOfTheClassifier) {
   std::string predictions = "id,label\n";
   for (std::size_t row = 0; row < 200; ++row) predictions += RowId(row) + (row < 50 ? ",neg\n" : ",pos\n");
@@ -180,6 +216,38 @@ TEST_F(SelectTest, PredictionsTakeThePlaceOfTheClassifier) {
   EXPECT_EQ(scores[1].at("class"), "pos") << "a label counts more than a prediction";
   EXPECT_EQ(scores[49].at("class"), "neg");
   EXPECT_EQ(scores[50].at("class"), "pos");
+}
+
+TEST_F(SelectTest, ProbabilitiesTakeThePlaceOfTheClassifierForEveryStrategyThatNeedsThem) {
+  // In another order of columns than that of the classes; rows 50 to 55 are in doubt.
+  std::string text = "id,pos,neg\n";
+  for (std::size_t row = 0; row < 200; ++row) {
+    text += RowId(row) + (row >= 50 && row < 56 ? ",0.45,0.55\n" : row < 50 ? ",0.1,0.9\n" : ",0.9,0.1\n");
+  }
+  folder_.Write("probabilities.csv", text);
+  for (const char* const strategy : {"margin", "entropy", "least-confident"}) {
+    const ProcessResult result =
+        Select({"--predictions", File("probabilities.csv"), "--strategy", strategy, "--batch", "6"});
+    ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+    std::set<std::string> ids, expected;
+    for (const auto& row : ParseCsv(result.standard_output)) {
+      ids.insert(row.at("id"));
+      EXPECT_EQ(row.at("class"), "neg");
+    }
+    for (std::size_t row = 50; row < 56; ++row) expected.insert(RowId(row));
+    EXPECT_EQ(ids, expected) << strategy;
+  }
+  for (const char* const strategy : {"badge", "adaptive-herding", "dbalevs", "hybrid"}) {
+    const ProcessResult result = Select({"--predictions", File("probabilities.csv"), "--strategy", strategy});
+    EXPECT_EQ(result.exit_code, 0) << strategy << ": " << result.standard_error;
+  }
+  const ProcessResult refused = Select({"--predictions", File("probabilities.csv"), "--strategy", "committee"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.standard_error, HasSubstr("committee"));
+  folder_.Write("bad.csv", "id,pos,neg\n" + RowId(7) + ",0.9,0.9\n");
+  const ProcessResult bad = Select({"--predictions", File("bad.csv"), "--strategy", "margin"});
+  EXPECT_NE(bad.exit_code, 0);
+  EXPECT_THAT(bad.standard_error, HasSubstr("sum to 1.8"));
 }
 
 TEST_F(SelectTest, APredictedClassWithoutLabelsIsNotedAndTakesPart) {

@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "storage/campaign_store.h"
 #include "storage/maintenance/fsck.h"
+#include "storage/rules/label_rules.h"
 #include "tests/recovery/outside_ledger.h"
 #include "tests/recovery/victim.h"
 #include "tests/support/fault_vfs.h"
@@ -36,7 +38,8 @@ class KillTest : public ::testing::Test {
  protected:
   std::string Folder() const { return directory_->File("campaign"); }
 
-  void StartCampaign() {
+  /// Every second one estimates its annotators, asks about known answers, and pauses.
+  void StartCampaign(bool crowd) {
     directory_ = std::make_unique<TemporaryDirectory>(FolderForKills());
     ledger_ = {};
     storage::CampaignSettings settings;
@@ -44,7 +47,22 @@ class KillTest : public ::testing::Test {
     settings.overlap = 2;
     settings.most_votes = 3;
     settings.policy = {.soft_time = std::chrono::minutes(10), .soft_share = 0.3};
-    ASSERT_TRUE(storage::CampaignStore::Create(Folder(), settings, {.clock = &clock_}).ok());
+    if (crowd) {
+      settings.consensus = storage::CampaignSettings::Consensus::kDawidSkene;
+      settings.classes = {"cat", "dog"};
+      settings.overlap = 1;
+      settings.confidence = 0.9;
+      settings.gold_rate = 0.2;
+      settings.pause_below = 0.7;
+      settings.annotators["w1"] = {.cost = 0.25, .budget = 1000};
+    }
+    const auto store = storage::CampaignStore::Create(Folder(), settings, {.clock = &clock_});
+    ASSERT_TRUE(store.ok()) << store.status();
+    storage::ImportRequest gold{.source = storage::kGoldSource, .request_id = "gold"};
+    for (int i = 0; i < 30 && crowd; ++i) gold.labels.push_back({absl::StrCat("g", i), i % 2 == 0 ? "cat" : "dog", 1});
+    if (crowd) {
+      ASSERT_TRUE((*store)->Run(storage::ImportLabels, gold).ok());
+    }
   }
 
   /// Starts the victim, and kills it after `entries` from outside or inside its `operation`-th write or sync. The
@@ -92,7 +110,9 @@ TEST_F(KillTest, WhatWasAnsweredSurvivesAnyKill) {
   std::int64_t late = 0;
   std::int64_t expired = 0;
   for (int run = 0; run < FULCRUM_RECOVERY_KILLS; ++run) {
-    if (run % kKillsPerCampaign == 0) StartCampaign();
+    if (run % kKillsPerCampaign == 0) {
+      ASSERT_NO_FATAL_FAILURE(StartCampaign(run / kKillsPerCampaign % 2 == 1));
+    }
     const std::uint64_t seed = random.Next();
     const auto entries = static_cast<std::int64_t>(random.Below(40));
     const std::int64_t operation = run % 2 == 0 ? 0 : 1 + static_cast<std::int64_t>(random.Below(120));

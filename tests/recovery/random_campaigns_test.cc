@@ -30,6 +30,22 @@ struct Habits {
   int most = 1'000;  ///< answers after which it leaves
 };
 
+/// Votes of different worth: as many as an example needs or a fixed number, with known answers, and a limit below which
+/// annotators are paused.
+void UseCrowd(bool adaptive, bool gold, v1::LabelingSpec& labeling) {
+  labeling.set_consensus(v1::CONSENSUS_DAWID_SKENE);
+  labeling.clear_margin();
+  if (adaptive) {
+    labeling.set_overlap(0);
+    labeling.clear_most_votes();
+    labeling.set_max_votes(3);
+    labeling.set_confidence(0.9);
+  }
+  if (gold) labeling.mutable_gold()->set_rate(0.3);
+  labeling.mutable_quality()->set_pause_below(0.6);
+  labeling.mutable_quality()->set_min_votes(5);
+}
+
 v1::CampaignSpec RandomSpec(const std::string& name, Random& random) {
   const auto one_of = [&](std::initializer_list<int> values) {
     return *(values.begin() + static_cast<std::ptrdiff_t>(random.Below(values.size())));
@@ -44,6 +60,8 @@ v1::CampaignSpec RandomSpec(const std::string& name, Random& random) {
   labeling.set_margin(1 + static_cast<int>(random.Below(static_cast<std::uint64_t>(labeling.overlap()))));
   labeling.set_most_votes(labeling.overlap() + one_of({0, 1, 2}));
   labeling.set_most_attempts(one_of({1, 2, 5}));
+  if (one_of({0, 1, 2}) == 0) UseCrowd(one_of({0, 1}) == 0, one_of({0, 1}) == 0, labeling);
+  if (one_of({0, 1, 2, 3}) == 0) spec.mutable_selection()->set_cost_budget(one_of({1, 2, 5, 30}));
   labeling.mutable_lease_time()->set_seconds(1);
   if (one_of({0, 1}) == 0) labeling.mutable_dispute_time()->set_seconds(1);
   if (one_of({0, 1, 2}) == 0) spec.mutable_advance()->mutable_hard_time()->set_seconds(1);
@@ -88,6 +106,7 @@ void Work(DaemonClient client, const std::string& campaign, const std::string& a
     wanted.mutable_wait()->set_nanos(300'000'000);
     v1::AcquireTasksResponse tasks;
     const grpc::Status status = client.Acquire(wanted, &tasks);
+    if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) return;  // paused by the rule
     ASSERT_TRUE(status.ok()) << status.error_message();
     if (tasks.campaign_over()) return;
     for (const v1::Task& task : tasks.tasks()) {
@@ -155,6 +174,22 @@ class RandomCampaignsTest : public DaemonTest {
     DaemonClient client = Client();
     const v1::CampaignSpec spec = RandomSpec(name, random);
     if (const grpc::Status created = client.Create(spec); !created.ok()) return created.error_message();
+    if (spec.labeling().has_gold()) {
+      v1::ImportLabelsRequest gold;
+      gold.set_campaign(name);
+      gold.set_source("gold");
+      gold.set_request_id(NewRequestId());
+      for (int row = 0; row < 6; ++row) {
+        v1::ImportLabelsRequest::Entry& label = *gold.add_labels();
+        label.set_item_id(absl::StrCat("x", row));
+        label.set_value(AnswerTo(absl::StrCat(row)));
+      }
+      grpc::ClientContext context;
+      client.Prepare(context);
+      v1::ImportLabelsResponse imported;
+      const grpc::Status status = client.campaigns().ImportLabels(&context, gold, &imported);
+      if (!status.ok()) return status.error_message();
+    }
     if (const grpc::Status started = client.Start(name); !started.ok()) return started.error_message();
     {
       std::vector<std::jthread> workers;

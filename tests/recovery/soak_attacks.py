@@ -14,7 +14,7 @@ REQUEST = b"\x83\x86\x44\x01/\x41\x01a"
 def invalid_spec(spec, r):
     """A specification that must be refused."""
     mutations = [
-        lambda: setattr(spec.labeling, "overlap", r.choice([0, -1, 2**31 - 1])),
+        lambda: setattr(spec.labeling, "overlap", r.choice([-5, -1, 2**31 - 1])),
         lambda: setattr(spec.labeling.lease_time, "seconds", r.choice([-5, 80000000 * 3600])),
         lambda: setattr(spec.selection, "tau", r.choice([float("nan"), -1, 2, 1e308])),
         lambda: setattr(spec.selection, "alpha", r.choice([float("inf"), -0.1, 1.5])),
@@ -70,6 +70,31 @@ def flood(r):
         else:
             parts.append(frame(r.randrange(12), r.randrange(256), r.randrange(2**31), r.randbytes(r.randrange(64))))
     return b"".join(parts)
+
+
+def web_request(r):
+    """A request to the web port that is half, damaged, or announces more than comes."""
+    method = r.choice(["fulcrum.v1.CampaignService/ListCampaigns", "fulcrum.v1.CampaignService/CreateCampaign",
+                       "fulcrum.v1.LabelingService/SubmitLabels", "no.such.Service/Call", "../../etc/passwd"])
+    head = f"POST /{method} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n".encode()
+    json = r.choice([b"{}", b"{", b'{"spec":{"name":"x","selection":{"tau":"NaN"}}}', b"[" * 5000, b'{"spec":null}',
+                     b'{"campaign":"' + b"\\u0000" * 100 + b'"}', r.randbytes(r.randrange(1, 4096)),
+                     b'{"spec":{"seed":1e999}}', b'{"max":' + b"9" * 5000 + b"}"])
+    kind = r.choice(["half", "chunked", "endless", "length", "json", "json", "get"])
+    if kind == "half":
+        return head[:r.randrange(len(head))]
+    if kind == "chunked":
+        return head + b"Transfer-Encoding: chunked\r\n\r\n" + b"".join(
+            f"{len(json):x}\r\n".encode() + json + b"\r\n" for _ in range(r.randrange(1, 50))) + b"0\r\n\r\n"
+    if kind == "endless":
+        size = r.choice([b"ffffffffffffffff\r\n", b"-1\r\n", b"600000\r\n"])
+        return head + b"Transfer-Encoding: chunked\r\n\r\n" + size + json
+    if kind == "length":
+        announced = r.choice([-1, 0, 10**6, 6 * 2**20, 2**40, 2**64])
+        return head + f"Content-Length: {announced}\r\n\r\n".encode() + json
+    if kind == "get":
+        return b"GET /" + r.randbytes(r.randrange(1, 64)).hex().encode() + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    return head + f"Content-Length: {len(json)}\r\n\r\n".encode() + json
 
 
 def send(port, data):

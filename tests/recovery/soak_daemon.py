@@ -65,7 +65,7 @@ class Daemon:
         self.has_clock = os.path.exists(FAKETIME)
         self.clock_file = os.path.join(folder, "clock")
         self.set_clock("+0")
-        self.port, self.metrics = free_port(), free_port()
+        self.port, self.metrics, self.web = self.ports = free_port(), free_port(), free_port()
         self.lock = threading.Lock()
         self.process = None
         self.kills = 0
@@ -89,7 +89,8 @@ class Daemon:
         with open(os.path.join(self.folder, "daemon.log"), "ab") as log:
             self.process = subprocess.Popen(
                 [os.environ["FULCRUM"], "serve", "--data", self.data, "--pools", self.pools,
-                 "--listen", f"127.0.0.1:{self.port}", "--metrics", f"127.0.0.1:{self.metrics}", "--no-tokens"],
+                 "--listen", f"127.0.0.1:{self.port}", "--metrics", f"127.0.0.1:{self.metrics}",
+                 "--web", f"127.0.0.1:{self.web}", "--no-tokens"],
                 stdout=log, stderr=log, env=environment)
 
     def log_tail(self):
@@ -142,6 +143,9 @@ class Daemon:
     def close(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(timeout=60)
+        self.unmount()
+
+    def unmount(self):
         if self.has_disk:
             subprocess.run(["umount", "-l", os.path.join(self.folder, "disk")], check=False)
 

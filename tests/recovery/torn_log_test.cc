@@ -15,7 +15,7 @@
 #include "stages/core/random.h"
 #include "storage/campaign_store.h"
 #include "storage/maintenance/fsck.h"
-#include "storage/state/round_rules.h"
+#include "storage/rules/round_rules.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::testing {

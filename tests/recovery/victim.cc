@@ -11,9 +11,9 @@
 #include "stages/core/random.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
-#include "storage/state/label_rules.h"
-#include "storage/state/lease_rules.h"
-#include "storage/state/round_rules.h"
+#include "storage/rules/label_rules.h"
+#include "storage/rules/lease_rules.h"
+#include "storage/rules/round_rules.h"
 #include "tests/support/manual_clock.h"
 
 namespace fulcrum::testing {

@@ -28,6 +28,10 @@ struct Pipe {
     const rlimit limit{options.memory_limit, options.memory_limit};
     setrlimit(RLIMIT_AS, &limit);
   }
+  if (options.cpu_seconds > 0) {
+    const rlimit limit{options.cpu_seconds, options.cpu_seconds + 1};
+    setrlimit(RLIMIT_CPU, &limit);
+  }
   std::vector<char*> words;
   for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
@@ -70,6 +74,9 @@ ProcessResult RunProcess(const std::vector<std::string>& arguments, const Proces
   int status = 0;
   rusage usage{};
   while (wait4(child, &status, 0, &usage) < 0 && errno == EINTR) {
+  }
+  for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+    result.cpu_seconds += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   }
   result.peak_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);

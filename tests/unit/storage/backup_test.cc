@@ -8,7 +8,7 @@
 
 #include "storage/campaign_reader.h"
 #include "storage/maintenance/fsck.h"
-#include "storage/state/round_rules.h"
+#include "storage/rules/round_rules.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

@@ -22,6 +22,8 @@ TEST(CampaignSettingsTest, TextReadsBackAsItWas) {
                      .soft_share = 1.0 / 3,
                      .hard_time = std::chrono::seconds(7),
                      .hard_minimum = 9};
+  settings.annotators["ada lovelace"] = {.cost = 1.0 / 3, .budget = 1e15};
+  settings.annotators["bob=1"] = {.cost = 0, .budget = 0.1};
   settings.specification = "overlap=99\nspecification=no\n\n";
   const auto read = SettingsFromText(SettingsToText(settings));
   ASSERT_TRUE(read.ok()) << read.status();
@@ -35,14 +37,16 @@ TEST(CampaignSettingsTest, AllThatIsImpossibleIsNamedAtOnce) {
   settings.lease_time = {};
   settings.policy.soft_share = 1.5;
   settings.cost_budget = std::nan("");
+  settings.annotators["ada"].budget = -1;
   const std::string message(CheckSettings(settings).message());
-  for (const char* part : {"overlap is 0", "lease_time", "soft_share is 1.5", "cost_budget"}) {
+  for (const char* part : {"overlap is 0", "lease_time", "soft_share is 1.5", "cost_budget", "the budget of 'ada'"}) {
     EXPECT_THAT(message, HasSubstr(part));
   }
 }
 
 TEST(CampaignSettingsTest, OtherTextIsDamage) {
-  for (const char* text : {"", "overlap=1\n", "colour=1\nspecification=", "overlap=many\nspecification="}) {
+  for (const char* text : {"", "overlap=1\n", "colour=1\nspecification=", "overlap=many\nspecification=",
+                           "annotator=1\nspecification=", "annotator=1 x ada\nspecification="}) {
     EXPECT_EQ(SettingsFromText(text).status().code(), absl::StatusCode::kDataLoss) << text;
   }
 }

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "storage/maintenance/fsck.h"
-#include "storage/state/round_rules.h"
+#include "storage/rules/round_rules.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/temporary_directory.h"
 

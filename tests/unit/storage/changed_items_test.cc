@@ -1,4 +1,4 @@
-#include "storage/state/changed_items.h"
+#include "storage/checkpoint/changed_items.h"
 
 #include <gmock/gmock.h>
 

@@ -1,13 +1,13 @@
 // A campaign is opened from its checkpoint and the log after it; a checkpoint that cannot be used costs time only.
-#include "storage/state/checkpoint.h"
+#include "storage/checkpoint/checkpoint.h"
 
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_reader.h"
+#include "storage/checkpoint/json_rows.h"
 #include "storage/maintenance/fsck.h"
 #include "storage/state/item_queries.h"
-#include "storage/state/json_rows.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -24,8 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 std::string ReadAll(const fs::path& path) {
   std::ostringstream bytes;
@@ -158,6 +162,49 @@ TEST_F(FsckTest, ALossIsStillKnownAfterTheCampaignWasOpened) {
   EXPECT_THAT(Problems(Killed()), IsEmpty());
 }
 
+TEST_F(FsckTest, EveryLossIsReportedAndTheSameOneOnce) {
+  CopyAsKilled();
+  fs::resize_file(Wal(), fs::file_size(Wal()) / 2);
+  std::string first;
+  {
+    auto store = CampaignStore::Open(Killed(), Options());
+    ASSERT_TRUE(store.ok()) << store.status();
+    first = (*store)->opening_findings().lost_events;
+    EXPECT_THAT(first, HasSubstr("events are missing"));
+  }
+  // The second loss: the database as it was before the last events.
+  fs::copy_file(Database(), directory_.File("before.db"));
+  {
+    auto store = CampaignStore::Open(Killed(), Options());
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ((*store)->opening_findings().lost_events, first);
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_TRUE((*store)->Run(ChangeLife, {.life = i % 2 == 0 ? Life::kRunning : Life::kPaused}).ok());
+    }
+  }
+  fs::copy_file(directory_.File("before.db"), Database(), fs::copy_options::overwrite_existing);
+  for (int opened = 0; opened < 2; ++opened) {
+    auto store = CampaignStore::Open(Killed(), Options());
+    ASSERT_TRUE(store.ok()) << store.status();
+    const std::string& both = (*store)->opening_findings().lost_events;
+    EXPECT_THAT(both, StartsWith(first));
+    EXPECT_EQ(std::count(both.begin(), both.end(), '\n'), 2) << both;
+  }
+  EXPECT_THAT(Problems(Killed()), SizeIs(2));
+}
+
+TEST_F(FsckTest, ADamagedHighWaterFileIsNotALoss) {
+  CopyAsKilled();
+  std::ofstream(CampaignFolder(Killed()).high_water()) << "damaged";
+  {
+    auto store = CampaignStore::Open(Killed(), Options());
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ((*store)->opening_findings().lost_events, "");
+    EXPECT_THAT((*store)->opening_findings().warning, HasSubstr("is damaged"));
+  }
+  EXPECT_THAT(Problems(Killed()), IsEmpty());
+}
+
 TEST_F(FsckTest, AModelAndARoundKnowOfEventsThatAreMissing) {
   const CampaignFolder folder(Folder());
   ASSERT_TRUE(WriteModelFile(folder, 2, store_->status()->last_sequence, "model").ok());
@@ -236,6 +283,11 @@ TEST_F(FsckTest, FindsWhatKeepsThePoolFromOpening) {
     ASSERT_TRUE(writer->Commit(1).ok());
   }
   EXPECT_THAT(Problems(Folder()), IsEmpty());
+  EXPECT_THAT(CheckCampaign(Folder())->notes, IsEmpty());
+  fs::rename(folder.imported_pool(), directory_.File("away"));
+  EXPECT_THAT(Problems(Folder()), IsEmpty());
+  EXPECT_THAT(CheckCampaign(Folder())->notes, ElementsAre(HasSubstr("there is none")));
+  fs::rename(directory_.File("away"), folder.imported_pool());
   const std::string statistics = "pool/imported/" + ReadManifest(folder.imported_pool())->statistics_file;
   const std::string sound = ReadAll(folder.File(statistics));
   directory_.Write("campaign/" + statistics, sound.substr(0, sound.size() / 2));

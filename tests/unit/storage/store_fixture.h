@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_store.h"
-#include "storage/state/label_rules.h"
-#include "storage/state/lease_rules.h"
-#include "storage/state/round_rules.h"
+#include "storage/rules/label_rules.h"
+#include "storage/rules/lease_rules.h"
+#include "storage/rules/round_rules.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/temporary_directory.h"
 

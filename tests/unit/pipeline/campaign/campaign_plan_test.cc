@@ -41,6 +41,36 @@ TEST(PlanCampaign, FillsInEveryDefault) {
   EXPECT_EQ(plan->settings.label_budget, 0);
 }
 
+void AddWeight(const std::string& name, double weight, v1::CampaignSpec& spec) {
+  v1::ClassWeight& entry = *spec.mutable_classifier()->add_class_weights();
+  entry.set_name(name);
+  entry.set_weight(weight);
+}
+
+TEST(PlanCampaign, WeightsOfClassesAreInTheOrderOfTheClasses) {
+  v1::CampaignSpec spec = SmallSpec();
+  EXPECT_TRUE(PlanCampaign(spec)->round.svm.class_weights.empty());
+  AddWeight("crow", 3, spec);
+  const auto plan = PlanCampaign(spec);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->round.svm.class_weights, ElementsAre(1, 3));
+  EXPECT_TRUE(plan->round.tune) << "the other settings are chosen all the same";
+}
+
+TEST(PlanCampaign, WeightsMustBeOfItsClassesOnceEachAndPositive) {
+  const auto problem = [](const std::string& name, double weight) {
+    v1::CampaignSpec spec = SmallSpec();
+    AddWeight("owl", 2, spec);
+    AddWeight(name, weight, spec);
+    return std::string(PlanCampaign(spec).status().message());
+  };
+  EXPECT_THAT(problem("jay", 1), HasSubstr("'jay' is not one of the classes"));
+  EXPECT_THAT(problem("owl", 1), HasSubstr("the class 'owl' is there twice"));
+  EXPECT_THAT(problem("crow", 0), HasSubstr("classifier.class_weights[1].weight"));
+  EXPECT_THAT(problem("crow", std::numeric_limits<double>::infinity()),
+              HasSubstr("classifier.class_weights[1].weight"));
+}
+
 TEST(PlanCampaign, ExplicitSettingsOfTheClassifierSwitchTuningOff) {
   v1::CampaignSpec off = SmallSpec(), penalty = SmallSpec(), normalized = SmallSpec(), both = SmallSpec();
   off.mutable_classifier()->set_tune(v1::TUNING_OFF);
@@ -110,9 +140,28 @@ TEST(PlanCampaign, RefusesNumbersThatTheDaemonCannotCarry) {
   spec.mutable_labeling()->mutable_lease_time()->set_seconds(80'000'000LL * 3600);
   spec.mutable_advance()->mutable_hard_time()->set_seconds(std::numeric_limits<std::int64_t>::max());
   EXPECT_THAT(std::string(PlanCampaign(spec).status().message()),
-              AllOf(HasSubstr("labeling.overlap: is 2147483647; it must be at least 1 and at most 1000"),
+              AllOf(HasSubstr("labeling.overlap: is 2147483647; it must be at least 0 and at most 1000"),
                     HasSubstr("labeling.lease_time: is 288000000000s; it must be at least 0.001s"),
                     HasSubstr("advance.hard_time: ")));
+}
+
+TEST(CampaignPlanTest, AdaptiveOverlapIsAConsensus) {
+  v1::CampaignSpec spec = SmallSpec();
+  spec.mutable_labeling()->set_overlap(0);
+  const auto plan = PlanCampaign(spec);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->settings.consensus, storage::CampaignSettings::Consensus::kDawidSkene);
+  EXPECT_EQ(plan->settings.overlap, 1);
+  EXPECT_EQ(plan->settings.most_votes, 5);
+  EXPECT_EQ(plan->settings.confidence, 0.95);
+  EXPECT_EQ(plan->settings.classes, plan->classes);
+  EXPECT_EQ(plan->settings.gold_rate, 0);
+  spec.mutable_labeling()->mutable_gold();
+  EXPECT_EQ(PlanCampaign(spec)->settings.gold_rate, 0.1);
+  spec.mutable_labeling()->set_consensus(v1::CONSENSUS_MAJORITY);
+  spec.mutable_labeling()->set_confidence(0.9);
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()),
+              AllOf(HasSubstr("labeling.overlap: is auto, which needs"), HasSubstr("labeling.confidence: needs")));
 }
 
 TEST(PlanCampaign, LimitsTheTasksOfARound) {

@@ -1,15 +1,19 @@
 // A campaign's pool in memory and on the disk: the same rows, also when it grows.
-#include "pipeline/campaign/campaign_pool.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/campaign/pool_growth.h"
+#include "pipeline/campaign/pool/own_pool.h"
+#include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/round/pool_import.h"
 #include "stages/core/random.h"
+#include "storage/pool/mapped_pool.h"
+#include "storage/pool/pool_block.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {
@@ -82,6 +86,68 @@ TEST_F(CampaignPoolTest, IsTheSameOnTheDiskAndInMemoryAlsoWhenItGrows) {
       EXPECT_EQ(pool->CostOf(row), 0.5 * row);
     }
   }
+}
+
+TEST_F(CampaignPoolTest, KnowsTheContentOfItsRowsAsAnImportDoes) {
+  const std::string more = Imported("more", RowsText(40, 55));
+  // The fingerprints by which imports recognize rows.
+  std::map<std::string, std::uint64_t> expected;
+  for (const std::string& folder : {folder_.imported_pool(), more}) {
+    const auto pool = storage::MappedPool::Open(folder);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    const auto ids = pool->Ids();
+    for (std::size_t block = 0; block < pool->blocks(); ++block) {
+      storage::PoolBlock rows;
+      storage::FingerprintRows(**pool->Block(block), pool->shape(), rows);
+      for (std::size_t i = 0; i < rows.content_fingerprints.size(); ++i) {
+        const auto row = static_cast<RowIndex>(pool->FirstRowOf(block) + static_cast<std::int64_t>(i));
+        expected[ids->TextOf(row)] = rows.content_fingerprints[i];
+      }
+    }
+  }
+  ASSERT_EQ(expected.size(), 55u);
+  for (const std::size_t memory : {kMuchMemory, std::size_t{0}}) {
+    const auto pool = *(*CampaignPool::Load(plan_, folder_, memory))->With(more);
+    CampaignPool::OpenFolders opened;
+    for (const auto& [id, content] : expected) EXPECT_EQ(*pool->ContentOf(id, opened), content) << id;
+    EXPECT_EQ(*pool->ContentOf("x55", opened), std::nullopt);
+  }
+}
+
+TEST_F(CampaignPoolTest, GrowsTwiceFromTheSameRows) {
+  const std::string more = Imported("more", RowsText(40, 55)), other = Imported("other", RowsText(55, 75));
+  const auto first = *CampaignPool::Load(plan_, folder_, kMuchMemory);
+  const auto last_row = [](const CampaignPool& pool) {
+    std::vector<double> row(3);
+    pool.CopyRow(static_cast<RowIndex>(pool.rows() - 1), row);
+    return row;
+  };
+  const std::vector<double> before = last_row(*first);
+  auto refused = *first->With(more);
+  const std::vector<double> of_more = last_row(*refused);
+  // While the other one lives, and after it.
+  const auto second = *first->With(other);
+  EXPECT_EQ(last_row(*refused), of_more);
+  refused.reset();
+  const auto third = *first->With(other);
+  EXPECT_EQ(last_row(*second), last_row(*third));
+  EXPECT_EQ(last_row(*first), before);
+  EXPECT_EQ(second->rows(), 60u);
+  // Further than the memory behind the first rows reaches.
+  auto grown = second;
+  for (int i = 0; i < 6; ++i) {
+    grown = *grown->With(Imported(absl::StrCat("part-", i), RowsText(100 + 30 * i, 130 + 30 * i)));
+  }
+  EXPECT_EQ(grown->rows(), 240u);
+  std::vector<double> row(3);
+  grown->CopyRow(39, row);
+  EXPECT_EQ(row, before);
+  for (const char* id : {"x0", "x39", "x55", "x74", "x100", "x279"}) {
+    const auto found = grown->ids().Find(id);
+    ASSERT_TRUE(found) << id;
+    EXPECT_EQ(grown->ids().TextOf(*found), id);
+  }
+  EXPECT_FALSE(grown->ids().Find("x40"));
 }
 
 TEST_F(CampaignPoolTest, WhatIsImportedIsNotReadAgain) {

@@ -6,14 +6,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <set>
 
 #include "fulcrum/v1/access_service.pb.h"
+#include "fulcrum/v1/annotator_service.pb.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "fulcrum/v1/item_service.pb.h"
 #include "fulcrum/v1/labeling_service.pb.h"
+#include "fulcrum/v1/model_service.pb.h"
 #include "fulcrum/v1/operation_service.pb.h"
+#include "fulcrum/v1/pool_service.pb.h"
+#include "fulcrum/v1/report_service.pb.h"
 #include "fulcrum/v1/server_service.pb.h"
 #include "fulcrum/v1/upload_service.pb.h"
 
@@ -26,11 +31,20 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::vector<const google::protobuf::Descriptor*> RequestTypes() {
+  // Files whose messages are not used are not part of the program.
+  [[maybe_unused]] const google::protobuf::Descriptor* const linked[] = {
+      v1::CreateCampaignRequest::descriptor(), v1::AcquireTasksRequest::descriptor(),
+      v1::ListItemsRequest::descriptor(),      v1::ListOperationsRequest::descriptor(),
+      v1::GetVersionRequest::descriptor(),     v1::GetCallerRequest::descriptor(),
+      v1::GetPoolMapRequest::descriptor(),     v1::ListPoolFilesRequest::descriptor(),
+      v1::CreateUploadRequest::descriptor(),   v1::AcquireModelTaskRequest::descriptor(),
+      v1::ListAnnotatorsRequest::descriptor()};
   std::vector<const google::protobuf::Descriptor*> types;
-  for (const auto* file : {v1::CampaignSpec::descriptor()->file(), v1::CreateCampaignRequest::descriptor()->file(),
-                           v1::AcquireTasksRequest::descriptor()->file(), v1::ListItemsRequest::descriptor()->file(),
-                           v1::ListOperationsRequest::descriptor()->file(), v1::GetVersionRequest::descriptor()->file(),
-                           v1::GetCallerRequest::descriptor()->file(), v1::CreateUploadRequest::descriptor()->file()}) {
+  for (const auto& entry : std::filesystem::directory_iterator(FULCRUM_SOURCE "/proto/fulcrum/v1")) {
+    const std::string name = "fulcrum/v1/" + entry.path().filename().string();
+    const auto* const file = google::protobuf::DescriptorPool::generated_pool()->FindFileByName(name);
+    EXPECT_NE(file, nullptr) << "include the header of " << name;
+    if (file == nullptr) continue;
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         types.push_back(file->service(s)->method(m)->input_type());
@@ -87,7 +101,7 @@ TEST(FieldLimits, ReportThePathTheValueAndTheRange) {
   EXPECT_THAT(lines,
               ElementsAre("classifier.kernel.sigma is nan; it must be at least 1e-100 and at most 1e+100",
                           "selection.tau is 0; it must be above 0 and at most 1",
-                          "labeling.overlap is 2147483647; it must be at least 1 and at most 1000",
+                          "labeling.overlap is 2147483647; it must be at least 0 and at most 1000",
                           "labeling.lease_time is 288000000000s; it must be at least 0.001s and at most 31622400s",
                           "stop.cost is inf; it must be at least 0 and at most 1e+15"));
 }

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/campaign/pool_growth.h"
+#include "pipeline/campaign/pool/pool_growth.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {
@@ -89,6 +89,32 @@ TEST_F(FolderWatchTest, TriesAgainWhereSomebodyElseWasAppendingAndNotWhereTheFil
   answer_ = absl::InvalidArgumentError("bad");
   EXPECT_THAT(Look(), ElementsAre("a.csv"));
   EXPECT_THAT(Look(), IsEmpty());
+  Write("a.csv", "id\n1\n2\n");
+  Look();
+  EXPECT_THAT(Look(), ElementsAre("a.csv"));
+}
+
+TEST_F(FolderWatchTest, WithoutRoomAFileIsTriedAgainAtEverLongerIntervals) {
+  Write("a.csv", "id\n1\n");
+  answer_ = absl::ResourceExhaustedError("the disk is full");
+  Look();
+  std::vector<int> attempts;
+  for (int look = 0; look < 700; ++look) {
+    if (!Look().empty()) attempts.push_back(look);
+  }
+  // The first look that can take it, and then after 1, 2, 4 ... 128 looks in between.
+  EXPECT_THAT(attempts, ElementsAre(0, 2, 5, 10, 19, 36, 69, 134, 263, 392, 521, 650));
+  answer_ = Appended();
+  int looks = 0;
+  while (Look().empty()) ++looks;
+  EXPECT_LE(looks, 128);
+  for (int look = 0; look < 300; ++look) ASSERT_THAT(Look(), IsEmpty()) << "once";
+}
+
+TEST_F(FolderWatchTest, AChangedFileIsNotHeldBackByItsEarlierFailures) {
+  Write("a.csv", "id\n1\n");
+  answer_ = absl::ResourceExhaustedError("the disk is full");
+  for (int look = 0; look < 100; ++look) Look();
   Write("a.csv", "id\n1\n2\n");
   Look();
   EXPECT_THAT(Look(), ElementsAre("a.csv"));

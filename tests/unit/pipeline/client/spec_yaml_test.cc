@@ -59,6 +59,7 @@ stop:
   rounds: 20
   accuracy: {sources: [held_out.csv], target: 0.97}
   stable: {rounds: 3, share: 0.002}
+retention: {scores: 20, models: 10}
 seed: 18446744073709551615
 )";
 
@@ -79,6 +80,7 @@ advance { soft_time { seconds: 90 } soft_share: 0.8 hard_time { seconds: 7200 } 
 stop {
   labels: 5000000000 rounds: 20 accuracy { sources: "held_out.csv" target: 0.97 } stable { rounds: 3 share: 0.002 }
 }
+retention { scores: 20 models: 10 }
 seed: 18446744073709551615
 )";
 
@@ -173,6 +175,22 @@ TEST(SpecYamlTest, FractionsOfSecondsAreKept) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->labeling().lease_time().seconds(), 1);
   EXPECT_EQ(spec->labeling().lease_time().nanos(), 250'000'000);
+}
+
+TEST(SpecYamlTest, OverlapMayBeLeftToTheServer) {
+  const auto spec = ParseCampaignYaml(
+      "labeling: {consensus: dawid-skene, overlap: auto, max_votes: 5, confidence: 0.95, gold: {rate: 0.2}, "
+      "quality: {pause_below: 0.7, min_votes: 30}}",
+      "c.yaml");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->labeling().consensus(), v1::CONSENSUS_DAWID_SKENE);
+  EXPECT_TRUE(spec->labeling().has_overlap());
+  EXPECT_EQ(spec->labeling().overlap(), 0);
+  EXPECT_EQ(spec->labeling().max_votes(), 5);
+  EXPECT_EQ(spec->labeling().confidence(), 0.95);
+  EXPECT_EQ(spec->labeling().gold().rate(), 0.2);
+  EXPECT_EQ(spec->labeling().quality().pause_below(), 0.7);
+  EXPECT_THAT(ErrorOf("labeling: {max_votes: auto}"), HasSubstr("labeling.max_votes: is 'auto'"));
 }
 
 TEST(SpecYamlTest, UnspecifiedIsNoValueOfAnEnumeration) {

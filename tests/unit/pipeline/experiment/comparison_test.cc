@@ -101,14 +101,43 @@ TEST(Regret, IsTheAreaMissingToTheBest) {
   EXPECT_NEAR(summaries[1].mean_share, 0.25, 1e-12);
 }
 
+TEST(Regret, CountsTheLabelsThatGiveNearlyAsMuchAsAll) {
+  // 0.855 is enough. The mean curve of "a" is there at the second round, that of random at its last one.
+  std::vector<Curve> curves = {
+      MakeCurve("a", 0, {0.5, 0.7, 0.90, 0.90, 0.90}), MakeCurve("a", 1, {0.5, 0.7, 0.82, 0.90, 0.90}),
+      MakeCurve("b", 0, {0.5, 0.6, 0.70, 0.80, 0.85}), MakeCurve("random", 0, {0.5, 0.6, 0.70, 0.80, 0.86})};
+  curves.push_back({.task = "t", .strategy = kFullData, .run = 0, .points = {{.accuracy = 0.9}}});
+  const auto tasks = ComputeRegret(CurveSet(curves), Metric::kAccuracy);
+  EXPECT_EQ(tasks[0].entries[0].labels_needed, 6);
+  EXPECT_EQ(tasks[0].entries[1].labels_needed, std::nullopt);
+  EXPECT_EQ(tasks[0].entries[2].labels_needed, 8);
+  EXPECT_THAT(RegretTable(tasks), HasSubstr(",6.0\n"));
+  const auto needs = SummarizeLabels(tasks);
+  ASSERT_EQ(needs.size(), 3u);
+  EXPECT_EQ(needs[0].reached, 1u);
+  EXPECT_NEAR(*needs[0].median_of_random, 6.0 / 8, 1e-12);
+  EXPECT_EQ(needs[1].reached, 0u);
+  EXPECT_EQ(*needs[1].median_of_random, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(*needs[2].median_of_random, 1);
+
+  curves[3].points[4].accuracy = 0.85;  // random does not get there either: it needs at least its 8 labels
+  const auto without = SummarizeLabels(ComputeRegret(CurveSet(curves), Metric::kAccuracy));
+  EXPECT_NEAR(*without[0].median_of_random, 6.0 / 8, 1e-12);
+  EXPECT_EQ(without[1].median_of_random, std::nullopt) << "neither of the two gets there";
+  curves.pop_back();
+  EXPECT_EQ(ComputeRegret(CurveSet(curves), Metric::kAccuracy)[0].entries[0].labels_needed, std::nullopt);
+}
+
 TEST(CurvesTable, HasALineAPointAndLeavesTheUnknownEmpty) {
   Curve curve = MakeCurve("a", 2, {0.5, 0.625});
   curve.points[0].queried_positive_share = std::numeric_limits<double>::quiet_NaN();
   curve.points[1].queried_positive_share = 1;
   const std::string table = CurvesTable(CurveSet({curve}));
   EXPECT_THAT(table, HasSubstr("task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds"));
-  EXPECT_THAT(table, HasSubstr("select_seconds,macro_f1,calibration_error\n"));
-  EXPECT_THAT(table, HasSubstr("\nt,a,2,0,4,0.5,0.5,,0.000000,0.000000,0.000000,0,\n"));
+  EXPECT_THAT(
+      table,
+      HasSubstr("select_seconds,macro_f1,calibration_error,label_accuracy,paused_spammers,paused_others,cost\n"));
+  EXPECT_THAT(table, HasSubstr("\nt,a,2,0,4,0.5,0.5,,0.000000,0.000000,0.000000,0,,,0,0,0\n"));
   EXPECT_THAT(table, HasSubstr("\nt,a,2,1,5,0.625,0.5,1,"));
 }
 

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "pipeline/experiment/experiment.h"
+#include "stages/ingest/synthetic.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -89,11 +92,32 @@ tasks:
   EXPECT_THAT(message, HasSubstr("strategies[0]: there is no strategy 'best'"));
   EXPECT_THAT(message, HasSubstr("strategies[1].engine: there is no leverage engine 'steam'"));
   EXPECT_THAT(message, HasSubstr("line 9: tasks[0].tau: is '1.5'; it must be a number above 0 and at most 1"));
-  EXPECT_THAT(message, HasSubstr("tasks[0].generate.problem: unknown problem 'threenorm'; it must be twonorm, ringnorm"));
+  EXPECT_THAT(message,
+              HasSubstr("tasks[0].generate.problem: unknown problem 'threenorm'; it must be twonorm, ringnorm"));
   EXPECT_THAT(message, HasSubstr("tasks[0].data: exactly one of"));
   EXPECT_THAT(message, HasSubstr("tasks[1].name: is missing"));
   EXPECT_THAT(message, HasSubstr("tasks[1].leverage_kernel.sigma: is '-1'"));
   EXPECT_THAT(message, HasSubstr("tasks[1].starts: needs train_splits"));
+}
+
+TEST(ExperimentSpec, AStreamHasAShareAndATunedClassifier) {
+  constexpr char kStream[] = R"(
+name: arriving
+strategies: [{strategy: stream, share: 0.05}, hybrid]
+tasks: [{name: a, data: a.csv}]
+)";
+  const auto spec = ParseExperimentSpec(kStream, "x.yaml");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->strategies[0].stream_share, 0.05);
+  EXPECT_EQ(spec->strategies[1].stream_share, 0);
+  const auto message = [](const std::string& text) {
+    return std::string(ParseExperimentSpec(text, "x.yaml").status().message());
+  };
+  EXPECT_THAT(message("name: x\nstrategies: [stream]\ntasks: [{name: a, data: a.csv}]\n"), HasSubstr("needs 'share'"));
+  EXPECT_THAT(message("name: x\nstrategies: [{strategy: stream, share: 2}]\ntasks: [{name: a, data: a.csv}]\n"),
+              HasSubstr("share"));
+  EXPECT_THAT(message(std::string("tune: off\n") + kStream), HasSubstr("needs 'tune: auto'"));
+  EXPECT_THAT(message(std::string("annotators: [{accuracy: 0.9}]\n") + kStream), HasSubstr("cannot answer a stream"));
 }
 
 TEST(ExperimentSpec, SubjectPaperCountsAndNamesMustFit) {
@@ -117,6 +141,24 @@ TEST(ExperimentSpec, WhatIsNoYamlSaysWhere) {
   EXPECT_THAT(std::string(spec.status().message()), HasSubstr("line 2"));
 }
 
+TEST(ExperimentSpec, CostsNeedABudgetAndStrategiesThatWeighThem) {
+  const std::string rest =
+      "name: x\nstrategies: [adaptive-herding, {strategy: margin, weigh_costs: off}]\n"
+      "tasks: [{name: t, generate: {problem: twonorm, rows: 100}}]\n";
+  const auto good = ParseExperimentSpec(rest + "costs: {low: 1, high: 10, budget: 5}\n", "x.yaml");
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(good->costs.high, 10);
+  EXPECT_EQ(good->costs.budget, 5);
+  EXPECT_FALSE(good->strategies[1].weighs_costs);
+  EXPECT_THAT(std::string(ParseExperimentSpec(rest + "costs: {low: 1}\n", "x.yaml").status().message()),
+              HasSubstr("say what the labels of a round may cost"));
+  const std::string blind =
+      "name: x\nstrategies: [margin]\ncosts: {budget: 5}\n"
+      "tasks: [{name: t, generate: {problem: twonorm, rows: 100}}]\n";
+  EXPECT_THAT(std::string(ParseExperimentSpec(blind, "x.yaml").status().message()),
+              HasSubstr("'margin' does not weigh costs"));
+}
+
 TEST(ExperimentSpec, TheShippedOnesAreGood) {
   std::size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(FULCRUM_SOURCE_DIR) + "/experiments")) {
@@ -124,10 +166,24 @@ TEST(ExperimentSpec, TheShippedOnesAreGood) {
     EXPECT_TRUE(spec.ok()) << spec.status();
     ++count;
   }
-  EXPECT_EQ(count, 7u);
+  EXPECT_EQ(count, 15u);
   EXPECT_EQ(LoadExperimentSpec(std::string(FULCRUM_SOURCE_DIR) + "/experiments/paper_sequential.yaml")->tasks.size(),
             8u);
   EXPECT_EQ(LoadExperimentSpec(std::string(FULCRUM_SOURCE_DIR) + "/experiments/paper_batch.yaml")->tasks.size(), 6u);
+}
+
+TEST(ExperimentSpec, TheDefaultIsJudgedOnEveryGeneratorWithATunedClassifier) {
+  for (const char* const name : {"default.yaml", "default_batch.yaml"}) {
+    const auto spec = LoadExperimentSpec(absl::StrCat(FULCRUM_SOURCE_DIR, "/experiments/", name));
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_TRUE(spec->tune);
+    EXPECT_TRUE(spec->full_data) << "the labels to 95 percent of it are one of the figures";
+    for (const ingest::SyntheticEntry& problem : ingest::SyntheticProblems()) {
+      EXPECT_TRUE(std::ranges::any_of(spec->tasks, [&](const TaskSettings& task) {
+        return task.generated && task.name == problem.name;
+      })) << problem.name;
+    }
+  }
 }
 
 }  // namespace

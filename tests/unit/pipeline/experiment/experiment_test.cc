@@ -154,6 +154,8 @@ TEST_F(ExperimentTest, TheReportIsOnePageWithEverything) {
   EXPECT_THAT(page, AllOf(HasSubstr("<title>Small &amp; quick</title>"), HasSubstr("Learning curves on ring"),
                           HasSubstr("Selection time on two"), HasSubstr("class=\"full-data\""), HasSubstr("paper"),
                           HasSubstr("<strong>gone</strong>")));
+  EXPECT_THAT(page, AllOf(HasSubstr("Mean ranks and critical difference"), HasSubstr("ted on two"),
+                          HasSubstr("aria-pressed=\"false\"")));
   EXPECT_THAT(page, AllOf(HasSubstr("smallest mean regret"), HasSubstr("oneTBB"), HasSubstr("rbf(sigma=1)")));
   EXPECT_THAT(page, AllOf(Not(HasSubstr("http://")), Not(HasSubstr("https://")), Not(HasSubstr("src=")),
                           Not(HasSubstr("nan"))));

@@ -187,6 +187,81 @@ TEST(StrategyRun, EndsWhereThePoolDoes) {
   EXPECT_EQ(full->points[0].accuracy, curve->points.back().accuracy) << "all labels are all labels";
 }
 
+TEST(RunStream, TakesItsShareAndEndsWithTheStream) {
+  const auto run = RunData::Make(Clouds(), EvenAndOdd(), "");
+  ASSERT_TRUE(run.ok()) << run.status();
+  RoundSpec spec = SpecOf("random", 4);
+  spec.tune = true;
+  // Of 120 rows 4 are labeled and 11 are known before the stream begins; a fifth of the other 105 are 21.
+  const auto curve = RunStream(spec, 30, *run, 0.2), again = RunStream(spec, 30, *run, 0.2);
+  ASSERT_TRUE(curve.ok() && again.ok()) << curve.status() << again.status();
+  EXPECT_NEAR(static_cast<double>(curve->points.back().labels), 4 + 21, 1);
+  ASSERT_EQ(curve->points.size(), again->points.size());
+  for (std::size_t round = 0; round < curve->points.size(); ++round) {
+    EXPECT_EQ(curve->points[round].accuracy, again->points[round].accuracy);
+    EXPECT_EQ(curve->points[round].labels, std::min<std::size_t>(4 + 4 * round, curve->points.back().labels));
+  }
+  const auto short_one = RunStream(spec, 2, *run, 0.2);
+  ASSERT_TRUE(short_one.ok());
+  EXPECT_EQ(short_one->points.size(), 3U);
+  EXPECT_EQ(short_one->points.back().labels, 12U);
+}
+
+TEST(RunStream, NeedsATunedClassifier) {
+  const auto run = RunData::Make(Clouds(), EvenAndOdd());
+  EXPECT_EQ(RunStream(SpecOf("random", 4), 3, *run, 0.2).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(RunStrategy, NoRoundSpendsMoreThanItsBudgetAndWeighingCostsBuysMoreLabels) {
+  const TaskData data = Clouds();
+  const Split split = EvenAndOdd();
+  const auto run = RunData::Make(data, split);
+  ASSERT_TRUE(run.ok()) << run.status();
+  for (const char* const strategy : {"adaptive-herding", "dbalevs", "hybrid"}) {
+    SimulatedCosts costs{.low = 1, .high = 10, .budget = 12};
+    const auto weighing = RunStrategy(SpecOf(strategy, 20), 6, *run, {}, {}, costs);
+    costs.weigh = false;
+    const auto blind = RunStrategy(SpecOf(strategy, 20), 6, *run, {}, {}, costs);
+    ASSERT_TRUE(weighing.ok() && blind.ok()) << weighing.status() << blind.status();
+    for (const Curve* const curve : {&*weighing, &*blind}) {
+      ASSERT_EQ(curve->points.size(), 7u);
+      for (const CurvePoint& point : curve->points) {
+        EXPECT_LE(point.cost, 12 * static_cast<double>(point.round) * (1 + 1e-9));
+      }
+      EXPECT_GT(curve->points.back().cost, 50) << "most of the money is spent";
+    }
+    EXPECT_GT(weighing->points.back().labels, blind->points.back().labels + 8) << strategy;
+  }
+}
+
+TEST(RunStrategy, AnnotatorsVoteUntilTheVotesOfTheRoundAreSpent) {
+  const TaskData data = Clouds();
+  const Split split = EvenAndOdd();
+  const auto run = RunData::Make(data, split);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const std::vector<SimulatedAnnotator> annotators = {{.accuracy = {0.95}},
+                                                      {.accuracy = {0.9, 0.6}},
+                                                      {.accuracy = {0.7}, .skip = 0.3},
+                                                      {.spammer = true},
+                                                      {.accuracy = {0.85}}};
+  const VotingRule rule{.dawid_skene = true, .overlap = 0};
+  const RoundSpec spec = SpecOf("adaptive-herding", 25);
+  const auto curve = RunStrategy(spec, 5, *run, annotators, rule);
+  const auto again = RunStrategy(spec, 5, *run, annotators, rule);
+  ASSERT_TRUE(curve.ok() && again.ok()) << curve.status() << again.status();
+  ASSERT_EQ(curve->points.size(), 6u);
+  for (std::size_t round = 0; round <= 5; ++round) {
+    const CurvePoint& point = curve->points[round];
+    EXPECT_EQ(point.labels, 4 + 25 * round) << "votes";
+    EXPECT_EQ(point.accuracy, again->points[round].accuracy);
+    if (round == 0) continue;
+    EXPECT_GT(point.label_accuracy, 0.7);
+    EXPECT_EQ(point.label_accuracy, again->points[round].label_accuracy);
+  }
+  const auto wrong = RunStrategy(spec, 5, *run, std::vector<SimulatedAnnotator>{{.accuracy = {0.9, 0.9, 0.9}}}, rule);
+  EXPECT_EQ(wrong.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(RunStrategy, ATunedClassifierHasProbabilitiesAndIsTheSameEveryTime) {
   const TaskData data = Clouds();
   const Split split = EvenAndOdd();

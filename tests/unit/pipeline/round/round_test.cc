@@ -381,6 +381,35 @@ TEST_F(RoundTest, AnErrorNamesItsStageAndTheNextRoundStillRuns) {
   EXPECT_TRUE(other.Run(Input()).ok());
 }
 
+TEST_F(RoundTest, LooksForClassesByChanceIfCoveringThePoolFindsOnlyOne) {
+  std::fill(labels_.begin(), labels_.end(), kUnlabeled);
+  const auto picks_of = [&](const char* strategy) {
+    const auto result = RoundRunner(Spec(strategy, 6), features_).Run(Input());
+    EXPECT_TRUE(result.ok()) << result.status();
+    return PickedRows(*result);
+  };
+  for (std::size_t row = 0; row < 14; row += 2) labels_[row] = 0;
+  EXPECT_EQ(picks_of("margin"), picks_of("herding"));
+  labels_[14] = 0;  // the eighth
+  EXPECT_EQ(picks_of("margin"), picks_of("random"));
+  EXPECT_EQ(picks_of("adaptive-herding"), picks_of("random"));
+  // A single label of another class may be an error, so the default goes on looking with half of a batch.
+  labels_[1] = 1;
+  RowList picks[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    RoundSpec spec = Spec("adaptive-herding", 6);
+    spec.seed = i + 1;
+    const auto result = RoundRunner(spec, features_).Run(Input());
+    ASSERT_TRUE(result.ok()) << result.status();
+    picks[i] = PickedRows(*result);
+    ASSERT_EQ(picks[i].size(), 6u);
+    EXPECT_EQ(std::set(picks[i].begin(), picks[i].end()).size(), 6u);
+    for (const RowIndex row : picks[i]) EXPECT_EQ(labels_[row], kUnlabeled);
+  }
+  EXPECT_TRUE(std::equal(picks[0].begin(), picks[0].begin() + 3, picks[1].begin())) << "these are the strategy's";
+  EXPECT_FALSE(std::equal(picks[0].begin() + 3, picks[0].end(), picks[1].begin() + 3)) << "these are chance";
+}
+
 TEST_F(RoundTest, AStopBetweenStagesCancelsTheRound) {
   std::stop_source stop;
   RoundRunner runner(Spec("dbalevs", 10), features_);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -78,19 +79,34 @@ TunedSettings TuneOn(const ingest::PoolFeatures& features, std::size_t labels) {
 
 TEST(Tune, KeepsTheLengthOfRowsIfItTellsTheClasses) {
   const TunedSettings settings = TuneOn(Shells(), 40);
-  EXPECT_THAT(settings.chosen.normalize, ::testing::AnyOf("zscore", "none", "robust"));
+  EXPECT_THAT(settings.chosen.normalize, ::testing::AnyOf("zscore", "none", "robust", "quantile", "bins"));
   EXPECT_EQ(settings.chosen.classifier, "logistic");
   EXPECT_EQ(settings.chosen.kernel.type, kernel::KernelType::kRbf);
   EXPECT_GT(settings.chosen.accuracy, 0.8);
   EXPECT_EQ(settings.labels, 40u);
   ASSERT_EQ(settings.runners_up.size(), 3u);
-  EXPECT_GE(settings.runners_up[0].log_loss, settings.chosen.log_loss);
-  EXPECT_THAT(settings.reason, HasSubstr("48 settings"));
+  EXPECT_THAT(settings.reason, HasSubstr("72 settings"));
+}
+
+TEST(Tune, DoubtfulLabelsHardlyCount) {
+  const ingest::PoolFeatures features = UnequalScales();
+  std::vector<ClassIndex> labels = FirstLabels(60);
+  std::vector<double> weights(kRows, 1.0);
+  for (std::size_t row = 0; row < 60; row += 5) {
+    labels[row] = 1 - labels[row];
+    weights[row] = 0.001;
+  }
+  const auto misled = Tune(MemoryFeatureSource(features), labels, 1);
+  const auto weighted = Tune(MemoryFeatureSource(features), labels, 1, weights);
+  ASSERT_TRUE(misled.ok() && weighted.ok());
+  EXPECT_LT(misled->chosen.accuracy, 0.9);
+  EXPECT_GT(weighted->chosen.accuracy, 0.95);
+  EXPECT_LT(weighted->chosen.log_loss, misled->chosen.log_loss - 0.1);
 }
 
 TEST(Tune, ScalesColumnsThatAreOfUnequalScale) {
   const TunedSettings settings = TuneOn(UnequalScales(), 30);
-  EXPECT_THAT(settings.chosen.normalize, HasSubstr("zscore"));
+  EXPECT_NE(settings.chosen.normalize, "none");
   EXPECT_GT(settings.chosen.accuracy, 0.95);
 }
 
@@ -102,6 +118,91 @@ TEST(Tune, WeightsRareWordsOfSparseCountsAndKeepsThemSparse) {
   ASSERT_TRUE(prepared.ok()) << prepared.status();
   EXPECT_EQ(prepared->pool->kind(), kernel::FeatureKind::kSparse);
   for (const double norm : prepared->pool->squared_norms()) EXPECT_NEAR(norm, 1, 1e-12);
+}
+
+/// The texts as rows of a table: the classes are found in 400 columns of rare words.
+ingest::PoolFeatures DenseTexts() {
+  Matrix<double> counts = Matrix<double>::Zero(kRows, 420);
+  Random random(5);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t i = 0; i < 30; ++i) counts(row, random.Below(20)) += 1;
+    for (std::size_t i = 0; i < 8; ++i) counts(row, 20 + 200 * (row % 2) + random.Below(200)) += 1;
+  }
+  return ingest::PoolFeatures(std::move(counts));
+}
+
+/// Images: black, with a bright square that is brighter in its middle.
+ingest::PoolFeatures Images() {
+  Matrix<double> images = Matrix<double>::Zero(kRows, 20 * 20);
+  Random random(6);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const std::size_t top = random.Below(12), left = random.Below(12);
+    for (std::size_t y = 0; y < 8; ++y) {
+      for (std::size_t x = 0; x < 8; ++x) {
+        images(row, (top + y) * 20 + left + x) = 60 + std::floor(190 * random.Uniform());
+      }
+    }
+  }
+  return ingest::PoolFeatures(std::move(images));
+}
+
+TEST(Tune, WeightsWordsOfDenseTextsFromTheFirstLabelOn) {
+  for (const std::size_t labels : {0, 4}) {
+    const TunedSettings settings = TuneOn(DenseTexts(), labels);
+    EXPECT_EQ(settings.labels, 0u);
+    EXPECT_EQ(settings.chosen.normalize, "tfidf,unit");
+    EXPECT_EQ(settings.chosen.kernel.type, kernel::KernelType::kLinear);
+  }
+  const TunedSettings compared = TuneOn(DenseTexts(), 60);
+  EXPECT_EQ(compared.labels, 60u);
+  EXPECT_GT(compared.chosen.accuracy, 0.9);
+}
+
+TEST(Tune, TakesWordsThatAreWeightedAlreadyForTexts) {
+  ingest::PoolFeatures texts = DenseTexts();
+  for (std::size_t row = 0; row < kRows; ++row) {
+    // As weights of words are: of rare words only, and no whole numbers.
+    for (std::size_t col = 0; col < 420; ++col) texts.dense()(row, col) *= col < 20 ? 0 : 0.37;
+  }
+  EXPECT_EQ(TuneOn(texts, 0).chosen.normalize, "tfidf,unit");
+}
+
+TEST(Tune, TakesNeitherImagesNorAFewColumnsOfCountsForTexts) {
+  EXPECT_EQ(TuneOn(Images(), 0).chosen.normalize, "robust");
+  Matrix<double> narrow(kRows, 100);
+  const ingest::PoolFeatures texts = DenseTexts();
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t col = 0; col < 100; ++col) narrow(row, col) = texts.dense()(row, 20 + col);
+  }
+  EXPECT_EQ(TuneOn(ingest::PoolFeatures(std::move(narrow)), 0).chosen.normalize, "robust");
+}
+
+/// A pool on the disk, whose statistics do not say in how many rows a word is.
+class WithoutTfidf final : public FeatureSource {
+ public:
+  explicit WithoutTfidf(const ingest::PoolFeatures& features) : memory_(features) {}
+  std::size_t rows() const override { return memory_.rows(); }
+  absl::StatusOr<ingest::PoolFeatures> RawRows(std::span<const RowIndex> rows) const override {
+    return memory_.RawRows(rows);
+  }
+  absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> NormalizerFor(const std::string& normalize) const override {
+    if (normalize.starts_with("tfidf")) return absl::FailedPreconditionError("no counts of documents");
+    return memory_.NormalizerFor(normalize);
+  }
+  absl::StatusOr<PreparedFeatures> Prepare(const std::string& normalize) const override {
+    return memory_.Prepare(normalize);
+  }
+
+ private:
+  MemoryFeatureSource memory_;
+};
+
+TEST(Tune, StartsWithTheFirstNormalizationThatThePoolAllows) {
+  const ingest::PoolFeatures texts = DenseTexts();
+  const auto settings = Tune(WithoutTfidf(texts), FirstLabels(0), 1);
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(settings->chosen.normalize, "unit");
+  EXPECT_EQ(settings->chosen.kernel.type, kernel::KernelType::kLinear);
 }
 
 TEST(Tune, TreatsWholeNumbersAsCategoriesIfThatIsBetter) {
@@ -116,6 +217,24 @@ TEST(Tune, TreatsWholeNumbersAsCategoriesIfThatIsBetter) {
   const TunedSettings settings = TuneOn(ingest::PoolFeatures(std::move(points)), 60);
   EXPECT_EQ(settings.chosen.normalize, "onehot");
   EXPECT_GT(settings.chosen.accuracy, 0.95);
+}
+
+TEST(Tune, CutsSkewedColumnsIntoBinsIfTheBordersAreSteps) {
+  Matrix<double> points(kRows, 6);
+  Random random(4);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (double& value : points.row(row)) value = std::exp(6 * random.Uniform());
+    // The second class is an interval of the first column, whose values are of all magnitudes.
+    const double inside = 0.4 + 0.25 * random.Uniform(), outside = random.Uniform() * 0.75;
+    points(row, 0) = std::exp(6 * (row % 2 == 1 ? inside : outside < 0.4 ? outside : outside + 0.25));
+  }
+  const ingest::PoolFeatures features(std::move(points));
+  const TunedSettings settings = TuneOn(features, 150);
+  EXPECT_EQ(settings.chosen.normalize, "bins");
+  EXPECT_GT(settings.chosen.accuracy, 0.85);
+  const auto prepared = MemoryFeatureSource(features).Prepare("bins");
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ(prepared->pool->dims(), 6 * 15u);
 }
 
 TEST(Tune, UsesTheDefaultUntilThereAreEnoughLabels) {
@@ -224,6 +343,46 @@ TEST(TunedRunner, ContinuesInAnotherProcessWithTheSameBatch) {
   EXPECT_EQ(PicksOf(*second), PicksOf(*again));
   EXPECT_EQ(again->tuning->labels, 20u);
   EXPECT_EQ(forgetful.Run(source, InputOf(twenty_four))->tuning->labels, 24u);
+}
+
+/// The batches of eight rounds with the default strategy, labels from the truth. A campaign that is killed after every
+/// round has a new runner each time, which knows only what is on record.
+std::vector<RowList> BatchesOfCampaign(std::size_t threads, bool killed_after_every_round) {
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+  const ingest::PoolFeatures features = Shells();
+  const MemoryFeatureSource source(features);
+  RoundSpec spec = SpecOf("adaptive-herding");
+  spec.svm.tolerance = 1e-8;  // as campaigns have
+  auto runner = std::make_unique<TunedRunner>(spec);
+  std::vector<ClassIndex> labels = FirstLabels(4);
+  std::vector<RowList> batches;
+  for (int round = 0; round < 8; ++round) {
+    const auto result = runner->Run(source, InputOf(labels));
+    EXPECT_TRUE(result.ok()) << result.status();
+    batches.push_back(PicksOf(*result));
+    for (const RowIndex row : batches.back()) labels[row] = static_cast<ClassIndex>(row % 2);
+    if (!killed_after_every_round) continue;
+    runner = std::make_unique<TunedRunner>(spec);
+    runner->Recall(result->tuning);
+  }
+  return batches;
+}
+
+TEST(TunedRunner, HasTheSameBatchesOnAnyNumberOfThreadsAndIfItIsKilledAfterEveryRound) {
+  const std::vector<RowList> batches = BatchesOfCampaign(1, false);
+  EXPECT_EQ(batches, BatchesOfCampaign(2, false));
+  EXPECT_EQ(batches, BatchesOfCampaign(1, true));
+  EXPECT_EQ(batches, BatchesOfCampaign(2, true));
+}
+
+TEST(TunedRunner, SelectsFromAPoolThatCannotBeNormalisedAsItsDefault) {
+  const ingest::PoolFeatures texts = DenseTexts();
+  TunedRunner runner(SpecOf("adaptive-herding"));
+  const auto labels = FirstLabels(4);
+  const auto round = runner.Run(WithoutTfidf(texts), InputOf(labels));
+  ASSERT_TRUE(round.ok()) << round.status();
+  EXPECT_EQ(round->tuning->chosen.normalize, "unit");
+  EXPECT_EQ(PicksOf(*round).size(), 5u);
 }
 
 TEST(TunedRunner, ARoundThatFailsLeavesTheSettingsOfTheLastOne) {

@@ -1,4 +1,4 @@
-#include "pipeline/server/connection_listener.h"
+#include "pipeline/server/transport/connection_listener.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "pipeline/server/frame_guard.h"
+#include "pipeline/server/transport/frame_guard.h"
 
 #include <gtest/gtest.h>
 
@@ -45,12 +45,13 @@ TEST(FrameCounter, FindsAFloodHoweverTheBytesArrive) {
   const FrameLimits limits = OwnLimits();
   const std::string request = RequestFrame(1, "/a/b"), reset = ResetFrame(1);
   const std::vector<std::pair<std::string, std::string>> floods = {
-      {Repeat(request + reset, 201), "resets of streams"},
+      {Frame(4, 1, 0, "") + Repeat(request + reset, 201), "resets of streams"},
       {Repeat(Frame(6, 0, 0, std::string(8, 'p')), 101), "frames that carry nothing"},
       {Repeat(Frame(4, 0, 0, ""), 101), "frames that carry nothing"},
       {Repeat(Frame(0, 0, 1, ""), 101), "frames that carry nothing"},
       {Repeat(Frame(200, 0, 1, "x"), 101), "frames that carry nothing"},
       {Frame(1, 0, 1, "") + Repeat(Frame(9, 0, 1, "x"), 9), "continuations of headers"},
+      {Frame(4, 0, 0, "") + Repeat(request, 201), "streams before an acknowledgement of SETTINGS"},
   };
   for (const auto& [bytes, flood] : floods) {
     for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{4096}, bytes.size() + 100}) {
@@ -63,7 +64,10 @@ TEST(FrameCounter, LetsOrdinaryTrafficPass) {
   const FrameLimits limits = OwnLimits();
   const std::string data = Frame(0, 1, 1, std::string(5000, 'd'));
   const std::string call = RequestFrame(1, "/a/b") + data + Frame(8, 0, 0, "abcd");
-  EXPECT_EQ(Verdict(kHttp2Preface + Repeat(call, 20'000), 10'000, limits), nullptr);
+  const std::string acknowledgement = Frame(4, 1, 0, "");
+  EXPECT_EQ(Verdict(kHttp2Preface + acknowledgement + Repeat(call, 20'000), 10'000, limits), nullptr);
+  EXPECT_EQ(Verdict(kHttp2Preface + Repeat(call, 200) + acknowledgement + Repeat(call, 20'000), 10'000, limits),
+            nullptr);
   EXPECT_EQ(Verdict(kHttp2Preface + Repeat(Frame(4, 1, 0, ""), 10'000), 1000, limits), nullptr) << "acknowledgements";
   EXPECT_EQ(Verdict(kHttp2Preface + Repeat(RequestFrame(1, "/a/b") + ResetFrame(1), 200), 1000, limits), nullptr);
   EXPECT_EQ(Verdict(Repeat(ResetFrame(1), 10'000), 1000, limits), nullptr) << "not HTTP/2: gRPC's business";
@@ -79,6 +83,22 @@ TEST(FrameCounter, WhatIsAllowedComesBackWithTime) {
   now += std::chrono::seconds(1);
   EXPECT_EQ(take(Repeat(ResetFrame(1), 100)), nullptr);
   EXPECT_STREQ(take(ResetFrame(1)), "resets of streams");
+}
+
+TEST(FrameCounter, DuringAFloodOfOthersOnlyThoseAreClosedThatHaveSentManyResetsOfLate) {
+  FrameLimits limits;
+  limits.all_resets = {.burst = 0, .per_second = 0};  // others have spent it all
+  Clock::time_point now = Clock::now();
+  const auto take = [&](FrameCounter& counter, const std::string& bytes) {
+    return counter.Take({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, now);
+  };
+  FrameCounter patient(limits), hasty(limits);
+  EXPECT_EQ(take(patient, kHttp2Preface + Frame(4, 1, 0, "")), nullptr);
+  for (int i = 0; i < 1000; ++i, now += std::chrono::seconds(1)) {
+    ASSERT_EQ(take(patient, RequestFrame(1, "/a/b") + ResetFrame(1)), nullptr) << i;
+  }
+  EXPECT_EQ(take(hasty, kHttp2Preface + Repeat(ResetFrame(1), 20)), nullptr);
+  EXPECT_STREQ(take(hasty, ResetFrame(1)), "resets of streams, with others");
 }
 
 }  // namespace

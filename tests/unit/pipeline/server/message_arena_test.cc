@@ -1,4 +1,4 @@
-#include "pipeline/server/message_arena.h"
+#include "pipeline/server/transport/message_arena.h"
 
 #include <gtest/gtest.h>
 

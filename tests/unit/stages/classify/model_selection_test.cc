@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "stages/classify/svm_predictor.h"
@@ -55,7 +56,7 @@ double AccuracyByTraining(const LabeledClusters& clusters, const kernel::KernelF
 }
 
 TEST(CrossValidate, HasTheHeldOutAccuracyOfTheTrainer) {
-  const LabeledClusters clusters = MakeClusters(90, 4, 2, 5);
+  const LabeledClusters clusters = MakeClusters(210, 4, 2, 5);  // so many that they are divided into folds once
   const kernel::KernelFunction kernel{.sigma = 2};
   const Matrix<double> gram = testing::NaiveKernel(kernel, clusters.values(), clusters.values());
   const ConstMatrixView grams[] = {gram.view()};
@@ -65,6 +66,135 @@ TEST(CrossValidate, HasTheHeldOutAccuracyOfTheTrainer) {
     EXPECT_NEAR(scores[i].accuracy, AccuracyByTraining(clusters, kernel, trials[i].c, 2, 3), 0.012) << trials[i].c;
     EXPECT_GT(scores[i].log_loss, 0);
   }
+}
+
+TEST(CrossValidate, AWeightIsAFactorOfThePenaltyAndOfTheLoss) {
+  const LabeledClusters clusters = MakeClusters(60, 4, 3, 5);
+  const Matrix<double> gram = testing::NaiveKernel({.sigma = 2}, clusters.values(), clusters.values());
+  const ConstMatrixView grams[] = {gram.view()};
+  const Trial plain[] = {{kSvm, 0, 6}, {kLogistic, 0, 6}}, third[] = {{kSvm, 0, 2}, {kLogistic, 0, 2}};
+  const std::vector<double> three(60, 3.0);
+  const std::vector<TrialScore> once = CrossValidate(grams, plain, clusters.truth, 3);
+  const std::vector<TrialScore> weighted = CrossValidate(grams, third, clusters.truth, 3, three);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(once[i].log_loss, weighted[i].log_loss, 1e-6);
+    EXPECT_NEAR(once[i].accuracy, weighted[i].accuracy, 1e-12);
+  }
+}
+
+TEST(CrossValidate, DoubtfulLabelsHardlyCount) {
+  LabeledClusters clusters = MakeClusters(120, 4, 2, 5);
+  const Matrix<double> gram = testing::NaiveKernel({.sigma = 2}, clusters.values(), clusters.values());
+  const ConstMatrixView grams[] = {gram.view()};
+  std::vector<double> weights(120, 1.0);
+  const std::vector<ClassIndex> truth = clusters.truth;
+  // Of both classes, which take turns.
+  for (std::size_t i = 0; i < 120; i += 3) {
+    clusters.truth[i] = 1 - clusters.truth[i];
+    weights[i] = 0.001;
+  }
+  for (const ClassifierEntry* const entry : {kSvm, kLogistic}) {
+    const Trial trials[] = {{entry, 0, 10}};
+    const double clean = CrossValidate(grams, trials, truth, 3)[0].accuracy;
+    const double wrong = CrossValidate(grams, trials, clusters.truth, 3)[0].accuracy;
+    const double weighted = CrossValidate(grams, trials, clusters.truth, 3, weights)[0].accuracy;
+    EXPECT_LT(wrong, clean - 0.15) << entry->name;
+    EXPECT_GT(weighted, wrong + 0.05) << entry->name;
+    // Held-out probabilities of the right class, of examples whose labels are wrong.
+    std::vector<std::uint32_t> positions(120);
+    std::iota(positions.begin(), positions.end(), 0u);
+    const std::vector<std::size_t> classes(clusters.truth.begin(), clusters.truth.end());
+    const std::vector<double> costs(2, 10.0);
+    const Matrix<double> believed =
+        HeldOutProbabilities(*entry, {gram.view(), positions, classes, 2, costs, weights}, 3);
+    const Matrix<double> misled = HeldOutProbabilities(*entry, {gram.view(), positions, classes, 2, costs}, 3);
+    double with = 0, without = 0;
+    for (std::size_t i = 0; i < 120; ++i) {
+      with += believed(i, static_cast<std::size_t>(truth[i]));
+      without += misled(i, static_cast<std::size_t>(truth[i]));
+    }
+    EXPECT_GT(with, without + 6) << entry->name;
+  }
+}
+
+TEST(CrossValidate, DividesFewLabelsSeveralTimes) {
+  const LabeledClusters clusters = MakeClusters(30, 4, 2, 5);
+  const Matrix<double> gram = testing::NaiveKernel({.sigma = 2}, clusters.values(), clusters.values());
+  const ConstMatrixView grams[] = {gram.view()};
+  const Trial trials[] = {{kLogistic, 0, 3}};
+  // A single division of 30 labels has an accuracy of thirtieths; the mean of four does not, for one of these seeds.
+  bool finer = false;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const double right = 30 * CrossValidate(grams, trials, clusters.truth, seed)[0].accuracy;
+    EXPECT_NEAR(4 * right, std::round(4 * right), 1e-9);
+    finer = finer || std::abs(right - std::round(right)) > 0.1;
+  }
+  EXPECT_TRUE(finer);
+}
+
+TEST(ShrinkToParts, PrefersASettingWhosePartsAreGoodElsewhere) {
+  // Three kernels with two penalties each; the smallest loss is an exception among the settings of its kernel.
+  const std::vector<SettingParts> parts = {{0, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {0, 2, 0}, {0, 2, 1}};
+  const std::vector<double> losses = {0.50, 0.51, 0.49, 0.90, 0.80, 0.81};
+  const std::vector<double> shrunk = ShrinkToParts(losses, parts, 20, 10);
+  EXPECT_EQ(std::ranges::min_element(shrunk) - shrunk.begin(), 0);
+  // Half of the way to the sum of the effects of the parts.
+  const double mean = 4.01 / 6, penalty = 1.79 / 3 - mean, kernel = 1.01 / 2 - mean;
+  EXPECT_NEAR(shrunk[0], 0.5 * losses[0] + 0.5 * (mean + kernel + penalty), 1e-12);
+  // Losses of many labels are not chance.
+  const std::vector<double> many = ShrinkToParts(losses, parts, 10'000, 10);
+  EXPECT_EQ(std::ranges::min_element(many) - many.begin(), 2);
+}
+
+TEST(ShrinkToParts, AHopelessCombinationDoesNotSpoilThePartsOfOthers) {
+  // A linear kernel (0) is the better one except on features that it cannot use (2), where it knows less than nothing.
+  const std::vector<SettingParts> parts = {{0, 0, 0}, {0, 1, 0}, {1, 0, 0}, {1, 1, 0}, {2, 0, 0}, {2, 1, 0}};
+  const double chance = std::log(2.0);
+  const auto best = [&](double hopeless, double largest) {
+    const std::vector<double> losses = {0.40, 0.45, 0.41, 0.46, hopeless, 0.60};
+    const std::vector<double> shrunk = ShrinkToParts(losses, parts, 20, largest);
+    return std::ranges::min_element(shrunk) - shrunk.begin();
+  };
+  EXPECT_EQ(best(3.0, 10), 1) << "the linear kernel looks bad on all features";
+  EXPECT_EQ(best(3.0, chance), 0);
+  EXPECT_EQ(best(chance, 10), best(3.0, chance)) << "how hopeless it is does not matter";
+}
+
+TEST(ChanceLoss, IsThatOfPredictingTheSharesOfTheClasses) {
+  EXPECT_NEAR(ChanceLoss(std::vector<ClassIndex>{0, 1, 1, 0}), std::log(2.0), 1e-12);
+  EXPECT_NEAR(ChanceLoss(std::vector<ClassIndex>{4, 2, 2, 2}), -(0.25 * std::log(0.25) + 0.75 * std::log(0.75)), 1e-12);
+}
+
+/// Held-out probabilities of a classifier that is as sure as it should be, next to classes of a single example each.
+TEST(FitTemperature, IsNotFlattenedByClassesOfASingleExample) {
+  LabeledClusters clusters = MakeClusters(60, 3, 2, 8);
+  const Matrix<double> gram = testing::NaiveKernel({.sigma = 2}, clusters.values(), clusters.values());
+  std::vector<std::uint32_t> positions(60);
+  std::iota(positions.begin(), positions.end(), 0u);
+  std::vector<std::size_t> classes(clusters.truth.begin(), clusters.truth.end());
+  const auto temperature = [&](std::size_t rows, std::size_t class_count) {
+    const std::vector<double> costs(class_count, 10);
+    return FitTemperature(*kLogistic, {gram.view(), std::span(positions).first(rows), classes, class_count, costs}, 3);
+  };
+  const double without = temperature(57, 2);
+  for (std::size_t i = 0; i < 3; ++i) classes[57 + i] = 2 + i;
+  EXPECT_GE(temperature(60, 5), without / 4) << "other folds may move it, but not by three steps";
+}
+
+TEST(CrossValidate, LeavesOutTheLossOfExamplesWhoseClassWasNotSeen) {
+  const LabeledClusters clusters = MakeClusters(60, 4, 2, 5);
+  const Matrix<double> gram = testing::NaiveKernel({.sigma = 2}, clusters.values(), clusters.values());
+  const ConstMatrixView grams[] = {gram.view()};
+  const Trial trials[] = {{kLogistic, 0, 3}};
+  std::vector<ClassIndex> labels = clusters.truth;
+  const TrialScore before = CrossValidate(grams, trials, labels, 3)[0];
+  labels[0] = 7;
+  labels[1] = 8;
+  labels[2] = 9;
+  const TrialScore after = CrossValidate(grams, trials, labels, 3)[0];
+  // At their floor of 1e-4 they alone would add 3 / 60 * 9.2.
+  EXPECT_LT(after.log_loss, before.log_loss + 0.2);
+  EXPECT_LE(after.accuracy, 57.0 / 60) << "they count as wrong";
 }
 
 /// Two rings around the origin: no line separates them.

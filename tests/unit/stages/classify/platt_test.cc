@@ -52,6 +52,21 @@ TEST(PlattTest, NoNeighbourFitsBetter) {
   }
 }
 
+TEST(PlattTest, WeightTwoIsTwice) {
+  std::vector<double> decisions, y;
+  DrawFromSigmoid({-0.7, -0.2}, 200, decisions, y);
+  std::vector<double> weights(y.size(), 1.0), twice = decisions, labels_twice = y;
+  for (std::size_t i = 0; i < 60; ++i) {
+    weights[i] = 2;
+    twice.push_back(decisions[i]);
+    labels_twice.push_back(y[i]);
+  }
+  const PlattParameters weighted = FitSigmoid(decisions, y, weights), doubled = FitSigmoid(twice, labels_twice);
+  EXPECT_NEAR(weighted.a, doubled.a, 1e-4);
+  EXPECT_NEAR(weighted.b, doubled.b, 1e-4);
+  EXPECT_GT(std::abs(weighted.a - FitSigmoid(decisions, y).a), 1e-3) << "the weights make a difference";
+}
+
 TEST(PlattTest, ExtremeDecisionsStayFinite) {
   EXPECT_EQ(PlattProbability({-1, 0}, 1e6), 1);
   EXPECT_EQ(PlattProbability({-1, 0}, -1e6), 0);

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "stages/ingest/digit_images.h"
 
 namespace fulcrum::ingest {
 namespace {
@@ -85,7 +88,8 @@ TEST(Synthetic, UnknownProblemsAreRefused) {
 
 TEST(Synthetic, EveryProblemHasItsClassesAndRowsThatDependOnSeedAndNumberAlone) {
   const std::map<std::string, std::size_t> classes = {{"many-classes", 20}, {"words", 4},    {"embeddings", 6},
-                                                      {"duplicates", 3},    {"outliers", 3}, {"scales", 3}};
+                                                      {"duplicates", 3},    {"outliers", 3}, {"scales", 3},
+                                                      {"digits", 10}};
   for (const SyntheticEntry& entry : SyntheticProblems()) {
     const SyntheticSpec spec{*ParseSyntheticProblem(entry.name), 2, 7};
     std::set<int> labels;
@@ -102,6 +106,35 @@ TEST(Synthetic, EveryProblemHasItsClassesAndRowsThatDependOnSeedAndNumberAlone) 
     EXPECT_NE(first, other) << entry.name;
   }
   EXPECT_FALSE(ParseSyntheticProblem("circle").ok());
+}
+
+TEST(Synthetic, DigitsCanBeToldApartAndShown) {
+  constexpr std::size_t kPixels = 256, kTrain = 600, kTest = 200;
+  const SyntheticSpec spec{SyntheticProblem::kDigits, 2, 1};
+  std::vector<std::vector<double>> means(10, std::vector<double>(kPixels, 0));
+  std::vector<double> counts(10, 0), pixels(kPixels);
+  for (std::uint64_t row = 0; row < kTrain; ++row) {
+    const auto digit = static_cast<std::size_t>(GenerateRow(spec, row, pixels));
+    counts[digit] += 1;
+    for (std::size_t i = 0; i < kPixels; ++i) means[digit][i] += pixels[i];
+  }
+  std::size_t right = 0;
+  for (std::uint64_t row = kTrain; row < kTrain + kTest; ++row) {
+    const auto digit = static_cast<std::size_t>(GenerateRow(spec, row, pixels));
+    std::vector<double> distances(10, 0);
+    for (std::size_t d = 0; d < 10; ++d) {
+      for (std::size_t i = 0; i < kPixels; ++i) {
+        const double difference = pixels[i] - means[d][i] / counts[d];
+        distances[d] += difference * difference;
+      }
+    }
+    const auto nearest = std::min_element(distances.begin(), distances.end()) - distances.begin();
+    right += static_cast<std::size_t>(nearest) == digit ? 1 : 0;
+  }
+  EXPECT_GT(right, kTest * 7 / 10);
+  EXPECT_LT(right, kTest);
+  // A browser decodes it in tests/browser/payload_test.py.
+  EXPECT_EQ(ImageUrl(pixels).rfind("data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQ", 0), 0u);
 }
 
 TEST(Synthetic, ImbalanceHasATenthOfTheRowsInItsRareClass) {

@@ -160,6 +160,22 @@ TEST(LeverageEngine, RowsOfFewDifferentValuesTakeAFewColumnsOfTheKernel) {
   }
 }
 
+TEST(LeverageEngine, ALowRankNeedsNoMemoryForAMatrix) {
+  constexpr std::size_t kRows = 50000;
+  Matrix<double> values(kRows, 1);
+  for (std::size_t i = 0; i < kRows; ++i) values(i, 0) = static_cast<double>(i % 2);
+  const kernel::DenseFeatures features(values.Clone());
+  const ClassRequest request{.tau = 1.0, .memory_bytes = std::size_t{1} << 30};
+  const auto scored = (*MakeLeverageEngine("krylov", {kRbf, features}))->Score(AllRows(kRows), request);
+  ASSERT_TRUE(scored.ok()) << scored.status();
+  EXPECT_EQ(scored->rank, 2u);
+  // Others are still refused: their kernel has as many dimensions as rows.
+  for (std::size_t i = 0; i < kRows; ++i) values(i, 0) = static_cast<double>(i);
+  const kernel::DenseFeatures different(values.Clone());
+  EXPECT_EQ((*MakeLeverageEngine("krylov", {kRbf, different}))->Score(AllRows(kRows), request).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 TEST(LeverageEngine, ALinearKernelOfFewFeaturesIsExactFromItsColumns) {
   const Matrix<double> points = testing::RandomMatrix(2000, 3, 4);
   const kernel::DenseFeatures features(points.Clone());

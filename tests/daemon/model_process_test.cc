@@ -1,0 +1,481 @@
+// A model of the user's own, over gRPC: tasks, leases, predictions, what is refused, and what survives a restart.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <set>
+#include <thread>
+
+#include "fulcrum/v1/model_service.grpc.pb.h"
+#include "pipeline/web/connect_gateway.h"
+#include "tests/daemon/daemon_fixture.h"
+
+namespace fulcrum::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kRows = 200;
+constexpr std::size_t kBatch = 6;
+
+v1::CampaignSpec ExternalSpec(const std::string& name, int rounds, double lease_seconds = 60) {
+  v1::CampaignSpec spec = CloudSpec(name, rounds);
+  spec.mutable_selection()->set_strategy("margin");
+  v1::ExternalModelSpec& external = *spec.mutable_classifier()->mutable_external();
+  external.mutable_lease_time()->set_nanos(static_cast<int>(std::fmod(lease_seconds, 1) * 1e9));
+  external.mutable_lease_time()->set_seconds(static_cast<int>(lease_seconds));
+  return spec;
+}
+
+/// A process with a model: logistic in the sum of the features, with a slope that depends on the number of labels.
+class ModelProcess {
+ public:
+  ModelProcess(int port, std::string campaign, std::string name)
+      : client_(port, ""),
+        stub_(v1::ModelService::NewStub(
+            grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()))),
+        campaign_(std::move(campaign)),
+        name_(std::move(name)) {}
+
+  grpc::Status Acquire(v1::AcquireModelTaskResponse* response, int wait_seconds = 10) {
+    grpc::ClientContext context;
+    client_.Prepare(context);
+    v1::AcquireModelTaskRequest request;
+    request.set_campaign(campaign_);
+    request.set_process(name_);
+    request.set_request_id(NewRequestId());
+    request.mutable_wait()->set_seconds(wait_seconds);
+    return stub_->AcquireModelTask(&context, request, response);
+  }
+  v1::ModelTask AcquireOne() {
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      v1::AcquireModelTaskResponse response;
+      const grpc::Status status = Acquire(&response);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      if (response.has_task()) return response.task();
+    }
+    ADD_FAILURE() << "there was no model task";
+    return {};
+  }
+  grpc::Status Renew(const v1::ModelTask& task) {
+    grpc::ClientContext context;
+    v1::RenewModelTaskRequest request;
+    v1::RenewModelTaskResponse response;
+    Fill(task, request);
+    return stub_->RenewModelTask(&context, request, &response);
+  }
+  grpc::Status Release(const v1::ModelTask& task) {
+    grpc::ClientContext context;
+    v1::ReleaseModelTaskRequest request;
+    v1::ReleaseModelTaskResponse response;
+    Fill(task, request);
+    return stub_->ReleaseModelTask(&context, request, &response);
+  }
+  std::vector<std::int64_t> LabeledRows(const v1::ModelTask& task) {
+    std::vector<std::int64_t> rows;
+    // A daemon that was just started has to publish the task again.
+    for (int attempt = 0; attempt < 500; ++attempt) {
+      const grpc::Status status = ReadLabels(task, rows);
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+        EXPECT_TRUE(status.ok()) << status.error_message();
+        return rows;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "the task was not published";
+    return rows;
+  }
+  std::vector<float> Rows(const v1::ModelTask& task) {
+    grpc::ClientContext context;
+    v1::GetModelRowsRequest request;
+    request.set_campaign(campaign_);
+    request.set_task_id(task.task_id());
+    auto stream = stub_->GetModelRows(&context, request);
+    std::vector<float> values;
+    v1::GetModelRowsResponse part;
+    while (stream->Read(&part)) {
+      EXPECT_EQ(part.first_row() * task.features(), static_cast<std::int64_t>(values.size()));
+      const std::size_t before = values.size();
+      values.resize(before + part.plain().values().size() / sizeof(float));
+      std::memcpy(values.data() + before, part.plain().values().data(), part.plain().values().size());
+    }
+    const grpc::Status status = stream->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return values;
+  }
+  std::vector<float> Predict(const v1::ModelTask& task) {
+    const auto slope = 0.5F + 0.1F * static_cast<float>(LabeledRows(task).size());
+    const std::vector<float> rows = Rows(task);
+    std::vector<float> probabilities;
+    for (std::size_t i = 0; i < rows.size(); i += 4) {
+      const float p = 1 / (1 + std::exp(-slope * (rows[i] + rows[i + 1] + rows[i + 2] + rows[i + 3])));
+      probabilities.push_back(1 - p);
+      probabilities.push_back(p);
+    }
+    return probabilities;
+  }
+
+  using Edit = std::function<void(std::vector<v1::SubmitPredictionsRequest>&)>;
+  grpc::Status Submit(const v1::ModelTask& task, const std::vector<float>& probabilities,
+                      v1::SubmitPredictionsResponse* response, const std::string& request_id = NewRequestId(),
+                      const Edit& edit = {}) {
+    std::vector<v1::SubmitPredictionsRequest> messages(3);
+    Fill(task, *messages[0].mutable_begin());
+    messages[0].mutable_begin()->set_request_id(request_id);
+    messages[1].set_plain(
+        std::string(reinterpret_cast<const char*>(probabilities.data()), probabilities.size() * sizeof(float)));
+    messages[2].set_end(true);
+    if (edit) edit(messages);
+    grpc::ClientContext context;
+    client_.Prepare(context);
+    auto stream = stub_->SubmitPredictions(&context, response);
+    for (const auto& message : messages) {
+      if (!stream->Write(message)) break;
+    }
+    stream->WritesDone();
+    return stream->Finish();
+  }
+
+  /// Predicts round after round until the campaign is over; returns how many.
+  int Run() {
+    for (int rounds = 0;;) {
+      v1::AcquireModelTaskResponse response;
+      const grpc::Status status = Acquire(&response, 1);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      if (!status.ok() || response.campaign_over()) return rounds;
+      if (!response.has_task()) continue;
+      v1::SubmitPredictionsResponse stored;
+      const grpc::Status submitted = Submit(response.task(), Predict(response.task()), &stored);
+      EXPECT_TRUE(submitted.ok()) << submitted.error_message();
+      ++rounds;
+    }
+  }
+
+ private:
+  grpc::Status ReadLabels(const v1::ModelTask& task, std::vector<std::int64_t>& rows) {
+    grpc::ClientContext context;
+    client_.Prepare(context);
+    v1::GetModelLabelsRequest request;
+    request.set_campaign(campaign_);
+    request.set_task_id(task.task_id());
+    request.set_with_ids(true);
+    request.set_with_features(true);
+    auto stream = stub_->GetModelLabels(&context, request);
+    v1::GetModelLabelsResponse part;
+    while (stream->Read(&part)) {
+      for (int i = 0; i < part.rows_size(); ++i) {
+        rows.push_back(part.rows(i));
+        EXPECT_EQ(part.item_ids(i), std::to_string(part.rows(i)));
+        EXPECT_EQ(task.classes(part.classes(i)), AnswerTo(part.item_ids(i)));
+      }
+      EXPECT_EQ(part.features().rows(), part.rows_size());
+      EXPECT_EQ(part.features().values().size(), 4 * sizeof(float) * static_cast<std::size_t>(part.rows_size()));
+    }
+    return stream->Finish();
+  }
+
+  template <typename Request>
+  void Fill(const v1::ModelTask& task, Request& request) const {
+    request.set_campaign(campaign_);
+    request.set_process(name_);
+    request.set_lease_id(task.lease_id());
+    request.set_epoch(task.epoch());
+  }
+
+  DaemonClient client_;
+  std::unique_ptr<v1::ModelService::Stub> stub_;
+  const std::string campaign_;
+  const std::string name_;
+};
+
+class ModelProcessTest : public DaemonTest {
+ protected:
+  void CreateStarted(const v1::CampaignSpec& spec) {
+    DaemonClient client = Client();
+    const grpc::Status created = client.Create(spec);
+    ASSERT_TRUE(created.ok()) << created.error_message();
+    ASSERT_TRUE(client.Start(spec.name()).ok());
+  }
+  /// Labels until the campaign waits for a model process; returns what it waits for.
+  v1::WaitingFor LabelUntilTheModel(const std::string& name) {
+    DaemonClient client = Client();
+    for (int batch = 0; batch < 5; ++batch) {
+      WorkUntilOver(client, name, "anna", kBatch);
+      for (int look = 0; look < 500; ++look) {
+        const v1::Campaign campaign = client.Get(name);
+        for (const v1::WaitingFor& reason : campaign.waiting_for()) {
+          if (reason.kind() == v1::WaitingFor::KIND_MODEL) return reason;
+        }
+        if (campaign.open_tasks() > 0) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+    ADD_FAILURE() << "the campaign does not wait for a model process";
+    return {};
+  }
+  v1::Campaign AwaitState(const std::string& name, v1::CampaignState state) {
+    v1::Campaign campaign;
+    for (int look = 0; look < 1500; ++look) {
+      campaign = Client().Get(name);
+      if (campaign.state() == state) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(campaign.state(), state) << campaign.ShortDebugString();
+    return campaign;
+  }
+  ModelProcess Process(const std::string& campaign, const std::string& name) {
+    return ModelProcess(daemon_->port(), campaign, name);
+  }
+};
+
+TEST_F(ModelProcessTest, PredictsEveryRoundAndItsProbabilitiesAreUsedAndStored) {
+  StartDaemon();
+  CreateStarted(ExternalSpec("clouds", 5));
+  std::thread labels([&] {
+    DaemonClient client = Client();
+    WorkUntilOver(client, "clouds", "anna");
+  });
+  ModelProcess process = Process("clouds", "mine");
+  const int rounds = process.Run();
+  labels.join();
+  EXPECT_GE(rounds, 3);
+  DaemonClient client = Client();
+  EXPECT_EQ(client.Get("clouds").state(), v1::CAMPAIGN_STATE_DONE);
+  const std::vector<v1::ModelTrained> models = client.Models("clouds");
+  ASSERT_EQ(static_cast<int>(models.size()), rounds);
+  for (const v1::ModelTrained& model : models) EXPECT_EQ(model.model_process(), "mine");
+
+  v1::PredictRequest request;
+  request.set_campaign("clouds");
+  request.add_item_ids("4");
+  request.add_item_ids("5");
+  v1::PredictResponse response;
+  ASSERT_TRUE(client.Predict(request, &response).ok());
+  ASSERT_EQ(response.predictions_size(), 2);
+  ASSERT_EQ(response.predictions(0).probabilities_size(), 2);
+  EXPECT_NEAR(response.predictions(0).probabilities(0) + response.predictions(0).probabilities(1), 1, 1e-6);
+  request.add_rows()->add_values(1);
+  const grpc::Status refused = client.Predict(request, &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(refused.error_message(), HasSubstr("'mine'"));
+}
+
+TEST_F(ModelProcessTest, MarginAsksForTheRowsThatTheModelDoubtsMost) {
+  StartDaemon();
+  CreateStarted(ExternalSpec("clouds", 9));
+  LabelUntilTheModel("clouds");
+  ModelProcess process = Process("clouds", "mine");
+  const v1::ModelTask task = process.AcquireOne();
+  EXPECT_EQ(task.rows(), kRows);
+  EXPECT_EQ(task.features(), 4);
+  // Certain of all rows but six that have no label.
+  const std::vector<std::int64_t> labeled = process.LabeledRows(task);
+  EXPECT_EQ(static_cast<std::int64_t>(labeled.size()), task.labels());
+  std::vector<float> probabilities;
+  std::set<std::string> doubtful;
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    const bool has_label = std::find(labeled.begin(), labeled.end(), row) != labeled.end();
+    const bool doubt = !has_label && row % 3 == 0 && doubtful.size() < kBatch;
+    if (doubt) doubtful.insert(std::to_string(row));
+    const float p = doubt ? 0.5F + 0.001F * static_cast<float>(doubtful.size()) : 0.99F;
+    probabilities.push_back(p);
+    probabilities.push_back(1 - p);
+  }
+  v1::SubmitPredictionsResponse stored;
+  const grpc::Status status = process.Submit(task, probabilities, &stored);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  DaemonClient client = Client();
+  WorkUntilOver(client, "clouds", "anna", kBatch);
+  EXPECT_EQ(client.ExportedBatches("clouds")[task.round()], doubtful);
+}
+
+TEST_F(ModelProcessTest, TheCampaignSaysWhatItWaitsForAndAnExpiredLeaseGoesToAnotherProcess) {
+  StartDaemon();
+  CreateStarted(ExternalSpec("clouds", 9, /*lease_seconds=*/1));
+  const v1::WaitingFor waiting = LabelUntilTheModel("clouds");
+  EXPECT_TRUE(waiting.has_since());
+  EXPECT_EQ(waiting.until().seconds() - waiting.since().seconds(), 30 * 60);
+  EXPECT_THAT(waiting.text(), AllOf(HasSubstr("model process"), HasSubstr("the campaign fails")));
+
+  ModelProcess first = Process("clouds", "first"), second = Process("clouds", "second");
+  const v1::ModelTask lost = first.AcquireOne();
+  EXPECT_TRUE(first.Renew(lost).ok());
+  EXPECT_EQ(second.Renew(lost).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  const v1::ModelTask taken = second.AcquireOne();  // waits for the lease to expire
+  EXPECT_GT(taken.epoch(), lost.epoch());
+  EXPECT_EQ(first.Renew(lost).error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_TRUE(second.Release(taken).ok());
+  const v1::ModelTask again = second.AcquireOne();
+  EXPECT_GT(again.epoch(), taken.epoch());
+
+  // Predictions are not fenced: those that arrive first count.
+  v1::SubmitPredictionsResponse stored;
+  ASSERT_TRUE(first.Submit(lost, first.Predict(lost), &stored).ok());
+  EXPECT_TRUE(stored.late());
+  const grpc::Status refused = second.Submit(again, std::vector<float>(2 * kRows, 0.5F), &stored);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::ABORTED) << refused.error_message();
+}
+
+TEST_F(ModelProcessTest, ARequestIdTakesEffectOnce) {
+  StartDaemon();
+  CreateStarted(ExternalSpec("clouds", 9));
+  LabelUntilTheModel("clouds");
+  ModelProcess process = Process("clouds", "mine");
+  const v1::ModelTask task = process.AcquireOne();
+  const std::vector<float> predictions = process.Predict(task);
+  v1::SubmitPredictionsResponse stored, repeated;
+  ASSERT_TRUE(process.Submit(task, predictions, &stored, "once").ok());
+  // Also after the round that used them.
+  LabelUntilTheModel("clouds");
+  const grpc::Status again = process.Submit(task, predictions, &repeated, "once");
+  ASSERT_TRUE(again.ok()) << again.error_message();
+  EXPECT_EQ(repeated.sequence(), stored.sequence());
+  std::vector<float> other = predictions;
+  std::swap(other[0], other[1]);
+  EXPECT_EQ(process.Submit(task, other, &repeated, "once").error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(process.Submit(task, other, &repeated).error_code(), grpc::StatusCode::ABORTED);
+}
+
+TEST_F(ModelProcessTest, WrongPredictionsAreRefusedWithTheReason) {
+  StartDaemon();
+  CreateStarted(ExternalSpec("clouds", 9));
+  LabelUntilTheModel("clouds");
+  ModelProcess process = Process("clouds", "mine");
+  const v1::ModelTask task = process.AcquireOne();
+  const std::vector<float> good = process.Predict(task);
+  const auto expect = [&](const std::vector<float>& predictions, const std::string& text,
+                          const ModelProcess::Edit& edit = {}) {
+    v1::SubmitPredictionsResponse response;
+    const grpc::Status status = process.Submit(task, predictions, &response, NewRequestId(), edit);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << text;
+    EXPECT_THAT(status.error_message(), HasSubstr(text));
+  };
+  const auto with = [&](std::size_t at, float value) {
+    std::vector<float> changed = good;
+    changed[at] = value;
+    return changed;
+  };
+  expect({good.begin(), good.end() - 2}, "there are predictions for 199 rows, and the task has 200");
+  std::vector<float> long_one = good;
+  long_one.insert(long_one.end(), {0.5F, 0.5F});
+  expect(long_one, "more than 200 rows");
+  expect({good.begin(), good.end() - 1}, "not a multiple of 8");
+  expect(with(14, std::numeric_limits<float>::quiet_NaN()), "row 7: the probability of class 'neg' is");
+  expect(with(15, -0.5F), "row 7: the probability of class 'pos' is -0.5");
+  expect(with(14, good[14] > 0.5F ? 0.0F : 1.0F), "row 7: the probabilities of the 2 classes sum to");
+  expect(good, "the stream ended before 'end'", [](auto& messages) { messages.pop_back(); });
+  expect(good, "the first message must be 'begin'", [](auto& messages) { messages.erase(messages.begin()); });
+  expect(good, "there never was a lease", [](auto& messages) { messages[0].mutable_begin()->set_lease_id(1); });
+  expect(good, "reading the predictions", [](auto& messages) { messages[1].set_arrow("no Arrow at all"); });
+  EXPECT_TRUE(process.Renew(task).ok()) << "nothing of it ended the lease";
+  v1::SubmitPredictionsResponse stored;
+  EXPECT_TRUE(process.Submit(task, good, &stored).ok());
+}
+
+TEST_F(ModelProcessTest, AfterTheTimeTheBuiltInClassifierOrFailure) {
+  StartDaemon();
+  v1::CampaignSpec spec = ExternalSpec("builtin", 9);
+  spec.mutable_classifier()->mutable_external()->mutable_timeout()->set_seconds(2);
+  spec.mutable_classifier()->mutable_external()->set_fallback(v1::ExternalModelSpec::FALLBACK_BUILTIN);
+  CreateStarted(spec);
+  LabelUntilTheModel("builtin");
+  DaemonClient client = Client();
+  WorkUntilOver(client, "builtin", "anna", kBatch);  // the next round comes without a process
+  const std::vector<v1::ModelTrained> models = client.Models("builtin");
+  ASSERT_FALSE(models.empty());
+  EXPECT_EQ(models[0].model_process(), "");
+  EXPECT_GT(models[0].support_vectors(), 0);
+
+  spec.set_name("fails");
+  spec.mutable_classifier()->mutable_external()->set_fallback(v1::ExternalModelSpec::FALLBACK_FAIL);
+  CreateStarted(spec);
+  LabelUntilTheModel("fails");
+  const v1::Campaign failed = AwaitState("fails", v1::CAMPAIGN_STATE_FAILED);
+  EXPECT_THAT(failed.state_reason(), AllOf(HasSubstr("no model process"), HasSubstr("classifier.external.timeout")));
+  // More time, and it goes on.
+  v1::CampaignSpec changed = spec;
+  changed.mutable_classifier()->mutable_external()->mutable_timeout()->set_seconds(600);
+  ASSERT_TRUE(client.Update("fails", changed, {"classifier.external.timeout"}).ok());
+  ASSERT_TRUE(client.Start("fails").ok());
+  ModelProcess process = Process("fails", "mine");
+  const v1::ModelTask task = process.AcquireOne();
+  v1::SubmitPredictionsResponse stored;
+  EXPECT_TRUE(process.Submit(task, process.Predict(task), &stored).ok());
+}
+
+TEST_F(ModelProcessTest, ARestartedDaemonGoesOnWithTheSamePredictionsAndBatches) {
+  StartDaemon();
+  CreateStarted(ExternalSpec("reference", 4));
+  CreateStarted(ExternalSpec("restarted", 4));
+  std::thread labels([&] {
+    DaemonClient client = Client();
+    WorkUntilOver(client, "reference", "anna");
+  });
+  ModelProcess reference = Process("reference", "mine");
+  reference.Run();
+  labels.join();
+
+  const auto restart = [&] {
+    StopDaemon();
+    StartDaemon();
+  };
+  while (Client().Get("restarted").state() != v1::CAMPAIGN_STATE_DONE) {
+    LabelUntilTheModel("restarted");
+    restart();
+    const v1::ModelTask task = Process("restarted", "mine").AcquireOne();
+    restart();
+    // The lease survived: nobody else can have the task.
+    v1::AcquireModelTaskResponse nothing;
+    ASSERT_TRUE(Process("restarted", "other").Acquire(&nothing, 0).ok());
+    EXPECT_FALSE(nothing.has_task());
+    ModelProcess process = Process("restarted", "mine");
+    v1::SubmitPredictionsResponse stored;
+    const grpc::Status status = process.Submit(task, process.Predict(task), &stored);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    restart();
+    DaemonClient client = Client();
+    for (int look = 0; look < 1500; ++look) {
+      const v1::Campaign campaign = client.Get("restarted");
+      if (campaign.open_tasks() > 0 || campaign.state() == v1::CAMPAIGN_STATE_DONE) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  EXPECT_EQ(Client().ExportedBatches("restarted"), Client().ExportedBatches("reference"));
+}
+
+TEST_F(ModelProcessTest, WhatCannotWorkIsRefusedByName) {
+  StartDaemon();
+  DaemonClient client = Client();
+  for (const char* const strategy : {"committee", "quire", "nearopt"}) {
+    v1::CampaignSpec spec = ExternalSpec("clouds", 2);
+    spec.mutable_selection()->set_strategy(strategy);
+    const grpc::Status status = client.Create(spec);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), AllOf(HasSubstr(strategy), HasSubstr("trains models of its own")));
+  }
+  v1::CampaignSpec measured = ExternalSpec("clouds", 2);
+  measured.mutable_stop()->mutable_accuracy()->add_sources("clouds.csv");
+  EXPECT_THAT(client.Create(measured).error_message(), HasSubstr("stop.accuracy"));
+  CreateStarted(CloudSpec("builtin", 2));
+  v1::AcquireModelTaskResponse response;
+  const grpc::Status status = Process("builtin", "mine").Acquire(&response, 0);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("classifier.external"));
+}
+
+TEST(ModelServiceOverJson, UnaryCallsAndStreamsOfResponsesCanBeCalled) {
+  using pipeline::ConnectGateway;
+  for (const char* const method : {"AcquireModelTask", "RenewModelTask", "ReleaseModelTask", "GetModelRows"}) {
+    const auto* const found = ConnectGateway::Find(std::string("/fulcrum.v1.ModelService/") + method);
+    ASSERT_NE(found, nullptr) << method;
+    EXPECT_TRUE(ConnectGateway::CheckCallable(*found).ok()) << method;
+  }
+}
+
+}  // namespace
+}  // namespace fulcrum::testing
