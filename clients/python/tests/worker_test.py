@@ -179,22 +179,26 @@ def interrupted(address, name):
     """A worker process whose labels wait for a line on the standard input."""
     gate = threading.Event()
 
+    def tell(line):
+        # One system call per line: print() writes the end of the line apart, so that lines of several threads mix.
+        os.write(sys.stdout.fileno(), f"{line}\n".encode())
+
     def label(task):
-        print(task.id, flush=True)
+        tell(task.id)
         gate.wait(60)
         return answer(task)
 
     class Tells(fulcrum.Worker):
         def stop(self):
             super().stop()
-            print("stopping", flush=True)
+            tell("stopping")
             threading.Thread(target=lambda: sys.stdin.readline() and gate.set()).start()
 
     worker = Tells(fulcrum.Client(address), name, label, concurrency=3)
     try:
         worker.run()
     except KeyboardInterrupt:
-        print(f"interrupted with {worker.labels} labels")
+        tell(f"interrupted with {worker.labels} labels")
 
 
 if __name__ == "__main__":
