@@ -211,6 +211,7 @@ std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const Tas
     if (spec.memory_bytes > 0) absl::StrAppendFormat(&text, "|%d bytes", spec.memory_bytes);
   }
   if (spec.tune) absl::StrAppend(&text, "|tuned|", spec.leverage_follows);
+  if (spec.svm.classifier != classify::SvmParameters().classifier) absl::StrAppend(&text, "|", spec.svm.classifier);
   absl::StrAppend(&text, crowd);
   if (normalize != "zscore,unit") absl::StrAppend(&text, "|", normalize);
   return classify::ChecksumOf(text);
@@ -239,7 +240,7 @@ class TaskRunner {
   /// Decides how many runs there are at a time and what each may keep. ResourceExhausted if a single run, without the
   /// table of inner products and with an engine that computes kernels again and again, does not fit.
   absl::Status PlanMemory(const Split& split) {
-    const std::size_t estimate = std::max<std::size_t>(1, RunData::EstimateBytes(runs_.data, split, runs_.spec.tune));
+    const std::size_t estimate = std::max<std::size_t>(1, RunData::EstimateBytes(runs_.data, split, NeedsRawData()));
     const std::size_t total = runs_.memory_bytes > 0 ? runs_.memory_bytes : HalfOfTheMachine();
     lanes_ = std::clamp<std::size_t>(total / estimate, 1, runs_.threads);
     if (runs_.memory_bytes == 0 || estimate <= total) return absl::OkStatus();
@@ -282,6 +283,18 @@ class TaskRunner {
     spec.memory_bytes = round_bytes_;
     return spec;
   }
+  const ClassifierSettings& ClassifierOf(std::size_t index) const {
+    return index < StrategyCount() ? pipeline::ClassifierOf(runs_.spec, runs_.spec.strategies[index])
+                                   : runs_.spec.classifier;
+  }
+  /// Whether the data is normalised in more than one way.
+  bool NeedsRawData() const {
+    const auto differs = [&](const StrategySettings& strategy) {
+      const ClassifierSettings& settings = pipeline::ClassifierOf(runs_.spec, strategy);
+      return settings.tune || settings.normalize != runs_.spec.classifier.normalize;
+    };
+    return runs_.spec.classifier.tune || std::ranges::any_of(runs_.spec.strategies, differs);
+  }
   VotingRule VotingOf(std::size_t index) const {
     return index < StrategyCount() ? runs_.spec.strategies[index].voting : VotingRule();
   }
@@ -318,11 +331,11 @@ class TaskRunner {
     for (std::size_t index = 0; index < CurvesOfRun(runs_.spec) && !failed_.load(); ++index) {
       const RoundSpec spec = SpecOf(index, run);
       const std::uint64_t fingerprint =
-          FingerprintOf(spec, runs_.spec.rounds, runs_.data, split, runs_.spec.normalize,
+          FingerprintOf(spec, runs_.spec.rounds, runs_.data, split, ClassifierOf(index).normalize,
                         index < StrategyCount() ? CrowdText(index) + CostText(index) : "");
       if (TakeKnown(index, run, fingerprint)) continue;
       if (!data) {
-        const std::string normalize = runs_.spec.tune ? "" : runs_.spec.normalize;
+        const std::string normalize = NeedsRawData() ? "" : runs_.spec.classifier.normalize;
         FULCRUM_ASSIGN_OR_RETURN(data, RunData::Make(runs_.data, split, normalize, table_bytes_));
       }
       absl::StatusOr<Curve> curve = RunCurve(index, spec, *data);
@@ -340,11 +353,13 @@ class TaskRunner {
   }
 
   absl::StatusOr<Curve> RunCurve(std::size_t index, const RoundSpec& spec, const RunData& data) const {
-    if (index >= StrategyCount()) return RunFullData(spec, data);
+    const std::string& normalize = ClassifierOf(index).normalize;
+    if (index >= StrategyCount()) return RunFullData(spec, data, normalize);
     if (const double share = runs_.spec.strategies[index].stream_share; share > 0) {
       return RunStream(spec, runs_.spec.rounds, data, share);
     }
-    return RunStrategy(spec, runs_.spec.rounds, data, runs_.spec.annotators, VotingOf(index), CostsOf(index));
+    return RunStrategy(spec, runs_.spec.rounds, data, runs_.spec.annotators, VotingOf(index), CostsOf(index),
+                       normalize);
   }
 
   bool TakeKnown(std::size_t index, std::size_t run, std::uint64_t fingerprint) {
@@ -395,9 +410,11 @@ RoundSpec MakeRoundSpec(const ExperimentSpec& spec, const TaskSettings& task, co
   round.engine = strategy.engine;
   round.landmarks = strategy.landmarks;
   round.refine_landmarks = strategy.refine_landmarks;
-  round.svm.kernel = spec.svm_kernel;
-  round.svm.c = spec.svm_c;
-  round.tune = spec.tune;
+  const ClassifierSettings& classifier = ClassifierOf(spec, strategy);
+  round.svm.classifier = classifier.classifier;
+  round.svm.kernel = classifier.kernel;
+  round.svm.c = classifier.c;
+  round.tune = classifier.tune;
   round.leverage_follows = !task.leverage_given;
   round.seed = Random::Fork(spec.seed, run).Next();
   round.svm.seed = round.seed;

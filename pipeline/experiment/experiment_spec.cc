@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "pipeline/text/spec_reader.h"
+#include "stages/classify/classifier.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
 #include "stages/leverage/engine_registry.h"
@@ -203,7 +204,37 @@ SimulatedCosts ReadCosts(SpecProblems& problems, SpecFields& parent) {
   return costs;
 }
 
-StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, const std::string& path) {
+/// Explicit settings of the classifier switch tuning off. What is not given is as in `outer`.
+std::optional<ClassifierSettings> ReadClassifier(SpecProblems& problems, SpecFields& fields,
+                                                 const ClassifierSettings& outer) {
+  bool fixed = false;
+  for (const char* name : {"normalize", "classifier", "classifier_kernel", "classifier_c"}) {
+    fixed = fixed || fields.Take(name).IsDefined();
+  }
+  const bool asked = fields.Take("tune").IsDefined();
+  if (!fixed && !asked) return std::nullopt;
+  ClassifierSettings settings = outer;
+  settings.tune = fields.Choice("tune", {"auto", "off"}, fixed || !outer.tune ? 1 : 0) == 0;
+  if (settings.tune && fixed) {
+    fields.Problem("tune", "is auto, so leave normalize, classifier, classifier_kernel and classifier_c out");
+  }
+  settings.normalize = fields.Text("normalize", settings.normalize);
+  if (const auto steps = ingest::ParseNormalization(settings.normalize); !steps.ok()) {
+    fields.Problem("normalize", std::string(steps.status().message()));
+  }
+  settings.classifier = fields.Text("classifier", settings.classifier);
+  if (const auto known = classify::FindClassifier(settings.classifier); !known.ok()) {
+    fields.Problem("classifier", std::string(known.status().message()));
+  }
+  if (fields.Take("classifier_kernel").IsDefined()) {
+    settings.kernel = ReadKernel(problems, fields, "classifier_kernel");
+  }
+  settings.c = fields.Number("classifier_c", settings.c, {0, kNoLimit, /*above_low=*/true});
+  return settings;
+}
+
+StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, const std::string& path,
+                              const ClassifierSettings& classifier) {
   StrategySettings settings;
   if (node.IsScalar()) {
     settings.name = settings.strategy = node.Scalar();
@@ -219,6 +250,7 @@ StrategySettings ReadStrategy(SpecProblems& problems, const YAML::Node& node, co
     settings.refine_landmarks = ReadSwitch(fields, "refine");
     settings.voting = ReadVoting(problems, fields);
     settings.weighs_costs = ReadSwitch(fields, "weigh_costs");
+    settings.classifier = ReadClassifier(problems, fields, classifier);
     if (settings.strategy == kStreamStrategy) {
       settings.stream_share = fields.Number("share", 0, {0, 1, /*above_low=*/true});
     }
@@ -286,23 +318,6 @@ void CheckSubject(SpecFields& fields, const ExperimentSpec& spec) {
   fields.Problem("compare", absl::StrCat("subject '", spec.comparison.subject, "' is none of the strategies"));
 }
 
-/// Explicit settings of the classifier switch tuning off.
-void ReadTuning(SpecFields& fields, ExperimentSpec& spec) {
-  bool given = false;
-  for (const char* name : {"normalize", "classifier_kernel", "classifier_c"}) {
-    given = given || fields.Take(name).IsDefined();
-  }
-  const bool asked = fields.Take("tune").IsDefined();
-  spec.tune = fields.Choice("tune", {"auto", "off"}, given ? 1 : 0) == 0;
-  if (asked && spec.tune && given) {
-    fields.Problem("tune", "is auto, so leave normalize, classifier_kernel and classifier_c out");
-  }
-  spec.normalize = fields.Text("normalize", spec.normalize);
-  if (const auto steps = ingest::ParseNormalization(spec.normalize); !steps.ok()) {
-    fields.Problem("normalize", std::string(steps.status().message()));
-  }
-}
-
 ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
   SpecFields fields(problems, root, "");
   ExperimentSpec spec;
@@ -316,11 +331,10 @@ ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
   spec.full_data = ReadSwitch(fields, "full_data");
   spec.seed = fields.Count("seed", 1, 0, std::numeric_limits<std::uint32_t>::max());
   spec.metric = static_cast<Metric>(fields.Choice("metric", {"accuracy", "f1", "macro-f1", "label-accuracy"}, 0));
-  ReadTuning(fields, spec);
-  spec.svm_kernel = ReadKernel(problems, fields, "classifier_kernel");
-  spec.svm_c = fields.Number("classifier_c", 1, {0, kNoLimit, /*above_low=*/true});
+  const ClassifierSettings tuned{.tune = true};
+  spec.classifier = ReadClassifier(problems, fields, tuned).value_or(tuned);
   fields.ForEach("strategies", [&](const YAML::Node& node, const std::string& path) {
-    spec.strategies.push_back(ReadStrategy(problems, node, path));
+    spec.strategies.push_back(ReadStrategy(problems, node, path, spec.classifier));
   });
   fields.ForEach("annotators", [&](const YAML::Node& node, const std::string& path) {
     ReadAnnotator(problems, node, path, spec.annotators);
@@ -337,11 +351,11 @@ ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
   if (spec.metric == Metric::kLabelAccuracy && spec.annotators.empty()) {
     fields.Problem("metric", "is label-accuracy, which needs annotators that make mistakes; without any all are right");
   }
-  const bool streams = std::ranges::any_of(
-      spec.strategies, [](const StrategySettings& settings) { return settings.strategy == kStreamStrategy; });
-  if (streams && !spec.tune) fields.Problem("strategies", "has a stream, which needs 'tune: auto'");
-  if (streams && !spec.annotators.empty())
-    fields.Problem("annotators", "cannot answer a stream; leave one of them out");
+  for (const StrategySettings& strategy : spec.strategies) {
+    if (strategy.strategy != kStreamStrategy) continue;
+    if (!ClassifierOf(spec, strategy).tune) fields.Problem("strategies", "has a stream, which needs 'tune: auto'");
+    if (!spec.annotators.empty()) fields.Problem("annotators", "cannot answer a stream; leave one of them out");
+  }
   if (spec.strategies.empty()) fields.Problem("strategies", "has none; name at least one");
   spec.comparison = ReadComparison(problems, fields);
   if (!spec.comparison.subject.empty() && spec.comparison.spans.empty()) {
@@ -359,6 +373,10 @@ ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
 }
 
 }  // namespace
+
+const ClassifierSettings& ClassifierOf(const ExperimentSpec& spec, const StrategySettings& strategy) {
+  return strategy.classifier ? *strategy.classifier : spec.classifier;
+}
 
 std::size_t CurvesOfRun(const ExperimentSpec& spec) {
   return spec.strategies.size() + (spec.full_data ? 1 : 0);

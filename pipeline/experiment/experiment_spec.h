@@ -65,6 +65,15 @@ struct TaskSettings {
 /// (simulated_stream.h). In experiments only.
 inline constexpr char kStreamStrategy[] = "stream";
 
+/// How labels become a model.
+struct ClassifierSettings {
+  bool tune = false;  ///< the classifier chooses its settings and the normalisation; the rest is unused
+  std::string normalize = "zscore,unit";
+  std::string classifier = "svm";  ///< a name of classify::Classifiers()
+  kernel::KernelFunction kernel = {};
+  double c = 1;
+};
+
 /// The settings of a strategy; those that are not set are taken from the task.
 struct StrategySettings {
   std::string name = {};  ///< in tables and charts
@@ -78,6 +87,7 @@ struct StrategySettings {
   VotingRule voting = {};    ///< with simulated annotators
   bool weighs_costs = true;  ///< with costs
   double stream_share = 0;   ///< of kStreamStrategy: of the rows that arrive, that may be taken
+  std::optional<ClassifierSettings> classifier = {};  ///< instead of the experiment's
 };
 
 /// The strategy whose wins are counted, and why counts may differ from the published ones.
@@ -97,10 +107,7 @@ struct ExperimentSpec {
   std::size_t start_per_class = 2;
   std::uint64_t seed = 1;
   Metric metric = Metric::kAccuracy;
-  bool tune = false;                      ///< the classifier chooses its settings and the normalisation
-  std::string normalize = "zscore,unit";  ///< unless the classifier is tuned
-  kernel::KernelFunction svm_kernel = {};
-  double svm_c = 1;
+  ClassifierSettings classifier = {};
   bool full_data = true;  ///< also train a classifier on all labels, which is slow on a large pool
   std::vector<StrategySettings> strategies = {};
   /// If there are any, `batch` is a number of votes, and labels are what their votes give.
@@ -110,6 +117,9 @@ struct ExperimentSpec {
   ComparisonSettings comparison = {};
   std::vector<TaskSettings> tasks = {};
 };
+
+/// The classifier of a strategy, which may have its own.
+const ClassifierSettings& ClassifierOf(const ExperimentSpec& spec, const StrategySettings& strategy);
 
 /// The number of curves of a run of a task: one per strategy, and the full-data line.
 std::size_t CurvesOfRun(const ExperimentSpec& spec);

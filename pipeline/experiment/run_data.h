@@ -27,7 +27,7 @@ class RunData final : public FeatureSource {
   /// Larger tables of inner products are not stored; products are then computed each time.
   static constexpr std::size_t kMostTableBytes = std::size_t{2} << 30;
 
-  /// Normalised in this way; empty: for a tuned classifier, which has pool() and everything() from Prepare.
+  /// Normalised in this way; empty: in each way that is asked for later, as for a tuned classifier.
   static absl::StatusOr<RunData> Make(const TaskData& data, const Split& split,
                                       const std::string& normalize = "zscore,unit",
                                       std::size_t most_table_bytes = kMostTableBytes);
@@ -38,10 +38,12 @@ class RunData final : public FeatureSource {
   /// The approximate memory of a run of this size, for any strategy.
   static std::size_t EstimateBytes(const TaskData& data, const Split& split, bool tuned = false);
 
-  /// The training half: row i is row split.train[i] of the data.
-  const kernel::Features& pool() const { return *features_.pool; }
-  /// The training half, then the test half.
-  const kernel::Features& everything() const { return *features_.predicted; }
+  /// The training half (row i is row split.train[i] of the data), and both halves. `normalize` matters only for data
+  /// that can be normalised in several ways; other data was normalised by Make.
+  absl::StatusOr<PreparedFeatures> Fixed(const std::string& normalize) const {
+    if (features_.pool != nullptr) return features_;
+    return Prepare(normalize);
+  }
 
   std::size_t rows() const override { return answers_.size(); }
   absl::StatusOr<ingest::PoolFeatures> RawRows(std::span<const RowIndex> rows) const override;
@@ -65,9 +67,9 @@ class RunData final : public FeatureSource {
     std::list<std::pair<std::string, PreparedFeatures>> last_used;  // guarded by mutex; the last one first
   };
 
-  PreparedFeatures features_;  // empty if the classifier is tuned
+  PreparedFeatures features_;  // empty if it can be normalised in several ways
   std::size_t most_table_bytes_ = kMostTableBytes;
-  Matrix<double> raw_;  // the training half, then the test half; empty unless the classifier is tuned
+  Matrix<double> raw_;  // the training half, then the test half; empty if it was normalised
   std::unique_ptr<Variants> variants_ = std::make_unique<Variants>();
   std::size_t class_count_ = 0;
   ClassIndex positive_ = 0;

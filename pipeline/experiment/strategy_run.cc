@@ -57,11 +57,14 @@ absl::StatusOr<CurvePoint> Judge(const RunData& data, const classify::SvmModel& 
 /// Answers the queries of one campaign's rounds from the known labels, and tests each round's model.
 class StrategyRunner {
  public:
-  StrategyRunner(const RoundSpec& spec, std::size_t rounds, const RunData& data, bool ignores_answers,
-                 std::span<const SimulatedAnnotator> annotators, const VotingRule& voting, const SimulatedCosts& costs)
+  /// `features` for settings that are fixed.
+  StrategyRunner(const RoundSpec& spec, std::size_t rounds, const RunData& data, PreparedFeatures features,
+                 bool ignores_answers, std::span<const SimulatedAnnotator> annotators, const VotingRule& voting,
+                 const SimulatedCosts& costs)
       : spec_(spec),
         rounds_(rounds),
         data_(data),
+        features_(std::move(features)),
         labels_(data.answers().size(), kUnlabeled),
         // What a tuned kernel picks depends on the answers after all.
         plans_ahead_(ignores_answers && !spec.tune && annotators.empty() && !costs.limits()),
@@ -75,7 +78,7 @@ class StrategyRunner {
     if (spec.tune) {
       tuned_.emplace(spec);
     } else {
-      runner_.emplace(spec, data.pool(), data.everything());
+      runner_.emplace(spec, *features_.pool, *features_.predicted);
     }
     for (const RowIndex row : data.start()) labels_[row] = data.answers()[row];
   }
@@ -182,7 +185,7 @@ class StrategyRunner {
   absl::Status PlanAllRounds() {
     RoundSpec whole = spec_;
     whole.batch = spec_.batch * rounds_;
-    RoundRunner planner(std::move(whole), data_.pool());
+    RoundRunner planner(std::move(whole), *features_.pool);
     FULCRUM_ASSIGN_OR_RETURN(const RoundResult result,
                              planner.Run({.class_count = data_.class_count(), .labels = labels_, .predictions = {}}));
     for (const select::Pick& pick : result.selection.picks) planned_.push_back(pick.row);
@@ -193,6 +196,7 @@ class StrategyRunner {
   const RoundSpec& spec_;
   const std::size_t rounds_;
   const RunData& data_;
+  const PreparedFeatures features_;    // empty if the classifier is tuned
   std::optional<RoundRunner> runner_;  // one of the two
   std::optional<TunedRunner> tuned_;
   std::vector<ClassIndex> labels_;
@@ -216,7 +220,7 @@ class StrategyRunner {
 
 absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data,
                                   std::span<const SimulatedAnnotator> annotators, const VotingRule& voting,
-                                  const SimulatedCosts& costs) {
+                                  const SimulatedCosts& costs, const std::string& normalize) {
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<select::Strategy> strategy, select::MakeStrategy(spec.strategy));
   for (const SimulatedAnnotator& annotator : annotators) {
     if (annotator.accuracy.size() == 1 || annotator.accuracy.size() == data.class_count()) continue;
@@ -226,17 +230,23 @@ absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, con
   RoundSpec with_costs = spec;
   // What a round may spend is not the same in every round; see StrategyRunner::Budget.
   if (costs.limits() && costs.weigh) with_costs.cost_budget = costs.budget * static_cast<double>(rounds);
-  return StrategyRunner(with_costs, rounds, data, strategy->ignores_answers(), annotators, voting, costs).Run();
+  PreparedFeatures features;
+  if (!spec.tune) {
+    FULCRUM_ASSIGN_OR_RETURN(features, data.Fixed(normalize));
+  }
+  return StrategyRunner(with_costs, rounds, data, std::move(features), strategy->ignores_answers(), annotators, voting,
+                        costs)
+      .Run();
 }
 
 absl::StatusOr<Curve> RunStream(const RoundSpec& spec, std::size_t rounds, const RunData& data, double share) {
   if (!spec.tune) return absl::InvalidArgumentError("the strategy 'stream' needs 'tune: auto'");
-  StrategyRunner runner(spec, rounds, data, /*ignores_answers=*/false, {}, {}, {});
+  StrategyRunner runner(spec, rounds, data, {}, /*ignores_answers=*/false, {}, {}, {});
   runner.UseStream(share);
   return runner.Run();
 }
 
-absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data) {
+absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data, const std::string& normalize) {
   const Clock::time_point start = Clock::now();
   classify::SvmParameters svm = spec.svm;
   PreparedFeatures features;
@@ -244,9 +254,11 @@ absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data) {
     FULCRUM_ASSIGN_OR_RETURN(const TunedSettings settings, Tune(data, data.answers(), spec.seed));
     UseChoice(settings.chosen, svm);
     FULCRUM_ASSIGN_OR_RETURN(features, data.Prepare(settings.chosen.normalize));
+  } else {
+    FULCRUM_ASSIGN_OR_RETURN(features, data.Fixed(normalize));
   }
-  const kernel::Features& pool = spec.tune ? *features.pool : data.pool();
-  const kernel::Features& everything = spec.tune ? *features.predicted : data.everything();
+  const kernel::Features& pool = *features.pool;
+  const kernel::Features& everything = *features.predicted;
   const std::unique_ptr<classify::Classifier> classifier = classify::MakeClassifier(svm, pool);
   FULCRUM_ASSIGN_OR_RETURN(const classify::SvmModel model, classifier->Train(data.answers(), data.class_count()));
   const double train_seconds = SecondsSince(start);

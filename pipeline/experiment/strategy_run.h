@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "pipeline/experiment/curves.h"
@@ -16,20 +17,21 @@
 
 namespace fulcrum::pipeline {
 
-/// `data` is tunable if spec.tune is set. The curve of points 0..rounds, fewer if the pool runs out. The caller sets
-/// the names and the number of the run.
+/// `data` is tunable if spec.tune is set; unless it is, features are normalised by `normalize`. The curve of points
+/// 0..rounds, fewer if the pool runs out. The caller sets the names and the number of the run.
 /// With annotators the answers are the labels that their votes give, and spec.batch is the number of votes per round.
 /// With costs the budget of each round, and what earlier rounds left, buys labels; spec.batch at most.
 absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data,
                                   std::span<const SimulatedAnnotator> annotators = {}, const VotingRule& voting = {},
-                                  const SimulatedCosts& costs = {});
+                                  const SimulatedCosts& costs = {}, const std::string& normalize = "zscore,unit");
 
 /// The same with the queries of a stream (simulated_stream.h) that may take `share` of its rows. The curve ends when
 /// the stream does. InvalidArgument unless spec.tune is set.
 absl::StatusOr<Curve> RunStream(const RoundSpec& spec, std::size_t rounds, const RunData& data, double share);
 
 /// One point: a classifier trained on all labels of the training half.
-absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data);
+absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data,
+                                  const std::string& normalize = "zscore,unit");
 
 // Quality of predictions. Pure functions, thread-safe.
 

@@ -280,12 +280,14 @@ std::string ReportPage(const ExperimentSpec& spec, const ExperimentOptions& opti
       "<a href=\"#multiples\">Each strategy alone</a>",
       ranks.empty() ? "" : "<a href=\"#ranks\">Ranks</a>",
       cells.empty() ? "" : "<a href=\"#wtl\">Wins, ties, losses</a>",
-      "<a href=\"#regret\">Regret</a><a href=\"#queried\">What was queried</a><a href=\"#times\">Selection time</a>"
+      "<a href=\"#regret\">Regret</a><a href=\"#quality\">Classifier</a><a href=\"#queried\">What was queried</a><a "
+      "href=\"#times\">Selection time</a>"
       "<a href=\"#settings\">Settings</a></nav>\n",
       Tiles(spec, result, cells, regrets), Skipped(result), "</header>\n", CurvesSection(spec, result, colors),
       MultiplesSection(spec, result, colors), ranks, WtlSection(spec, cells), RegretSection(regrets, colors),
-      LabelNeedsSection(regrets, colors), QueriedSection(spec, result.curves, colors), TimesSection(result, colors),
-      SettingsSection(spec, options, result), "</main>\n<script>", kReportScript, "</script>\n</body>\n</html>\n");
+      LabelNeedsSection(regrets, colors), QualitySection(result.curves, colors),
+      QueriedSection(spec, result.curves, colors), TimesSection(result, colors), SettingsSection(spec, options, result),
+      "</main>\n<script>", kReportScript, "</script>\n</body>\n</html>\n");
 }
 
 }  // namespace fulcrum::pipeline

@@ -184,6 +184,41 @@ std::string QueriedSection(const ExperimentSpec& spec, const CurveSet& curves, c
 
 namespace {
 
+/// The mean over the runs at the last round, in percent; a dash if there is none.
+std::string MeanPercent(const std::vector<const Curve*>& curves, double CurvePoint::*value) {
+  std::vector<double> values;
+  for (const Curve* curve : curves) values.push_back(curve->points.back().*value);
+  const double mean = MeanWithInterval(values).mean;
+  return std::isnan(mean) ? "–" : absl::StrFormat("%.1f", 100 * mean);
+}
+
+}  // namespace
+
+std::string QualitySection(const CurveSet& curves, const SeriesColors& colors) {
+  const std::vector<std::string> tasks = curves.Tasks();
+  std::vector<std::string> heading{"strategy"};
+  for (const std::string& task : tasks) heading.push_back(EscapeHtml(task));
+  std::string rows = TableRow("th", heading);
+  for (const std::string& strategy : colors.strategies()) {
+    std::vector<std::string> row{
+        absl::StrCat("<span class=\"dot ", colors.ClassOf(strategy), "\"></span>", EscapeHtml(strategy))};
+    for (const std::string& task : tasks) {
+      const std::vector<const Curve*> runs = curves.Of(task, strategy);
+      row.push_back(absl::StrCat(MeanPercent(runs, &CurvePoint::accuracy), " <small>",
+                                 MeanPercent(runs, &CurvePoint::macro_f1), " · ",
+                                 MeanPercent(runs, &CurvePoint::calibration_error), "</small>"));
+    }
+    rows.append(TableRow("td", row));
+  }
+  return Section("quality", "The classifier at the end",
+                 "After the last round, on the test half, in percent, mean over the runs: the accuracy; then macro-F1 "
+                 "(the mean of the F1 scores of all classes) and the expected calibration error (by how much the "
+                 "probability of the predicted class differs from how often that class is right, in ten bins).",
+                 absl::StrCat("<div class=\"scroll\"><table class=\"numbers\">", rows, "</table></div>\n"));
+}
+
+namespace {
+
 // From here on a cell has the full colour.
 constexpr double kDarkestShare = 0.10;
 
@@ -305,6 +340,12 @@ std::string TaskTable(const ExperimentSpec& spec, const ExperimentResult& result
   return absl::StrCat("<div class=\"scroll\"><table>", rows, "</table></div>\n");
 }
 
+std::string DescribeClassifier(const ClassifierSettings& settings) {
+  if (settings.tune) return "tuned: normalisation, kernel and C are chosen from the labels";
+  return absl::StrFormat("%s, %s, C = %g, features: %s", settings.classifier, kernel::DescribeKernel(settings.kernel),
+                         settings.c, settings.normalize);
+}
+
 std::string DescribeStrategy(const StrategySettings& strategy) {
   std::vector<std::string> own;
   if (strategy.tau) own.push_back(absl::StrFormat("τ %g", *strategy.tau));
@@ -313,6 +354,7 @@ std::string DescribeStrategy(const StrategySettings& strategy) {
   if (strategy.engine != StrategySettings().engine) own.push_back(absl::StrCat("engine ", strategy.engine));
   if (strategy.landmarks > 0) own.push_back(absl::StrCat(strategy.landmarks, " landmarks"));
   if (!strategy.refine_landmarks) own.push_back("not refined");
+  if (strategy.classifier) own.push_back(DescribeClassifier(*strategy.classifier));
   if (own.empty() && strategy.name == strategy.strategy) return EscapeHtml(strategy.name);
   return EscapeHtml(
       absl::StrCat(strategy.name, " (", strategy.strategy, own.empty() ? "" : ", ", absl::StrJoin(own, ", "), ")"));
@@ -333,8 +375,8 @@ std::string Facts(const ExperimentSpec& spec, const ExperimentOptions& options, 
       {"strategies", absl::StrJoin(strategies, ", ")},
       {"rounds", absl::StrCat(spec.rounds, " of ", spec.batch, spec.batch == 1 ? " query" : " queries")},
       {"start", absl::StrCat(spec.start_per_class, " labels of each class")},
-      {"features", "z-score with the training half’s mean and sample deviation, then rows to unit length"},
-      {"classifier", absl::StrFormat("SVM, %s, C = %g", kernel::DescribeKernel(spec.svm_kernel), spec.svm_c)},
+      {"classifier", EscapeHtml(DescribeClassifier(spec.classifier))},
+      {"normalisation", "with the statistics of the training half"},
       {"bands", "95% confidence intervals of the mean over the runs (Student’s t)"},
       {"seed", absl::StrCat(spec.seed)},
       {"time", absl::StrCat(DurationText(result.seconds), " on ", options.threads, " threads",

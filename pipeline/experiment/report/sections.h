@@ -20,6 +20,11 @@ std::string WtlSection(const ExperimentSpec& spec, const std::vector<WtlCell>& c
 /// HTML: the mean share of the positive class among the queries, and the ratio of the others to it.
 std::string QueriedSection(const ExperimentSpec& spec, const CurveSet& curves, const SeriesColors& colors);
 
+// How good the classifier of each strategy is after the last round.
+
+/// HTML: accuracy, macro-F1 and calibration error.
+std::string QualitySection(const CurveSet& curves, const SeriesColors& colors);
+
 // The regret table of the report: how far each strategy is below the best one of each task.
 
 /// HTML; strategies by their mean regret, smallest first.

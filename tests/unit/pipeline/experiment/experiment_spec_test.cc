@@ -159,6 +159,23 @@ TEST(ExperimentSpec, CostsNeedABudgetAndStrategiesThatWeighThem) {
               HasSubstr("'margin' does not weigh costs"));
 }
 
+TEST(ExperimentSpec, ClassifiersOfStrategiesAreCheckedByName) {
+  const auto parse = [](const std::string& classifier) {
+    return ParseExperimentSpec(absl::StrCat("name: x\nstrategies: [{strategy: margin, ", classifier,
+                                            "}]\ntasks: [{name: t, generate: {problem: twonorm, rows: 100}}]\n"),
+                               "x.yaml");
+  };
+  const auto good = parse("classifier: logistic, classifier_c: 3");
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_TRUE(good->classifier.tune);
+  ASSERT_TRUE(good->strategies[0].classifier);
+  EXPECT_FALSE(good->strategies[0].classifier->tune);
+  EXPECT_EQ(good->strategies[0].classifier->classifier, "logistic");
+  EXPECT_EQ(good->strategies[0].classifier->c, 3);
+  EXPECT_THAT(std::string(parse("classifier: forest").status().message()), HasSubstr("no classifier 'forest'"));
+  EXPECT_THAT(std::string(parse("tune: auto, normalize: none").status().message()), HasSubstr("leave normalize"));
+}
+
 TEST(ExperimentSpec, TheShippedOnesAreGood) {
   std::size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(FULCRUM_SOURCE_DIR) + "/experiments")) {
@@ -176,7 +193,7 @@ TEST(ExperimentSpec, TheDefaultIsJudgedOnEveryGeneratorWithATunedClassifier) {
   for (const char* const name : {"default.yaml", "default_batch.yaml"}) {
     const auto spec = LoadExperimentSpec(absl::StrCat(FULCRUM_SOURCE_DIR, "/experiments/", name));
     ASSERT_TRUE(spec.ok()) << spec.status();
-    EXPECT_TRUE(spec->tune);
+    EXPECT_TRUE(spec->classifier.tune);
     EXPECT_TRUE(spec->full_data) << "the labels to 95 percent of it are one of the figures";
     for (const ingest::SyntheticEntry& problem : ingest::SyntheticProblems()) {
       EXPECT_TRUE(std::ranges::any_of(spec->tasks, [&](const TaskSettings& task) {

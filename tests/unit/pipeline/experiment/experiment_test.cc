@@ -92,6 +92,40 @@ TEST_F(ExperimentTest, TheFullDataLineCanBeLeftOut) {
                           Not(HasSubstr("whole training half")), Not(HasSubstr("nan"))));
 }
 
+TEST_F(ExperimentTest, AStrategyCanHaveItsOwnClassifier) {
+  constexpr char kClassifiers[] = R"(
+name: classifiers
+runs: 2
+rounds: 4
+classifier_c: 2
+strategies:
+  - margin
+  - {name: margin again, strategy: margin, classifier_c: 2}
+  - {name: logistic, strategy: margin, classifier: logistic, classifier_kernel: {type: linear}, normalize: zscore}
+  - {name: tuned, strategy: margin, tune: auto}
+tasks:
+  - {name: ring, generate: {problem: ringnorm, rows: 160, dims: 4}}
+)";
+  spec_ = *ParseExperimentSpec(kClassifiers, "spec");
+  const auto result = Run(first_.path(), 2);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto ends = [&](const std::string& name) {
+    return result->curves.ValuesAt("ring", name, 4, Metric::kAccuracy);
+  };
+  EXPECT_EQ(ends("margin"), ends("margin again"));
+  EXPECT_NE(ends("margin"), ends("logistic")) << "a line does not separate a ring";
+  EXPECT_NE(ends("margin"), ends("tuned"));
+  EXPECT_NE(ends("logistic"), ends("tuned"));
+  // Each is what it is alone.
+  spec_.strategies.erase(spec_.strategies.begin(), spec_.strategies.begin() + 2);
+  const auto alone = Run(second_.path(), 1);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->curves.ValuesAt("ring", "logistic", 4, Metric::kAccuracy), ends("logistic"));
+  const std::string page = ReportPage(spec_, {.threads = 2}, *result);
+  EXPECT_THAT(page, AllOf(HasSubstr("logistic (margin, logistic, linear, C = 2, features: zscore)"),
+                          HasSubstr("The classifier at the end"), HasSubstr("macro-F1")));
+}
+
 TEST_F(ExperimentTest, ATaskWithoutItsDataIsLeftOutAndReported) {
   const auto result = Run(first_.path(), 2);
   ASSERT_TRUE(result.ok()) << result.status();

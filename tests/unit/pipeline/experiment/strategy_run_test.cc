@@ -169,7 +169,7 @@ TEST(RunData, TheTableHasTheKernelOfTheFeatures) {
   const RowList test{120, 130, 239}, train{3, 0, 119};
   for (const RunData* run : {&*table, &*plain}) {
     Matrix<double> block(3, 3);
-    kernel::ComputeKernelBlock(rbf, run->everything(), test, train, block.view());
+    kernel::ComputeKernelBlock(rbf, *run->Fixed("")->predicted, test, train, block.view());
     for (std::size_t i = 0; i < 3; ++i) {
       for (std::size_t j = 0; j < 3; ++j) EXPECT_NEAR(block(i, j), expected(test[i] - 120, train[j]), 1e-12);
     }
