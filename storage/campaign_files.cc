@@ -18,7 +18,6 @@
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/columns/text_column.h"
 #include "stages/ingest/formats/parquet_file.h"
-#include "storage/checksum.h"
 #include "storage/retention.h"
 
 namespace fulcrum::storage {

@@ -13,7 +13,7 @@
 #include "pipeline/round/tuning.h"
 #include "stages/classify/classifier.h"
 #include "stages/classify/model_selection.h"
-#include "stages/consensus/label_errors.h"
+#include "stages/consensus/annotator_quality.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "storage/campaign_reader.h"

@@ -15,13 +15,11 @@
 #include "pipeline/round/round_messages.h"
 #include "pipeline/round/round_strategy.h"
 #include "stages/classify/classifier.h"
-#include "stages/classify/kernel_product.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/leverage/engine_choice.h"
 #include "stages/leverage/engine_registry.h"
-#include "stages/leverage/shared_landmarks.h"
+#include "stages/leverage/landmark_engine.h"
 #include "stages/select/strategy_registry.h"
 
 namespace fulcrum::pipeline {

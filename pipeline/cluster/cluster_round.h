@@ -1,12 +1,12 @@
 // One round over a pool that is spread over processes: the same batch as a round in one process, for any number of
 // them.
 //
-// Each rank has its share of the rows (stages/core/row_share.h) and makes the same calls. What is exchanged are labeled
+// Each rank has its share of the rows (stages/core/communicator.h) and makes the same calls. What is exchanged are labeled
 // rows, landmarks, sums, candidates and picks:
 //
 //   train       labeled rows are shared; the root trains and broadcasts the model
 //   predict     own rows
-//   score       large classes by shared landmarks (stages/leverage/shared_landmarks.h); a class that one process scores
+//   score       large classes by shared landmarks (stages/leverage/landmark_engine.h); a class that one process scores
 //               with its whole kernel is gathered at the root, which scores it as a round in one process does
 //   select      proposals are merged at the root and checked by every rank (cluster_selection.h)
 //
@@ -16,7 +16,6 @@
 #include "absl/status/statusor.h"
 #include "pipeline/round/round.h"
 #include "stages/core/communicator.h"
-#include "stages/core/row_share.h"
 #include "stages/kernel/features.h"
 
 namespace fulcrum::pipeline {

@@ -16,7 +16,6 @@
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/guest_features.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/select/strategy.h"
 

@@ -16,8 +16,8 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/leverage/landmark_sample.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/leverage/landmarks.h"
+#include "stages/linalg/top_eigen.h"
 #include "storage/campaign_files.h"
 #include "storage/state/item_queries.h"
 

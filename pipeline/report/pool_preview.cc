@@ -21,7 +21,7 @@
 #include "stages/ingest/columns/column_roles.h"
 #include "stages/ingest/columns/text_column.h"
 #include "stages/ingest/formats/reader_registry.h"
-#include "stages/leverage/engine_choice.h"
+#include "stages/leverage/engine_registry.h"
 #include "storage/pool/mapped_pool.h"
 
 namespace fulcrum::pipeline {

@@ -28,7 +28,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stages/core/block_stream.h"
 #include "stages/core/parallel.h"
 #include "tbb/flow_graph.h"
 #include "tbb/task_arena.h"

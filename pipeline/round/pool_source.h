@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stages/core/communicator.h"
 #include "stages/core/matrix.h"
-#include "stages/core/row_share.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/columns/row_ids.h"
 #include "stages/ingest/normalize.h"

@@ -15,7 +15,6 @@
 #include "pipeline/round/flow.h"
 #include "pipeline/round/predict_stage.h"
 #include "pipeline/round/select_stage.h"
-#include "stages/core/block_stream.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "stages/classify/kernel_product.h"
 #include "stages/classify/svm_model.h"
+#include "stages/classify/svm_predictor.h"
 #include "stages/core/matrix.h"
 #include "stages/kernel/features.h"
 

@@ -8,6 +8,9 @@
 // failed. Rank 0 is the root.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -44,7 +47,7 @@ class Communicator {
   /// Every rank has the bytes of `from` afterwards.
   virtual void Broadcast(std::string& bytes, int from = kRoot) const = 0;
   /// The root has the element-wise sums afterwards; the other ranks keep what they had. The order of the additions is
-  /// not defined: use it for sums that are exact (stages/core/exact_sum.h).
+  /// not defined: use it for sums that are exact (ExactTerms).
   virtual void ReduceSum(std::span<double> values) const = 0;
   /// Returns when every rank has called it.
   virtual void Barrier() const = 0;
@@ -121,6 +124,58 @@ std::vector<T> ShareValues(const Communicator& peers, std::vector<T> values) {
 template <typename T>
 std::vector<T> ShareValue(const Communicator& peers, T value) {
   return ShareValues(peers, std::vector<T>(1, value));
+}
+
+// Sums that do not depend on the order of their terms, nor on how many processes add them up.
+//
+// Floating-point addition rounds, so the order matters. If every term is first rounded to a multiple of one quantum,
+// and the quantum is at least 2^-52 of a bound on all partial sums, then additions are exact in any order. The quantum
+// is so far below the bound that rounding the terms costs less than float32 kernel values are off by. Plain values,
+// thread-safe.
+
+class ExactTerms {
+ public:
+  /// `bound` is at least the sum of the magnitudes of all terms. Sums are as usual if it is not positive and finite.
+  explicit ExactTerms(double bound) {
+    if (!(bound > 0) || !std::isfinite(bound)) return;
+    int exponent = 0;
+    std::frexp(bound, &exponent);
+    // Adding 1.5 times 2^52 quanta leaves no bits below the quantum; subtracting it again is exact.
+    shift_ = std::ldexp(1.5, exponent + 1);
+    if (!std::isfinite(shift_)) shift_ = 0;
+  }
+
+  /// The multiple of the quantum next to `value`.
+  double operator()(double value) const { return (value + shift_) - shift_; }
+
+ private:
+  double shift_ = 0;
+};
+
+// How the rows of a pool are divided among the processes of a cluster.
+//
+// A rank has consecutive rows, and shares begin at multiples of a unit that depends on the size of the pool alone. Sums
+// over rows are formed within units first, so that they do not depend on the number of ranks. Pure functions,
+// thread-safe.
+
+/// The rows of a unit: few enough for even shares, and so many that a unit is worth a matrix product.
+inline std::size_t RowsPerUnit(std::size_t total) {
+  constexpr std::size_t kFewest = 512, kMost = 8192, kUnits = 64;
+  return std::clamp(std::bit_floor(total / kUnits), kFewest, kMost);
+}
+
+struct RowShare {
+  std::size_t first = 0;
+  std::size_t count = 0;
+  std::size_t total = 0;  ///< rows of the pool
+};
+
+/// The share of a rank; empty if there are more ranks than units.
+inline RowShare ShareOfRank(std::size_t total, std::size_t rank, std::size_t ranks) {
+  const std::size_t unit = RowsPerUnit(total), units = (total + unit - 1) / unit;
+  const std::size_t first = std::min(total, units * rank / ranks * unit);
+  const std::size_t end = std::min(total, units * (rank + 1) / ranks * unit);
+  return {.first = first, .count = end - first, .total = total};
 }
 
 }  // namespace fulcrum

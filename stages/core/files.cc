@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
@@ -124,6 +126,18 @@ absl::Status AtomicFile::Error(std::string_view doing) const {
 
 std::string Checksum::ToText() const {
   return absl::StrCat("fnv1a:", absl::Hex(value_, absl::kZeroPad16));
+}
+
+absl::StatusOr<std::string> ChecksumOfFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("'", path, "' is missing or cannot be read"));
+  Checksum checksum;
+  std::vector<char> buffer(1 << 20);
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
+    checksum.Add({buffer.data(), static_cast<std::size_t>(file.gcount())});
+  }
+  if (file.bad()) return absl::DataLossError(absl::StrCat("'", path, "' cannot be read to its end"));
+  return checksum.ToText();
 }
 
 namespace {

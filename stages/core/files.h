@@ -64,6 +64,9 @@ class Checksum {
   std::uint64_t value_ = 14695981039346656037ULL;
 };
 
+/// The text of the checksum of a whole file, read in pieces. NotFound if it does not exist.
+absl::StatusOr<std::string> ChecksumOfFile(const std::string& path);
+
 /// CRC-32 (ISO 3309, as in gzip), which clients in any language have at hand: finds accidental damage.
 class Crc32 {
  public:

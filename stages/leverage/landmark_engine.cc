@@ -10,13 +10,10 @@
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/leverage/engine_choice.h"
 #include "stages/leverage/engine_registry.h"
-#include "stages/leverage/kernel_subspace.h"
 #include "stages/leverage/landmark_pass.h"
-#include "stages/leverage/landmark_sample.h"
+#include "stages/leverage/landmarks.h"
 #include "stages/leverage/leverage_scores.h"
-#include "stages/leverage/low_rank.h"
 
 namespace fulcrum::leverage {
 namespace {

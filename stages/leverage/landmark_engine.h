@@ -1,7 +1,7 @@
 // Leverage scores of a class of any number of rows, approximated from some of them: the landmarks.
 //
 //   landmarks S, uniform over the class, by a seed         once; they stay from round to round
-//   L L' = K_SS                                            once (kernel_subspace.h)
+//   L L' = K_SS                                            once (landmarks.h)
 //   G = sum of c(x) c(x)', c(x) = K(S, x)                  a first pass; later only the rows that entered or left
 //   (theta, w) = top of L^-1 G L^-T, k from tau            n_s x n_s, warm from last round's
 //   l(x) = |projection c(x)|^2                             a second pass; later only the rows that can matter
@@ -12,6 +12,7 @@
 // parallel inside, and the result does not depend on the number of threads. Keeps a reference to the features.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,18 +20,20 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "stages/core/block_stream.h"
+#include "stages/core/communicator.h"
+#include "stages/core/parallel.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
-#include "stages/leverage/kernel_subspace.h"
+#include "stages/leverage/landmarks.h"
+#include "stages/leverage/leverage_engine.h"
 
 namespace fulcrum::leverage {
 
 struct LandmarkRequest {
   double tau = 0.5;
   std::uint64_t seed = 1;
-  std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks (landmark_sample.h)
+  std::size_t landmarks = 0;  ///< n_s; 0: DefaultLandmarks (landmarks.h)
   /// The landmarks to begin with, ascending, from an earlier engine. They are drawn if this is empty, or if the class
   /// has grown to twice what they were drawn from.
   std::span<const RowIndex> chosen = {};
@@ -108,5 +111,29 @@ class LandmarkEngine {
   const BlockStream& stream_;
   std::unique_ptr<Model> model_;
 };
+
+// Landmark scores (landmark_engine.h) of a class whose rows are spread over processes.
+//
+// Landmarks are drawn by their position in the class, gathered and given to every rank. Each rank sums over its own
+// rows and scores them; the sums are added up at the root, which solves the eigenproblem. Sums are of exact terms
+// within fixed units of rows, so that scores do not depend on the number of ranks. What is sent, with n_s landmarks of
+// d features and rank k: 8 n_s d and 4 n_s (n_s + 512) bytes from every rank, 8 n_s (d + 1) + 4 n_s k bytes to every
+// rank.
+//
+// Scores are not refined with the whole kernel: classes for which that is affordable are scored by one process. Every
+// rank makes the same calls; not thread-safe, loops run in parallel inside.
+
+/// A class, as one of the processes sees it.
+struct SharedClass {
+  const Communicator& peers;
+  kernel::GuestFeatures& features;  ///< gets the landmarks as guests while they are needed
+  std::span<const RowIndex> rows;   ///< of this process, ascending
+  RowShare share;                   ///< of the pool, that this process has
+};
+
+/// The scores of the own rows; the same errors as LeverageEngine::Score, on every rank. Of the request only tau, seed
+/// and landmarks are used.
+absl::StatusOr<ClassScores> ScoreSharedClass(const kernel::KernelFunction& kernel, const SharedClass& shared,
+                                             const ClassRequest& request);
 
 }  // namespace fulcrum::leverage

@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "stages/core/communicator.h"
 #include "stages/core/parallel.h"
-#include "stages/core/row_share.h"
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/leverage/kernel_subspace.h"
+#include "stages/leverage/landmarks.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
 

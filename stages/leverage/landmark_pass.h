@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "stages/core/block_stream.h"
 #include "stages/core/communicator.h"
-#include "stages/core/exact_sum.h"
 #include "stages/core/matrix.h"
+#include "stages/core/parallel.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
@@ -131,7 +130,7 @@ class LandmarkGram {
 //
 // Vectors u_j that were computed from landmarks are off in two ways: they lack what lies outside the landmarks' span,
 // and they favour the landmarks, which alone lie inside it. f_j = K u_j has both errors only as far as the end of the
-// spectrum is large relative to theta_j. Rayleigh-Ritz on the f_j (kernel_subspace.h) needs no second product: their
+// spectrum is large relative to theta_j. Rayleigh-Ritz on the f_j (landmarks.h) needs no second product: their
 // inner products are U'F, the class's sum of f f' is F'F, and their leading vectors are those that the class's kernel
 // has after a step and a half of subspace iteration. It costs m^2 kernel values, so it is for classes of some ten
 // thousand rows. Pure functions, thread-safe; loops run in parallel inside.

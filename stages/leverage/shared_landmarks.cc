@@ -1,5 +1,3 @@
-#include "stages/leverage/shared_landmarks.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -7,15 +5,13 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "stages/core/block_stream.h"
+#include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/leverage/kernel_subspace.h"
 #include "stages/leverage/landmark_engine.h"
 #include "stages/leverage/landmark_pass.h"
-#include "stages/leverage/landmark_sample.h"
+#include "stages/leverage/landmarks.h"
 #include "stages/leverage/leverage_scores.h"
-#include "stages/leverage/low_rank.h"
 
 namespace fulcrum::leverage {
 namespace {

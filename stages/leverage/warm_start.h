@@ -12,8 +12,8 @@
 #include "absl/functional/function_ref.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/kernel/row_set_kernel.h"
-#include "stages/kernel/tiled_kernel.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {

@@ -7,7 +7,7 @@
 
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::linalg {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::stream {
 namespace {

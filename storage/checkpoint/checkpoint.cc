@@ -6,8 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "storage/checksum.h"
 #include "storage/state/campaign_state.h"
 
 namespace fulcrum::storage {

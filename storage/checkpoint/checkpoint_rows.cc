@@ -6,10 +6,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "stages/core/files.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "storage/checkpoint/json_rows.h"
-#include "storage/checksum.h"
 
 namespace fulcrum::storage {
 namespace {

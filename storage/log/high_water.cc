@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "storage/checksum.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "stages/consensus/agreement.h"
+#include "stages/consensus/annotator_quality.h"
 #include "stages/core/status_macros.h"
 #include "storage/rules/annotator_rules.h"
 #include "storage/state/crowd.h"

@@ -17,7 +17,6 @@
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_folder.h"
-#include "storage/checksum.h"
 #include "storage/log/schema.h"
 #include "storage/maintenance/fsck.h"
 #include "storage/retention.h"

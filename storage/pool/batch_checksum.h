@@ -1,5 +1,5 @@
 // Checksums of the content of a pool: XXH3 with 64 bits, from the copy in Arrow, because a pool is read at the speed of
-// memory. (The checksums in the log of a campaign are those of storage/checksum.h.) Thread-safe.
+// memory. (The checksums in the log of a campaign are those of stages/core/files.h.) Thread-safe.
 #pragma once
 
 #include <cstddef>

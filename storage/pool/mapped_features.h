@@ -16,8 +16,8 @@
 
 #include "absl/status/statusor.h"
 #include "arrow/type_fwd.h"
+#include "stages/core/communicator.h"
 #include "stages/core/matrix.h"
-#include "stages/core/row_share.h"
 #include "stages/ingest/normalize.h"
 #include "stages/kernel/features.h"
 #include "storage/pool/mapped_pool.h"

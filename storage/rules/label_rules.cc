@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrow/util/utf8.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "storage/checksum.h"
 #include "storage/rules/annotator_rules.h"
 
 namespace fulcrum::storage {

@@ -6,11 +6,11 @@
 
 #include "stages/core/random.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/tiled_kernel.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/leverage/landmark_engine.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/top_eigen.h"
 #include "tests/benchmarks/large_sections.h"
 #include "tests/benchmarks/ratio_report.h"
 #include "tests/support/data_sets.h"

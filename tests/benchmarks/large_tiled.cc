@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "stages/kernel/features.h"
-#include "stages/kernel/tiled_kernel.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/leverage/leverage_scores.h"
 #include "tests/benchmarks/large_sections.h"
 #include "tests/benchmarks/ratio_report.h"

@@ -8,7 +8,7 @@
 #include "stages/kernel/row_set_kernel.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/leverage/warm_start.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/top_eigen.h"
 #include "tbb/global_control.h"
 #include "tests/benchmarks/ratio_report.h"
 #include "tests/support/data_sets.h"

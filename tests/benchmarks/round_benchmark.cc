@@ -8,7 +8,7 @@
 
 #include "pipeline/round/round.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/top_eigen.h"
 #include "tests/benchmarks/ratio_report.h"
 #include "tests/support/data_sets.h"
 

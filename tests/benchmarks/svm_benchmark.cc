@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "stages/classify/kernel_product.h"
 #include "stages/classify/pool_decisions.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/classify/svm_trainer.h"

@@ -10,9 +10,9 @@
 #include "arrow/io/memory.h"
 #include "arrow/ipc/writer.h"
 #include "arrow/record_batch.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
-#include "storage/checksum.h"
 #include "storage/pool/pool_block.h"
 #include "storage/pool/pool_manifest.h"
 
@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<const ModelTaskData>> ModelTaskData::Make(const s
   description.set_labels(static_cast<std::int64_t>(data->labeled.size()));
   FULCRUM_ASSIGN_OR_RETURN(
       *description.mutable_pool_id(),
-      storage::ChecksumOfFile(absl::StrCat(pool->folders().front(), "/", storage::kPoolManifestName)));
+      ChecksumOfFile(absl::StrCat(pool->folders().front(), "/", storage::kPoolManifestName)));
   data->pool = std::move(pool);
   return std::shared_ptr<const ModelTaskData>(std::move(data));
 }

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/onnx/onnx_export.h"
-#include "stages/classify/libsvm_export.h"
+#include "stages/classify/model_file.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"

@@ -16,8 +16,8 @@
 #include "pipeline/round/pool_import.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "storage/checksum.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_writer.h"
 #include "storage/rules/round_rules.h"
@@ -272,7 +272,7 @@ absl::StatusOr<Appended> FolderWatch::Append(const std::string& path, const std:
                                              const std::stop_token& stop) const {
   // A link may lead out; then nothing of what it names is read.
   FULCRUM_RETURN_IF_ERROR(ResolvePoolSources({path}, watched_.root).status());
-  FULCRUM_ASSIGN_OR_RETURN(const std::string checksum, storage::ChecksumOfFile(path));
+  FULCRUM_ASSIGN_OR_RETURN(const std::string checksum, ChecksumOfFile(path));
   return take_({.by = kBy,
                 .request_id = absl::StrCat(checksum, " ", name),
                 .file = path,

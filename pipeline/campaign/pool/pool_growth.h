@@ -24,8 +24,8 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/pool_import.h"
+#include "stages/core/files.h"
 #include "storage/campaign_store.h"
-#include "storage/checksum.h"
 #include "storage/pool/pool_writer.h"
 
 namespace fulcrum::pipeline {
@@ -63,7 +63,7 @@ class RowUpload {
   const std::shared_ptr<std::atomic<bool>> busy_;
   std::ofstream stream_;
   std::int64_t bytes_ = 0;
-  storage::Checksum checksum_;
+  Checksum checksum_;
 };
 
 struct AppendRequest {

@@ -14,7 +14,6 @@
 #include "pipeline/round/round.h"
 #include "pipeline/round/tuning.h"
 #include "stages/core/communicator.h"
-#include "stages/core/row_share.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/columns/row_ids.h"
 #include "stages/ingest/formats/table_writer.h"

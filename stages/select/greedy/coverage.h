@@ -18,7 +18,6 @@
 #include "stages/core/communicator.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/guest_features.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

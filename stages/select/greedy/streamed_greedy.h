@@ -30,7 +30,6 @@
 #include "stages/core/communicator.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/guest_features.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/select/greedy/similarity_sums.h"

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "stages/core/communicator.h"
 #include "stages/core/rows.h"
-#include "stages/kernel/guest_features.h"
+#include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/select/strategy.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "pipeline/campaign/stored_text.h"
-#include "storage/checksum.h"
+#include "stages/core/files.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/support/http_get.h"
@@ -113,7 +113,7 @@ TEST_F(CrashLoopTest, AFileThatKilledTheProcessTwiceIsLeftAloneAndTheOthersAreAp
 
   const std::string deadly = MoveIn("a.csv", 210);
   MoveIn("b.csv", 205);
-  const std::string checksum = *storage::ChecksumOfFile(deadly);
+  const std::string checksum = *ChecksumOfFile(deadly);
   const std::string marker =
       FileOf("clouds", absl::StrCat("append-", absl::StrReplaceAll(checksum, {{":", "-"}}), ".marker"));
   std::ofstream(marker) << checksum << " 1 running\n";

@@ -5,8 +5,8 @@
 
 #include "arrow/scalar.h"
 #include "arrow/table.h"
+#include "stages/core/files.h"
 #include "stages/ingest/formats/parquet_file.h"
-#include "storage/checksum.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

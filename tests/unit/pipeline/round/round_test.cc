@@ -9,9 +9,9 @@
 
 #include "gtest/gtest.h"
 #include "stages/classify/svm_predictor.h"
-#include "stages/core/block_stream.h"
+#include "stages/core/parallel.h"
 #include "stages/core/random.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/top_eigen.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"
 

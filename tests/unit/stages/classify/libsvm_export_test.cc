@@ -1,10 +1,9 @@
-#include "stages/classify/libsvm_export.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "stages/classify/model_file.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/classify/svm_trainer.h"
 #include "tests/support/temporary_directory.h"

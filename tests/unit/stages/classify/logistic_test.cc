@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "stages/classify/classifier.h"
-#include "stages/classify/libsvm_export.h"
 #include "stages/classify/model_file.h"
 #include "stages/classify/svm_predictor.h"
 #include "tests/support/matrices.h"

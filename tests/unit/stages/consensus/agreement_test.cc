@@ -1,7 +1,6 @@
-#include "stages/consensus/agreement.h"
-
 #include <gtest/gtest.h>
 
+#include "stages/consensus/annotator_quality.h"
 #include "tests/unit/stages/consensus/crowd.h"
 
 namespace fulcrum::consensus {

@@ -1,8 +1,7 @@
-#include "stages/consensus/label_errors.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "stages/consensus/annotator_quality.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::consensus {

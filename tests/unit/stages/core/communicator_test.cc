@@ -8,9 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "stages/core/exact_sum.h"
 #include "stages/core/random.h"
-#include "stages/core/row_share.h"
 #include "tests/support/thread_communicator.h"
 
 namespace fulcrum {

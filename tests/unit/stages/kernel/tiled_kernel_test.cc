@@ -1,10 +1,9 @@
-#include "stages/kernel/tiled_kernel.h"
-
 #include <numeric>
 
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
 #include "stages/kernel/features.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"

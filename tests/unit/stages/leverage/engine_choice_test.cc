@@ -1,6 +1,5 @@
-#include "stages/leverage/engine_choice.h"
-
 #include "gtest/gtest.h"
+#include "stages/leverage/engine_registry.h"
 
 namespace fulcrum::leverage {
 namespace {

@@ -1,8 +1,8 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
-#include "stages/leverage/kernel_subspace.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/leverage/landmarks.h"
+#include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::leverage {

@@ -2,9 +2,9 @@
 
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
-#include "stages/leverage/kernel_subspace.h"
+#include "stages/leverage/landmarks.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::leverage {

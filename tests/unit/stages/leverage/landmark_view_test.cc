@@ -2,8 +2,8 @@
 
 #include "gtest/gtest.h"
 #include "stages/core/rows.h"
-#include "stages/leverage/kernel_subspace.h"
 #include "stages/leverage/landmark_pass.h"
+#include "stages/leverage/landmarks.h"
 #include "stages/linalg/lapack.h"
 #include "tests/support/matrices.h"
 

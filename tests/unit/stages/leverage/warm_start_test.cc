@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
-#include "stages/kernel/tiled_kernel.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
 #include "tests/support/matrices.h"

@@ -5,8 +5,8 @@
 #include <future>
 #include <latch>
 
-#include "stages/linalg/dense_eigensolver.h"
 #include "stages/linalg/lapack.h"
+#include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"
 #include "tests/support/sanitizers.h"
 

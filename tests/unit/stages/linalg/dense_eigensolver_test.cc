@@ -1,10 +1,9 @@
-#include "stages/linalg/dense_eigensolver.h"
-
 #include <cmath>
 #include <limits>
 
 #include "gtest/gtest.h"
 #include "stages/linalg/blas.h"
+#include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::linalg {

@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/top_eigen.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"
 

@@ -4,7 +4,7 @@
 
 #include "stages/kernel/kernel_function.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/dense_eigensolver.h"
+#include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::linalg {

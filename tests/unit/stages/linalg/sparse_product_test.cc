@@ -1,5 +1,3 @@
-#include "stages/linalg/sparse_product.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,8 +1,6 @@
-#include "stages/core/block_stream.h"
+#include "stages/core/parallel.h"
 
 #include <algorithm>
-
-#include "stages/core/parallel.h"
 
 namespace fulcrum {
 namespace {
