@@ -1,5 +1,5 @@
 # Writes a C++ file with the content of other files: cmake -DOUTPUT=FILE -DFOLDER=FOLDER -DFILES=a,b -P EmbedFiles.cmake
-# Files are relative to FOLDER, or absolute paths, and become the paths "/a" and "/b" of pipeline/web/web_assets.h; index.html is "/".
+# Files are relative to FOLDER, or absolute paths, and become the paths "/a" and "/b" of pipeline/web/web_site.h; index.html is "/".
 string(REPLACE "," ";" FILES "${FILES}")
 set(arrays "")
 set(entries "")
@@ -16,7 +16,7 @@ foreach(name IN LISTS FILES)
   string(APPEND entries "      {\"/${path}\", {reinterpret_cast<const char*>(kFile${number}), sizeof(kFile${number}) - 1}},\n")
   math(EXPR number "${number} + 1")
 endforeach()
-file(WRITE "${OUTPUT}" "#include \"pipeline/web/web_assets.h\"
+file(WRITE "${OUTPUT}" "#include \"pipeline/web/web_site.h\"
 
 namespace fulcrum::pipeline {
 namespace {

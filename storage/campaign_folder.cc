@@ -1,9 +1,17 @@
 #include "storage/campaign_folder.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
 #include <system_error>
+#include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 
@@ -41,6 +49,75 @@ absl::StatusOr<FileLock> LockCampaign(const CampaignFolder& folder) {
   return absl::UnavailableError(absl::StrCat("campaign '", folder.path(),
                                              "' is open in another process, which writes to it; stop that one first, "
                                              "or ask it instead"));
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a file is, for those that may be removed: "scores" or "models", and its round.
+std::optional<std::pair<std::string, std::int64_t>> KindAndRound(absl::string_view name) {
+  const bool is_model = absl::ConsumePrefix(&name, "models/") && absl::EndsWith(name, ".model");
+  const bool is_scores = absl::ConsumePrefix(&name, "rounds/") && absl::EndsWith(name, "-scores.parquet");
+  std::int64_t round = 0;
+  if ((!is_model && !is_scores) || !absl::SimpleAtoi(name.substr(0, name.find('-')), &round)) return std::nullopt;
+  return std::pair(std::string(is_model ? "models" : "scores"), round);
+}
+
+/// By kind: the last round whose files were removed.
+using RemovedRounds = std::map<std::string, std::int64_t>;
+
+RemovedRounds ReadRemoved(const CampaignFolder& folder) {
+  RemovedRounds removed;
+  std::ifstream file(folder.File(kRemovedFiles));
+  std::string kind;
+  for (std::int64_t round = 0; file >> kind >> round;) removed[kind] = round;
+  return removed;
+}
+
+bool IsIn(const RemovedRounds& removed, absl::string_view name) {
+  const auto kind_and_round = KindAndRound(name);
+  if (!kind_and_round) return false;
+  const auto found = removed.find(kind_and_round->first);
+  return found != removed.end() && kind_and_round->second <= found->second;
+}
+
+absl::Status RemoveFilesIn(const CampaignFolder& folder, const std::string& subfolder, const RemovedRounds& removed) {
+  std::error_code error;
+  fs::directory_iterator entry(folder.File(subfolder), error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (!IsIn(removed, absl::StrCat(subfolder, "/", entry->path().filename().string()))) continue;
+    std::error_code failed;
+    fs::remove(entry->path(), failed);
+    if (failed) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot remove '", entry->path().string(), "': ", failed.message(), "; it is tried again"));
+    }
+  }
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot read '", folder.File(subfolder), "': ", error.message()));
+}
+
+}  // namespace
+
+absl::Status RemoveOldFiles(const CampaignFolder& folder, const Retention& retention, std::int64_t newest) {
+  RemovedRounds removed = ReadRemoved(folder);
+  const RemovedRounds before = removed;
+  const auto keep = [&](const char* kind, std::int64_t rounds) {
+    if (rounds > 0 && newest > rounds) removed[kind] = std::max(removed[kind], newest - rounds);
+  };
+  keep("scores", retention.scores);
+  keep("models", retention.models);
+  if (removed == before) return absl::OkStatus();
+  std::string text;
+  for (const auto& [kind, round] : removed) absl::StrAppend(&text, kind, " ", round, "\n");
+  FULCRUM_RETURN_IF_ERROR(ReplaceFile(folder.File(kRemovedFiles), text));
+  FULCRUM_RETURN_IF_ERROR(RemoveFilesIn(folder, "rounds", removed));
+  return RemoveFilesIn(folder, "models", removed);
+}
+
+bool WasRemoved(const CampaignFolder& folder, absl::string_view name) {
+  return IsIn(ReadRemoved(folder), name);
 }
 
 }  // namespace fulcrum::storage

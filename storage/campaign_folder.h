@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "stages/core/files.h"
 
 namespace fulcrum::storage {
@@ -49,5 +50,26 @@ class CampaignFolder {
 
 /// For the one process that writes to the campaign; Unavailable if another process, or another store of this one, does.
 absl::StatusOr<FileLock> LockCampaign(const CampaignFolder& folder);
+
+// Removes files of old rounds, if a campaign is told to keep only the newest ones.
+//
+// Scores and models of every round of a long campaign fill a disk. Labels, batches and the log are never removed. What
+// was removed is written to rounds/removed.txt before the first file goes, so that fsck, backup and readers know that a
+// file is not lost. Stateless; one campaign is handled by one thread.
+
+/// Name of the file with what was removed.
+inline constexpr char kRemovedFiles[] = "rounds/removed.txt";
+
+/// Rounds whose files are kept, counted back from the newest one; 0: all.
+struct Retention {
+  std::int64_t scores = 0;
+  std::int64_t models = 0;
+};
+
+/// Removes the files of rounds before those that are kept. `newest` is a round that was committed.
+absl::Status RemoveOldFiles(const CampaignFolder& folder, const Retention& retention, std::int64_t newest);
+
+/// Whether a file that the log names was removed on purpose.
+bool WasRemoved(const CampaignFolder& folder, absl::string_view name);
 
 }  // namespace fulcrum::storage

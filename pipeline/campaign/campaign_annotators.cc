@@ -17,7 +17,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/annotator_report.h"
+#include "storage/maintenance/log_reports.h"
 #include "storage/rules/annotator_rules.h"
 
 namespace fulcrum::pipeline {

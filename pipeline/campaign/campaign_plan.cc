@@ -20,7 +20,7 @@
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 #include "storage/rules/label_rules.h"
 
 namespace fulcrum::pipeline {

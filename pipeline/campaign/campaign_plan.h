@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/round/round.h"
 #include "stages/ingest/normalize.h"
-#include "storage/retention.h"
+#include "storage/campaign_folder.h"
 #include "storage/state/campaign_settings.h"
 
 namespace fulcrum::pipeline {

@@ -22,9 +22,9 @@
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/round.h"
 #include "pipeline/round/tuned_runner.h"
+#include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
-#include "storage/prediction_file.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/model_task.h"
 

@@ -15,7 +15,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/client/retry.h"
+#include "pipeline/client/server_connection.h"
 #include "pipeline/text/text_sink.h"
 
 namespace fulcrum::pipeline {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pipeline/client/retry.h"
+#include "pipeline/client/server_connection.h"
 
 namespace fulcrum::v1 {
 class Campaign;

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/client/retry.h"
+#include "pipeline/client/server_connection.h"
 
 namespace fulcrum::v1 {
 class CampaignEvent;

@@ -8,7 +8,6 @@
 
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
 #include "pipeline/client/labeling_messages.h"
-#include "pipeline/client/retry.h"
 #include "pipeline/client/server_connection.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"

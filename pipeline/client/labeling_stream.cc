@@ -21,7 +21,6 @@
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/labeling_calls.h"
 #include "pipeline/client/labeling_messages.h"
-#include "pipeline/client/retry.h"
 #include "pipeline/client/server_connection.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"

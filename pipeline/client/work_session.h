@@ -15,10 +15,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "pipeline/client/annotators.h"
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/labeling_calls.h"
-#include "pipeline/client/retry.h"
-#include "pipeline/client/terminal_annotator.h"
+#include "pipeline/client/server_connection.h"
 
 namespace fulcrum::pipeline {
 

@@ -20,7 +20,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/leverage/engine_registry.h"
 #include "stages/leverage/landmark_engine.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -17,10 +17,9 @@
 #include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/streamed_greedy.h"
 #include "stages/select/score_order.h"
-#include "stages/select/strategies/class_leverage.h"
+#include "stages/select/strategies/class_groups.h"
 #include "stages/select/strategies/hybrid.h"
-#include "stages/select/strategies/strategies.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -281,7 +280,7 @@ absl::StatusOr<ClassBatch> ChooseAtRoot(const ClusterCandidates& all, const Clus
   return batch;
 }
 
-/// As LeverageFactor of strategies/class_leverage.h, for the whole class.
+/// As LeverageFactor of strategies/class_groups.h, for the whole class.
 double FactorOf(const ClusterCandidates& all, const ClusterGroup& group) {
   switch (all.spec.leverage_scale) {
     case select::LeverageScale::kNone:

@@ -15,13 +15,13 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/commands/campaign_commands.h"
-#include "pipeline/commands/options.h"
+#include "pipeline/commands/command_line.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/csv.h"
 #include "stages/ingest/pool.h"
-#include "storage/maintenance/label_export.h"
+#include "storage/maintenance/log_reports.h"
 
 namespace fulcrum::pipeline {
 // `fulcrum campaign export NAME`: every label there is, as CSV or Parquet.

@@ -19,7 +19,7 @@
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/campaign_text.h"
 #include "pipeline/client/campaign_watch.h"
-#include "pipeline/client/retry.h"
+#include "pipeline/client/server_connection.h"
 #include "pipeline/commands/campaign_commands.h"
 #include "stages/core/status_macros.h"
 

@@ -1,12 +1,18 @@
 // From the arguments of the program to its exit code.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "CLI/App.hpp"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "pipeline/client/server_connection.h"
+#include "stages/ingest/columns/column_roles.h"
+#include "stages/ingest/formats/input_stream.h"
 
 namespace fulcrum::pipeline {
 
@@ -52,5 +58,53 @@ Command FsckCommand();
 Command ConvertCommand();
 Command ImportCommand();
 Command InspectCommand();
+
+// Checks that options of several commands share.
+
+/// A number without sign or fraction that fits 64 bits. CLI11 alone would turn -3 into a very large one.
+CLI::Validator WholeNumber();
+
+/// Bytes from "512MiB", "2GiB", "2G", "1048576"; powers of 1024. InvalidArgument for other text, and for none at all.
+absl::StatusOr<std::int64_t> ParseByteSize(absl::string_view text);
+
+// The option --memory of commands that read files: what the process may use in all.
+
+/// --memory; `memory`, which must outlive the parsing, is the default.
+void AddMemoryOption(CLI::App& app, std::string& memory, const std::string& group = "");
+
+/// Limits for what a command reads: --memory without what the program itself takes. InvalidArgument if `memory` is not
+/// a size.
+absl::StatusOr<ingest::InputLimits> LimitsOf(const std::string& memory);
+
+/// A ResourceExhausted status with the advice to allow more; others unchanged.
+absl::Status WithMemoryAdvice(const absl::Status& status, const std::string& memory);
+
+// Options about the columns of tables, which several commands share.
+
+/// --id, --label, --cost, --payload and --features; the values go to `columns`, which must outlive the parsing.
+void AddColumnFlags(CLI::App& app, ingest::ColumnOptions& columns);
+
+// The options by which every client command finds its server and shows who it is.
+
+/// --server, --token-file, --tls-ca, --tls-cert, --tls-key. `options` must live as long as the app.
+void AddConnectionOptions(CLI::App& app, ConnectionOptions& options);
+
+// The exit codes of the program.
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitBadData = 65;
+inline constexpr int kExitInternal = 70;
+inline constexpr int kExitTryAgain = 75;
+inline constexpr int kExitNotAllowed = 77;
+inline constexpr int kExitNothingLeft = 99;
+
+/// InvalidArgument is a wrong option; DataLoss, NotFound, FailedPrecondition and AlreadyExists are wrong
+/// data; OutOfRange is nothing left to select; ResourceExhausted, Unavailable and DeadlineExceeded may pass;
+/// Unauthenticated and PermissionDenied need another token; all others are internal errors.
+int ExitCodeFor(const absl::Status& status);
+
+/// The codes for people, one line each, as the help texts show them.
+const char* ExitCodeHelp();
 
 }  // namespace fulcrum::pipeline

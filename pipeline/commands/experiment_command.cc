@@ -12,8 +12,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/exit_codes.h"
-#include "pipeline/commands/options.h"
 #include "pipeline/experiment/comparison.h"
 #include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/experiment.h"

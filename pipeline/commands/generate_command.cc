@@ -8,13 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/options.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/matrix.h"
 #include "stages/core/number_text.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/digit_images.h"
 #include "stages/ingest/synthetic.h"
 
 namespace fulcrum::pipeline {

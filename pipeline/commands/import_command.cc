@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/options.h"
 #include "pipeline/round/pool_import.h"
 #include "pipeline/round/progress.h"
 #include "stages/core/status_macros.h"

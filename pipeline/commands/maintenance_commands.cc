@@ -17,7 +17,7 @@
 #include "storage/campaign_reader.h"
 #include "storage/maintenance/backup.h"
 #include "storage/maintenance/fsck.h"
-#include "storage/maintenance/label_export.h"
+#include "storage/maintenance/log_reports.h"
 
 namespace fulcrum::pipeline {
 

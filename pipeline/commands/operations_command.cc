@@ -15,7 +15,6 @@
 #include "pipeline/client/campaign_text.h"
 #include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/exit_codes.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 

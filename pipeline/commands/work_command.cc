@@ -10,16 +10,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/client/annotators.h"
 #include "pipeline/client/campaign_text.h"
 #include "pipeline/client/labeling_calls.h"
-#include "pipeline/client/retry.h"
 #include "pipeline/client/server_connection.h"
-#include "pipeline/client/simulated_annotator.h"
-#include "pipeline/client/terminal_annotator.h"
 #include "pipeline/client/work_session.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/exit_codes.h"
-#include "pipeline/commands/options.h"
 #include "pipeline/text/spec_reader.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"

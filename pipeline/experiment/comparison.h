@@ -7,7 +7,7 @@
 
 #include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/experiment_spec.h"
-#include "pipeline/experiment/t_test.h"
+#include "pipeline/experiment/statistical_tests.h"
 
 namespace fulcrum::pipeline {
 

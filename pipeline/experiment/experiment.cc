@@ -15,9 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/run_data.h"
-#include "pipeline/experiment/run_journal.h"
-#include "pipeline/experiment/run_splits.h"
 #include "pipeline/experiment/strategy_run.h"
 #include "pipeline/experiment/task_data.h"
 #include "pipeline/text/spec_reader.h"
@@ -26,7 +25,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {
 namespace {

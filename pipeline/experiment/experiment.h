@@ -13,8 +13,6 @@
 #include "absl/status/statusor.h"
 #include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/experiment_spec.h"
-#include "pipeline/experiment/run_journal.h"
-#include "pipeline/experiment/run_splits.h"
 #include "pipeline/experiment/task_data.h"
 #include "pipeline/round/progress.h"
 #include "pipeline/round/round.h"

@@ -14,7 +14,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
 #include "stages/leverage/engine_registry.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {
 namespace {

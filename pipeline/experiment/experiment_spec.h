@@ -62,7 +62,7 @@ struct TaskSettings {
 };
 
 /// The strategy that sees rows one at a time, in a random order, and takes or lets go each at once
-/// (simulated_stream.h). In experiments only.
+/// (strategy_run.cc). In experiments only.
 inline constexpr char kStreamStrategy[] = "stream";
 
 /// How labels become a model.

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pipeline/experiment/run_splits.h"
 #include "pipeline/experiment/task_data.h"
 #include "pipeline/round/tuning.h"
 #include "stages/core/matrix.h"

@@ -4,24 +4,120 @@
 #include <cassert>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
-#include "pipeline/experiment/simulated_stream.h"
+#include "pipeline/experiment/run_data.h"
 #include "pipeline/round/tuned_runner.h"
+#include "pipeline/round/tuning.h"
 #include "stages/classify/classifier.h"
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_predictor.h"
+#include "stages/core/random.h"
+#include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
+#include "stages/stream/stream_selector.h"
 
 namespace fulcrum::pipeline {
 namespace {
+
+/// The rows of the training half arrive one at a time, in a random order, and each is taken or let go at once.
+///
+/// The rows that are labeled at the start and a few more are known before the stream begins. After each round the
+/// classifier is trained on the labels so far, and the stream goes on until it has taken as many rows as a batch has.
+/// For a tuned classifier, whose data has numbers (run_data.h).
+class SimulatedStream {
+ public:
+  /// `share` of the rows that arrive may be taken. The order follows from the seed. `data` must outlive it.
+  SimulatedStream(double share, const RunData& data, std::uint64_t seed);
+
+  /// The next `count` rows that are taken, fewer if the stream ends before. `model` was trained on `labels` with these
+  /// settings.
+  absl::StatusOr<RowList> Next(const ClassifierChoice& choice, const classify::SvmModel& model,
+                               std::span<const ClassIndex> labels, std::size_t count);
+
+  /// Rows that have arrived, taken or not.
+  std::size_t arrived() const { return arrived_; }
+
+ private:
+  absl::Status UseModel(const ClassifierChoice& choice, const classify::SvmModel& model,
+                        std::span<const ClassIndex> labels);
+
+  const double share_;
+  const RunData& data_;
+  RowList known_;     // before the stream began
+  RowList arriving_;  // in their order
+  std::size_t arrived_ = 0;
+  std::string normalized_;                         // how features_ are
+  std::optional<kernel::DenseFeatures> features_;  // of all rows
+  std::optional<stream::StreamSelector> selector_;
+};
+
+// A stream is compared with rows that are known: a tenth of them, and no more than so many.
+constexpr std::size_t kMostKnown = 200;
+constexpr std::uint64_t kOrderStream = 41;
+
+SimulatedStream::SimulatedStream(double share, const RunData& data, std::uint64_t seed)
+    : share_(share), data_(data), known_(data.start()) {
+  RowList rows(data.rows());
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  std::ranges::sort(known_);
+  arriving_ = RowsOnlyIn(rows, known_);
+  Random random = Random::Fork(seed, kOrderStream);
+  random.Shuffle(std::span(arriving_));
+  const auto known = static_cast<std::ptrdiff_t>(std::min(kMostKnown, arriving_.size() / 10));
+  known_.insert(known_.end(), arriving_.begin(), arriving_.begin() + known);
+  arriving_.erase(arriving_.begin(), arriving_.begin() + known);
+}
+
+absl::Status SimulatedStream::UseModel(const ClassifierChoice& choice, const classify::SvmModel& model,
+                                       std::span<const ClassIndex> labels) {
+  if (!features_ || normalized_ != choice.normalize) {
+    RowList all(data_.rows());
+    std::iota(all.begin(), all.end(), RowIndex{0});
+    FULCRUM_ASSIGN_OR_RETURN(ingest::PoolFeatures rows, data_.RawRows(all));
+    FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, data_.NormalizerFor(choice.normalize));
+    normalizer->Apply(rows);
+    rows.MakeDense();
+    features_.emplace(std::move(rows.dense()));
+    normalized_ = choice.normalize;
+  }
+  RowList rows = known_;
+  rows.insert(rows.end(), arriving_.begin(), arriving_.begin() + static_cast<std::ptrdiff_t>(arrived_));
+  std::ranges::sort(rows);
+  FULCRUM_ASSIGN_OR_RETURN(
+      auto stream_model,
+      stream::StreamModel::Make({.features = *features_, .labels = labels, .classifier = &model, .rows = rows}, {}));
+  if (selector_) return selector_->UseModel(std::move(stream_model));
+  FULCRUM_ASSIGN_OR_RETURN(stream::StreamSelector selector,
+                           stream::StreamSelector::Make(std::move(stream_model), {.budget = {.share = share_}}));
+  selector_.emplace(std::move(selector));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RowList> SimulatedStream::Next(const ClassifierChoice& choice, const classify::SvmModel& model,
+                                              std::span<const ClassIndex> labels, std::size_t count) {
+  FULCRUM_RETURN_IF_ERROR(UseModel(choice, model, labels));
+  RowList taken;
+  while (taken.size() < count && arrived_ < arriving_.size()) {
+    const RowIndex row = arriving_[arrived_++];
+    FULCRUM_ASSIGN_OR_RETURN(const stream::Decision decision, selector_->Offer(features_->values().row(row), 0));
+    if (decision.take) taken.push_back(row);
+  }
+  return taken;
+}
 
 using Clock = std::chrono::steady_clock;
 

@@ -25,7 +25,7 @@ absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, con
                                   std::span<const SimulatedAnnotator> annotators = {}, const VotingRule& voting = {},
                                   const SimulatedCosts& costs = {}, const std::string& normalize = "zscore,unit");
 
-/// The same with the queries of a stream (simulated_stream.h) that may take `share` of its rows. The curve ends when
+/// The same with the queries of a stream that may take `share` of its rows. The curve ends when
 /// the stream does. InvalidArgument unless spec.tune is set.
 absl::StatusOr<Curve> RunStream(const RoundSpec& spec, std::size_t rounds, const RunData& data, double share);
 

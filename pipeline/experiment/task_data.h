@@ -26,4 +26,44 @@ struct TaskData {
 absl::StatusOr<TaskData> LoadTaskData(const TaskSettings& task, const std::string& data_folder,
                                       const ingest::InputLimits& limits = {});
 
+// The rows on which a run trains, is tested and starts. METHOD section 3: half and half, two labels of each class.
+//
+// Published splits are used if the task names files of them and these have a line for the run; everything else is
+// drawn from the seed, the task's name and the run's number alone. Immutable after loading, thread-safe.
+
+/// Rows of the task's data.
+struct Split {
+  RowList train = {};
+  RowList test = {};
+  RowList start = {};  ///< of train
+  bool given_halves = false;
+  bool given_start = false;
+};
+
+class RunSplits {
+ public:
+  /// DataLoss if an existing file cannot be used. `data` must outlive it.
+  static absl::StatusOr<RunSplits> Load(const ExperimentSpec& spec, const TaskSettings& task, const TaskData& data,
+                                        const std::string& data_folder);
+
+  /// FailedPrecondition if the training half lacks examples of a class to start from.
+  absl::StatusOr<Split> Make(std::size_t run) const;
+
+  std::size_t given_halves() const { return halves_.size(); }
+  std::size_t given_starts() const { return starts_.size(); }
+
+ private:
+  RunSplits(const ExperimentSpec& spec, const TaskSettings& task, const TaskData& data);
+  RowList DrawUniverse(std::uint64_t seed) const;
+  absl::Status CheckStart(std::size_t run, const Split& split) const;
+  absl::StatusOr<RowList> DrawStart(std::uint64_t seed, const RowList& train) const;
+
+  std::uint64_t seed_;
+  std::size_t start_per_class_;
+  const TaskSettings* task_;
+  const TaskData* data_;
+  std::vector<RowList> halves_;
+  std::vector<RowList> starts_;
+};
+
 }  // namespace fulcrum::pipeline

@@ -23,7 +23,6 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/campaign/campaign_registry.h"
-#include "pipeline/operation/exit_timer.h"
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/round/memory_budget.h"

@@ -1,5 +1,3 @@
-#include "pipeline/operation/probes.h"
-
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <netdb.h>
@@ -25,6 +23,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/server_service.grpc.pb.h"
+#include "pipeline/operation/watchdog.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

@@ -1,15 +1,16 @@
 #include "pipeline/operation/watchdog.h"
 
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "pipeline/operation/probes.h"
 #include "pipeline/text/structured_log.h"
 #include "prometheus/text_serializer.h"
 #include "stages/core/status_macros.h"
@@ -216,5 +217,26 @@ std::optional<std::chrono::microseconds> WatchdogTime() {
   if (sd_watchdog_enabled(/*unset_environment=*/0, &microseconds) <= 0) return std::nullopt;
   return std::chrono::microseconds(microseconds);
 }
+
+namespace {
+
+// Calls and rounds that react to being cancelled need less.
+constexpr std::chrono::milliseconds kShortestLimit{1'000};
+// For the last line of the log.
+constexpr std::chrono::milliseconds kLogTime{100};
+
+}  // namespace
+
+ExitTimer::ExitTimer(std::chrono::milliseconds limit, int exit_code)
+    : limit_(std::max(limit, kShortestLimit)),
+      thread_([this, exit_code, at = std::chrono::steady_clock::now() + limit_](const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        never_.wait_until(lock, stop, at, [] { return false; });
+        if (stop.stop_requested()) return;
+        // The log may be what hangs.
+        std::thread([] { Log(LogLevel::kError, "exit forced: the daemon did not stop in time"); }).detach();
+        std::this_thread::sleep_for(kLogTime);
+        _exit(exit_code);
+      }) {}
 
 }  // namespace fulcrum::pipeline

@@ -144,4 +144,51 @@ void NotifyAlive();
 /// The watchdog timeout of the manager; nothing if its watchdog is off.
 std::optional<std::chrono::microseconds> WatchdogTime();
 
+// Ends the process after a time, whatever else hangs: a stage, a handler, a disk, or a reader of the log who has
+// stopped reading.
+
+class ExitTimer {
+ public:
+  /// Exits with this code after the limit, but not within a second, unless it is destroyed before.
+  ExitTimer(std::chrono::milliseconds limit, int exit_code);
+
+  std::chrono::milliseconds limit() const { return limit_; }
+
+ private:
+  const std::chrono::milliseconds limit_;
+  std::mutex mutex_;
+  std::condition_variable_any never_;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+// Health checks of the parts of the daemon. Plain functions; thread-safe.
+
+/// The listener accepts connections. The arguments are those of ProbeListener.
+Probe ListenerProbe(std::string address, int port, bool tls);
+/// Calls are answered: one in-process call to the server.
+Probe CallProbe(const GrpcServer& server);
+/// The writing thread of every campaign answers a read-only request.
+Probe StoreProbe(const CampaignRegistry& campaigns);
+
+/// Returns the error of the first failed store, if any.
+absl::Status CheckStores(const CampaignRegistry& campaigns);
+/// Broken and quarantined campaigns and those that lost events, with the reason, one line each; empty if there are
+/// none. They do not make the daemon unready: the other campaigns would be unreachable until an administrator acts.
+std::string DescribeProblems(const CampaignRegistry& campaigns);
+/// Writes a file and removes it again.
+absl::Status CheckDiskIsWritable(const std::string& folder);
+
+/// "3 campaigns, 2 of them running; 5 leases, 120 labels", for the service manager's status.
+std::string DescribeInOneLine(const CampaignRegistry& campaigns);
+
+// Checks from outside that a listener still accepts connections.
+//
+// gRPC's listener can stop accepting permanently without an error (when the process has run out of file descriptors).
+// The kernel still completes handshakes, so only a response counts: an HTTP/2 server sends the first frame, and a TLS
+// server answers a ClientHello. A pure function, thread-safe.
+
+/// `address` is the configured address (host:port, [ipv6]:port or unix:path), `port` the bound port.
+/// Unavailable if there is no response in time.
+absl::Status ProbeListener(const std::string& address, int port, std::chrono::milliseconds timeout, bool tls = false);
+
 }  // namespace fulcrum::pipeline

@@ -1,5 +1,3 @@
-#include "pipeline/report/label_report.h"
-
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
@@ -10,11 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/report/reports.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
 #include "storage/clock.h"
-#include "storage/maintenance/label_export.h"
+#include "storage/maintenance/log_reports.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -1,5 +1,3 @@
-#include "pipeline/report/pool_map.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/stored_text.h"
+#include "pipeline/report/reports.h"
 #include "pipeline/round/pool_source.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"

@@ -1,5 +1,3 @@
-#include "pipeline/report/pool_preview.h"
-
 #include <arrow/api.h>
 
 #include <algorithm>
@@ -16,11 +14,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "pipeline/campaign/pool/pool_growth.h"
+#include "pipeline/report/reports.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/columns/column_roles.h"
-#include "stages/ingest/columns/text_column.h"
-#include "stages/ingest/formats/reader_registry.h"
+#include "stages/ingest/columns/column_values.h"
+#include "stages/ingest/formats/table_source.h"
 #include "stages/leverage/engine_registry.h"
 #include "storage/pool/mapped_pool.h"
 

@@ -9,7 +9,7 @@
 #include "arrow/record_batch.h"
 #include "pipeline/round/flow.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/reader_registry.h"
+#include "stages/ingest/formats/table_source.h"
 #include "storage/pool/pool_block.h"
 
 namespace fulcrum::pipeline {

@@ -17,7 +17,7 @@
 #include "stages/ingest/normalize.h"
 #include "stages/ingest/pool.h"
 #include "stages/kernel/features.h"
-#include "storage/pool/mapped_features.h"
+#include "storage/pool/mapped_pool.h"
 
 namespace fulcrum::pipeline {
 

@@ -13,7 +13,7 @@
 #include "pipeline/round/round_strategy.h"
 #include "stages/core/status_macros.h"
 #include "stages/leverage/engine_registry.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "pipeline/round/memory_budget.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {
 namespace {

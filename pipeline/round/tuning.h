@@ -23,7 +23,6 @@
 #include "stages/ingest/pool.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
-#include "storage/pool/mapped_features.h"
 #include "storage/pool/mapped_pool.h"
 
 namespace fulcrum::pipeline {

@@ -27,7 +27,7 @@
 #include "pipeline/server/executor.h"
 #include "pipeline/text/status.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/label_export.h"
+#include "storage/maintenance/log_reports.h"
 
 namespace fulcrum::pipeline {
 

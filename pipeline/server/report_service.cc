@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "pipeline/campaign/field_limits.h"
-#include "pipeline/report/pool_preview.h"
+#include "pipeline/report/reports.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

@@ -8,8 +8,7 @@
 #include "fulcrum/v1/pool_service.grpc.pb.h"
 #include "fulcrum/v1/report_service.grpc.pb.h"
 #include "pipeline/campaign/campaign_registry.h"
-#include "pipeline/report/label_report.h"
-#include "pipeline/report/pool_map.h"
+#include "pipeline/report/reports.h"
 #include "pipeline/server/campaign_service.h"
 
 namespace fulcrum::pipeline {

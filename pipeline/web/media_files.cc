@@ -1,5 +1,3 @@
-#include "pipeline/web/media_files.h"
-
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -19,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/web/connect_gateway.h"
+#include "pipeline/web/web_site.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

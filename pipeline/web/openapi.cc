@@ -1,5 +1,3 @@
-#include "pipeline/web/openapi.h"
-
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
+#include "pipeline/web/web_site.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -16,8 +16,6 @@
 #include "nlohmann/json.hpp"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/version.h"
-#include "pipeline/web/openapi.h"
-#include "pipeline/web/web_assets.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

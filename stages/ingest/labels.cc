@@ -12,9 +12,9 @@
 #include "arrow/record_batch.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/problem_list.h"
-#include "stages/ingest/columns/text_column.h"
-#include "stages/ingest/formats/reader_registry.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {
 namespace {

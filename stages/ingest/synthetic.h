@@ -15,9 +15,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "stages/core/random.h"
 
 namespace fulcrum::ingest {
 
@@ -64,5 +66,20 @@ struct SyntheticSpec {
 /// Fills the features of one row (the size of `features` is d) and returns its class: 1 or -1 with two classes,
 /// otherwise a number from 0.
 int GenerateRow(const SyntheticSpec& spec, std::uint64_t row, std::span<double> features);
+
+// Artificial images of digits: strokes that are turned, stretched, moved and blurred at random, for examples that
+// people can look at.
+//
+// Pure functions; thread-safe.
+
+/// Pixels of a square image that `count` numbers hold, per side: the largest whose square is not above it.
+std::size_t ImageSide(std::size_t count);
+
+/// Draws a random digit into the first ImageSide^2 numbers, row by row, 0 for paper and 1 for ink; the others become 0.
+/// Returns the digit.
+int DrawDigit(Random& random, std::span<double> pixels);
+
+/// The image as PNG, 8 bits of grey per pixel, in a data URL: what a payload column has.
+std::string ImageUrl(std::span<const double> pixels);
 
 }  // namespace fulcrum::ingest

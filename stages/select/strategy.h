@@ -5,6 +5,7 @@
 // the next call is kept in the groups) and are thread-safe. Ties always go to the smaller row.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -149,5 +150,64 @@ void AnnotateClasses(const Candidates& candidates, std::span<Pick> picks);
 /// The rank of each value, scaled so that the smallest is 0 and the largest 1. Equal values share the mean of
 /// their ranks; a single value, or values all equal, get 1/2. NaN ranks below all numbers.
 std::vector<double> ScaledRanks(std::span<const double> values);
+
+// The strategies by name. A new strategy is one file, its factory here and one line in strategy.cc.
+
+struct StrategyEntry {
+  std::string name;
+  std::string summary;      ///< one-line description
+  std::string when_to_use;  ///< one-line advice
+  std::function<std::unique_ptr<Strategy>()> make;
+};
+
+/// The default strategy.
+inline constexpr char kDefaultStrategy[] = "adaptive-herding";
+/// Makes the batch as long as a strategy that needs labels has none of two classes.
+inline constexpr char kStrategyWithoutLabels[] = "herding";
+
+const std::vector<StrategyEntry>& Strategies();
+/// Returns a strategy by name, or an error that lists the existing names.
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(std::string_view name);
+
+// One function per strategy, implemented in the folder strategies/. Stateless and thread-safe.
+std::unique_ptr<Strategy> MakeAdaptiveHerding();
+std::unique_ptr<Strategy> MakeAlevs();
+std::unique_ptr<Strategy> MakeBadge();
+std::unique_ptr<Strategy> MakeCommittee();
+std::unique_ptr<Strategy> MakeDbalevs();
+std::unique_ptr<Strategy> MakeEntropy();
+std::unique_ptr<Strategy> MakeHerding();
+std::unique_ptr<Strategy> MakeHybrid();
+std::unique_ptr<Strategy> MakeKCenter();
+std::unique_ptr<Strategy> MakeLeastConfident();
+std::unique_ptr<Strategy> MakeLevOnAll();
+std::unique_ptr<Strategy> MakeMargin();
+std::unique_ptr<Strategy> MakeMostConfident();
+std::unique_ptr<Strategy> MakeNearOpt();
+std::unique_ptr<Strategy> MakeQuire();
+/// Keeps this many candidates up to date; the batch does not depend on it.
+std::unique_ptr<Strategy> MakeQuireWithShortlist(std::size_t shortlist);
+std::unique_ptr<Strategy> MakeRandom();
+std::unique_ptr<Strategy> MakeTed();
+std::unique_ptr<Strategy> MakeTopLev();
+std::unique_ptr<Strategy> MakeTypical();
+std::unique_ptr<Strategy> MakeUncertaintyHerding();
+
+/// How adaptive-herding covers a pool: the width, and a weight per reference.
+struct CoverWeights {
+  double width = 1;
+  std::vector<double> weights = {};
+};
+
+/// From the squared distance of every reference to the nearest labeled row, and its margin.
+CoverWeights AdaptiveCover(std::span<const double> nearest, std::span<const double> margins, double labels_per_class);
+
+/// The margins that adaptive-herding uses if the predictions are those of another model, which come without: of least
+/// squares on the labels, with targets +1 and -1 for one class against the rest. `labels` are those of `labeled`.
+absl::StatusOr<std::vector<double>> MarginsOfLeastSquares(const kernel::Features& features,
+                                                          const kernel::KernelFunction& kernel,
+                                                          std::span<const RowIndex> labeled,
+                                                          std::span<const ClassIndex> labels, std::size_t class_count,
+                                                          std::span<const RowIndex> rows);
 
 }  // namespace fulcrum::select

@@ -7,7 +7,6 @@
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "storage/checkpoint/checkpoint_rows.h"
-#include "storage/checkpoint/json_rows.h"
 #include "storage/state/campaign_state.h"
 #include "storage/state/crowd.h"
 

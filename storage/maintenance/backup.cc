@@ -19,7 +19,6 @@
 #include "storage/campaign_folder.h"
 #include "storage/log/schema.h"
 #include "storage/maintenance/fsck.h"
-#include "storage/retention.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/ledger.h"
 

@@ -1,5 +1,3 @@
-#include "storage/maintenance/database_copy.h"
-
 #include <stdlib.h>
 
 #include <array>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
+#include "storage/maintenance/fsck.h"
 
 namespace fulcrum::storage {
 namespace {

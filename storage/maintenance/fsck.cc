@@ -23,10 +23,7 @@
 #include "storage/log/event_log.h"
 #include "storage/log/high_water.h"
 #include "storage/log/schema.h"
-#include "storage/maintenance/database_copy.h"
-#include "storage/maintenance/table_check.h"
 #include "storage/pool/mapped_pool.h"
-#include "storage/retention.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/ledger.h"
 

@@ -1,10 +1,9 @@
-#include "storage/maintenance/table_check.h"
-
 #include <cstdint>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "storage/checkpoint/checkpoint_rows.h"
+#include "storage/maintenance/fsck.h"
 
 namespace fulcrum::storage {
 namespace {

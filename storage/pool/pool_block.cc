@@ -20,10 +20,9 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/columns/column_roles.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/feature_block.h"
-#include "stages/ingest/columns/text_column.h"
 #include "stages/ingest/formats/input_stream.h"
-#include "storage/pool/batch_checksum.h"
 #include "storage/pool/feature_statistics.h"
 #include "storage/pool/pool_schema.h"
 

@@ -2,8 +2,15 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "arrow/array.h"
+#include "arrow/record_batch.h"
 #include "arrow/type.h"
+#include "arrow/vendored/xxhash.h"
+
+#define XXH_INLINE_ALL
 
 namespace fulcrum::storage {
 namespace {
@@ -64,6 +71,85 @@ absl::StatusOr<PoolShape> ShapeOf(const arrow::Schema& schema) {
   }
   if (schema.Equals(*SchemaOf(shape), /*check_metadata=*/false)) return shape;
   return absl::DataLossError(absl::StrCat("the columns are not those of a pool: ", schema.ToString()));
+}
+
+namespace {
+
+std::uint64_t Chain(std::uint64_t seed, std::int64_t number) {
+  return Fingerprint(&number, sizeof(number), seed);
+}
+
+std::uint64_t ChecksumOfArray(const arrow::Array& array, std::uint64_t seed);
+
+/// The bytes of values [begin, end) of fixed width.
+std::uint64_t ChecksumOfFixed(const arrow::Array& array, int bytes_each, std::uint64_t seed) {
+  const auto& buffer = array.data()->buffers[1];
+  if (array.length() == 0 || buffer == nullptr) return seed;
+  return Fingerprint(buffer->data() + array.offset() * bytes_each,
+                     static_cast<std::size_t>(array.length() * bytes_each), seed);
+}
+
+std::uint64_t ChecksumOfBinary(const arrow::BinaryArray& array, std::uint64_t seed) {
+  for (std::int64_t row = 0; row < array.length(); ++row) seed = Chain(seed, array.value_length(row));
+  if (array.total_values_length() == 0) return seed;
+  return Fingerprint(array.raw_data() + array.value_offset(0), static_cast<std::size_t>(array.total_values_length()),
+                     seed);
+}
+
+std::uint64_t ChecksumOfList(const arrow::ListArray& array, std::uint64_t seed) {
+  for (std::int64_t row = 0; row < array.length(); ++row) seed = Chain(seed, array.value_length(row));
+  const std::int64_t begin = array.value_offset(0);
+  return ChecksumOfArray(*array.values()->Slice(begin, array.value_offset(array.length()) - begin), seed);
+}
+
+std::uint64_t ChecksumOfNulls(const arrow::Array& array, std::uint64_t seed) {
+  if (array.null_count() == 0) return seed;
+  for (std::int64_t row = 0; row < array.length(); ++row) {
+    if (array.IsNull(row)) seed = Chain(seed, row);
+  }
+  return seed;
+}
+
+std::uint64_t ChecksumOfArray(const arrow::Array& array, std::uint64_t seed) {
+  seed = ChecksumOfNulls(array, Chain(seed, array.length()));
+  switch (array.type_id()) {
+    case arrow::Type::FIXED_SIZE_LIST: {
+      const auto& list = static_cast<const arrow::FixedSizeListArray&>(array);
+      const std::int64_t width = static_cast<const arrow::FixedSizeListType&>(*array.type()).list_size();
+      return ChecksumOfArray(*list.values()->Slice(array.offset() * width, array.length() * width), seed);
+    }
+    case arrow::Type::LIST:
+      return ChecksumOfList(static_cast<const arrow::ListArray&>(array), seed);
+    case arrow::Type::BINARY:
+    case arrow::Type::STRING:
+      return ChecksumOfBinary(static_cast<const arrow::BinaryArray&>(array), seed);
+    default:
+      return ChecksumOfFixed(array, array.type()->byte_width(), seed);
+  }
+}
+
+}  // namespace
+
+std::uint64_t Fingerprint(const void* bytes, std::size_t size, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes, size, seed);
+}
+
+std::uint64_t ChecksumOf(const arrow::RecordBatch& batch) {
+  std::uint64_t checksum = Chain(0, batch.num_rows());
+  for (const auto& column : batch.columns()) checksum = ChecksumOfArray(*column, checksum);
+  return checksum;
+}
+
+std::string ChecksumText(std::uint64_t checksum) {
+  return absl::StrFormat("%016x", checksum);
+}
+
+absl::StatusOr<std::uint64_t> ParseChecksum(absl::string_view text) {
+  std::uint64_t value = 0;
+  if (text.size() != 16 || !absl::SimpleHexAtoi(text, &value)) {
+    return absl::DataLossError(absl::StrCat("'", text, "' is not a checksum"));
+  }
+  return value;
 }
 
 }  // namespace fulcrum::storage

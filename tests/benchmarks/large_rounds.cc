@@ -13,7 +13,7 @@
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/round/round.h"
 #include "stages/linalg/blas.h"
-#include "storage/pool/mapped_features.h"
+#include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_writer.h"
 #include "tests/benchmarks/large_sections.h"
 #include "tests/benchmarks/ratio_report.h"

@@ -5,7 +5,7 @@
 #include "stages/core/random.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/select/greedy/submodular_greedy.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 #include "tests/benchmarks/ratio_report.h"
 #include "tests/support/matrices.h"
 

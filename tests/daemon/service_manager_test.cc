@@ -20,7 +20,6 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/operation/metrics.h"
-#include "pipeline/operation/probes.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/server/grpc_server.h"
 #include "tests/daemon/daemon_fixture.h"

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "arrow/memory_pool.h"
 #include "arrow/record_batch.h"
-#include "stages/ingest/formats/reader_registry.h"
+#include "stages/ingest/formats/table_source.h"
 #include "stages/ingest/pool.h"
 #include "storage/pool/pool_block.h"
 #include "tests/hostile/file_corpus.h"

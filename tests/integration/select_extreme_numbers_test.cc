@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 #include "tests/integration/program_fixture.h"
 
 namespace fulcrum::testing {

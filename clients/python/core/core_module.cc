@@ -16,7 +16,7 @@
 #include "clients/python/core/interruptible.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/leverage/engine_registry.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::python {
 namespace {

@@ -12,7 +12,6 @@
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
-#include "storage/prediction_file.h"
 #include "storage/rules/round_rules.h"
 
 namespace fulcrum::pipeline {

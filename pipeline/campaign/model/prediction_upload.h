@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign.h"
-#include "storage/prediction_file.h"
+#include "storage/campaign_files.h"
 #include "storage/rules/model_rules.h"
 
 namespace fulcrum::pipeline {

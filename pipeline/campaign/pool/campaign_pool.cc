@@ -15,7 +15,6 @@
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/features.h"
-#include "storage/pool/mapped_features.h"
 #include "storage/pool/mapped_pool.h"
 
 namespace fulcrum::pipeline {

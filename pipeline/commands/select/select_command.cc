@@ -14,7 +14,6 @@
 #include "pipeline/cluster/cluster_round.h"
 #include "pipeline/cluster/mpi_communicator.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/exit_codes.h"
 #include "pipeline/commands/select/select_inputs.h"
 #include "pipeline/commands/select/select_options.h"
 #include "pipeline/commands/select/select_processes.h"

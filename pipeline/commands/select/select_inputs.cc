@@ -15,11 +15,11 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/csv.h"
-#include "stages/ingest/formats/reader_registry.h"
+#include "stages/ingest/formats/table_source.h"
 #include "stages/ingest/labels.h"
 #include "stages/ingest/normalize.h"
 #include "stages/ingest/pool.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {
 namespace {

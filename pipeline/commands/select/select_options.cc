@@ -9,14 +9,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "pipeline/commands/exit_codes.h"
-#include "pipeline/commands/options.h"
+#include "pipeline/commands/command_line.h"
 #include "pipeline/round/memory_budget.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
 #include "stages/leverage/engine_registry.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 #include "tbb/info.h"
 
 namespace fulcrum::pipeline {

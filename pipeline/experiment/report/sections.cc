@@ -1,5 +1,3 @@
-#include "pipeline/experiment/report/sections.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,8 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/experiment/report/report_page.h"
 #include "pipeline/experiment/report/svg_chart.h"
-#include "pipeline/experiment/t_test.h"
+#include "pipeline/experiment/statistical_tests.h"
 #include "pipeline/text/version.h"
 
 namespace fulcrum::pipeline {

@@ -11,8 +11,8 @@
 #include "arrow/record_batch.h"
 #include "arrow/type.h"
 #include "stages/core/status_macros.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/feature_block.h"
-#include "stages/ingest/columns/number_columns.h"
 #include "stages/ingest/formats/joined_source.h"
 
 namespace fulcrum::ingest {

@@ -12,7 +12,7 @@
 #include "arrow/record_batch.h"
 #include "arrow/type_traits.h"
 #include "stages/core/parallel.h"
-#include "stages/ingest/columns/number_columns.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/problem_list.h"
 #include "stages/ingest/formats/libsvm.h"
 

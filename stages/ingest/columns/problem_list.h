@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "arrow/array.h"
-#include "stages/ingest/columns/number_columns.h"
+#include "stages/ingest/columns/column_values.h"
 
 namespace fulcrum::ingest {
 

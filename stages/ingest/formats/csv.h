@@ -16,8 +16,6 @@
 
 namespace fulcrum::ingest {
 
-absl::StatusOr<std::unique_ptr<TableSource>> OpenCsv(const std::string& path, const TableRequest& request);
-
 // The header line of a CSV file, and the lines themselves where a message must name one.
 
 /// Names of the columns, exactly as written. Rejects a file without a header, unnamed columns and a name

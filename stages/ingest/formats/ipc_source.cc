@@ -1,5 +1,6 @@
-#include "stages/ingest/formats/ipc_source.h"
-
+// Arrow IPC: files, which end with an index of their batches, and streams, which have none and may be compressed.
+//
+// As hostile as Parquet, and treated so: limits, every batch checked in full, errors that name the file and the batch.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -21,7 +21,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/input_stream.h"
-#include "stages/ingest/formats/reader_registry.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {
 namespace {

@@ -15,8 +15,6 @@
 
 namespace fulcrum::ingest {
 
-absl::StatusOr<std::unique_ptr<TableSource>> OpenLibsvm(const std::string& path, const TableRequest& request);
-
 // One line of LIBSVM text: "label index:value index:value ... # comment".
 //
 // Thread-safe.

@@ -17,9 +17,9 @@
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/feature_block.h"
-#include "stages/ingest/columns/number_columns.h"
-#include "stages/ingest/formats/reader_registry.h"
+#include "stages/ingest/formats/table_source.h"
 #include "stages/ingest/formats/table_writer.h"
 
 namespace fulcrum::ingest {

@@ -4,10 +4,18 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "arrow/type.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
+#include "stages/ingest/formats/csv.h"
+#include "stages/ingest/formats/input_stream.h"
+#include "stages/ingest/formats/joined_source.h"
+#include "stages/ingest/formats/libsvm.h"
+#include "stages/ingest/formats/parquet.h"
 
 namespace fulcrum::ingest {
 
@@ -53,6 +61,90 @@ std::vector<int> ChooseFields(const arrow::Schema& schema, const std::vector<std
     if (names.empty() || wanted.contains(schema.field(i)->name())) chosen.push_back(i);
   }
   return chosen;
+}
+
+std::string KnownEndings() {
+  std::vector<std::string> endings;
+  for (const TableReader& reader : TableReaders()) {
+    endings.insert(endings.end(), reader.endings.begin(), reader.endings.end());
+  }
+  return absl::StrJoin(endings, ", ");
+}
+
+const std::vector<TableReader>& TableReaders() {
+  static const auto* const readers = new std::vector<TableReader>{
+      {"CSV", {".csv"}, OpenCsv},
+      {"Parquet", {".parquet"}, OpenParquet},
+      {"LIBSVM", {".svm", ".libsvm"}, OpenLibsvm},
+      {"Arrow IPC", {".arrow", ".arrows", ".ipc", ".feather"}, OpenIpc},
+  };
+  return *readers;
+}
+
+namespace {
+
+const TableReader* FindReader(const std::string& path) {
+  const absl::string_view name = WithoutCompressionEnding(path);
+  for (const TableReader& reader : TableReaders()) {
+    for (const std::string& ending : reader.endings) {
+      if (absl::EndsWithIgnoreCase(name, ending)) return &reader;
+    }
+  }
+  return nullptr;
+}
+
+const TableReader* FindFormat(absl::string_view format) {
+  for (const TableReader& reader : TableReaders()) {
+    if (reader.format == format) return &reader;
+  }
+  return nullptr;
+}
+
+/// A pipe has no ending: its first bytes tell the binary formats, and everything else is taken for CSV.
+absl::StatusOr<const TableReader*> FindReaderByContent(const std::string& path) {
+  const absl::StatusOr<std::string> beginning = FirstBytes(path, 8);
+  if (!beginning.ok()) return beginning.status();
+  if (beginning->starts_with("PAR1")) return FindFormat("Parquet");
+  const bool ipc = beginning->starts_with("ARROW1") || beginning->starts_with("\xFF\xFF\xFF\xFF");
+  return FindFormat(ipc ? "Arrow IPC" : "CSV");
+}
+
+std::string TitleOf(const std::vector<std::string>& named) {
+  return named.size() == 1 ? named[0] : absl::StrCat(named[0], " and ", named.size() - 1, " more");
+}
+
+}  // namespace
+
+bool HasReader(const std::string& path) {
+  return FindReader(path) != nullptr;
+}
+
+std::string FormatName(const std::string& path) {
+  const TableReader* reader = FindReader(path);
+  if (IsDescriptorPath(path)) reader = FindReaderByContent(path).value_or(nullptr);
+  return reader == nullptr ? "" : reader->format;
+}
+
+absl::StatusOr<std::unique_ptr<TableSource>> OpenTable(const std::string& path, const TableRequest& request) {
+  if (IsDescriptorPath(path)) {
+    FULCRUM_ASSIGN_OR_RETURN(const TableReader* const reader, FindReaderByContent(path));
+    return reader->open(path, request);
+  }
+  if (const TableReader* const reader = FindReader(path)) return reader->open(path, request);
+  return absl::DataLossError(absl::StrCat("cannot tell the format of '", path, "' by its ending; known are ",
+                                          KnownEndings(), " (text and IPC streams also with .gz or .zst)"));
+}
+
+absl::StatusOr<std::unique_ptr<TableSource>> OpenSources(const std::vector<std::string>& named,
+                                                         const ColumnOptions& columns, const InputLimits& limits) {
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<SourceFile> files, ListSources(named));
+  const std::string title = TitleOf(named);
+  TableRequest request;
+  request.limits = limits;
+  FULCRUM_ASSIGN_OR_RETURN(std::unique_ptr<TableSource> source, OpenJoined(title, files, request));
+  FULCRUM_ASSIGN_OR_RETURN(request.columns, ColumnsToRead(source->all_column_names(), columns, title));
+  if (request.columns.size() == source->all_column_names().size()) return source;
+  return OpenJoined(title, files, request);
 }
 
 }  // namespace fulcrum::ingest

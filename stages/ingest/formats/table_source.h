@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "arrow/type_fwd.h"
+#include "stages/ingest/columns/column_roles.h"
 #include "stages/ingest/formats/input_stream.h"
 
 namespace fulcrum::ingest {
@@ -93,5 +95,40 @@ absl::Status CheckNamesDiffer(const arrow::Schema& schema, const std::string& pa
 
 /// Indices of the fields with these names, in the order of the schema; all for no names. Absent ones are left out.
 std::vector<int> ChooseFields(const arrow::Schema& schema, const std::vector<std::string>& names);
+
+// The file formats that tables can be read from. A new format is one file and one line in table_source.cc.
+
+struct TableReader {
+  std::string format;                ///< "CSV"
+  std::vector<std::string> endings;  ///< ".csv"; a compression's ending may follow
+  std::function<absl::StatusOr<std::unique_ptr<TableSource>>(const std::string& path, const TableRequest&)> open;
+};
+
+const std::vector<TableReader>& TableReaders();
+
+/// Opens a table by the ending of its path; DataLoss with the known endings for another one.
+absl::StatusOr<std::unique_ptr<TableSource>> OpenTable(const std::string& path, const TableRequest& request = {});
+
+/// Whether the ending of a path is that of a format.
+bool HasReader(const std::string& path);
+
+/// The format that OpenTable reads a path as: "CSV"; empty if the ending is unknown.
+std::string FormatName(const std::string& path);
+
+/// ".csv, .parquet, ..."
+std::string KnownEndings();
+
+/// Opens what a user names (files, folders, globs: see joined_source.h) as one table, with the columns that the options
+/// need and no others.
+absl::StatusOr<std::unique_ptr<TableSource>> OpenSources(const std::vector<std::string>& named,
+                                                         const ColumnOptions& columns = {},
+                                                         const InputLimits& limits = {});
+
+// One function per format, implemented next to its reader.
+absl::StatusOr<std::unique_ptr<TableSource>> OpenCsv(const std::string& path, const TableRequest& request);
+/// A file or a stream, told apart by how it begins.
+absl::StatusOr<std::unique_ptr<TableSource>> OpenIpc(const std::string& path, const TableRequest& request);
+absl::StatusOr<std::unique_ptr<TableSource>> OpenLibsvm(const std::string& path, const TableRequest& request);
+absl::StatusOr<std::unique_ptr<TableSource>> OpenParquet(const std::string& path, const TableRequest& request);
 
 }  // namespace fulcrum::ingest

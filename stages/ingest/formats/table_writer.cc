@@ -22,9 +22,8 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/columns/column_roles.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/feature_block.h"
-#include "stages/ingest/columns/number_columns.h"
-#include "stages/ingest/columns/text_column.h"
 #include "stages/ingest/formats/csv.h"
 #include "stages/ingest/formats/input_stream.h"
 

@@ -14,7 +14,6 @@
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/vector_exp.h"
 #include "stages/select/greedy/budget.h"
-#include "stages/select/greedy/group_peers.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/score_order.h"
 

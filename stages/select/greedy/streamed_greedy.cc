@@ -9,7 +9,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/greedy/group_peers.h"
+#include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/similarity_sums.h"
 #include "stages/select/score_order.h"
 

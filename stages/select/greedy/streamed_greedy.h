@@ -81,7 +81,7 @@ struct StreamedProblem {
   /// State carried from the previous round to the next; with it `rows` must ascend. May be null.
   SimilarityMemory* similarities = nullptr;
   /// A group that is spread over processes: `rows` (ascending), `scores` and `labeled` are those of this process,
-  /// scores are exact, and positions of the result are in the whole group (group_peers.h). `features` are then
+  /// scores are exact, and positions of the result are in the whole group (GroupPeers). `features` are then
   /// `guests`, which have the labeled rows of the whole group, `given`, and are given the picks.
   const Communicator& peers = OneProcess();
   kernel::GuestFeatures* guests = nullptr;

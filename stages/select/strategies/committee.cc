@@ -14,7 +14,7 @@
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/lapack.h"
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {

@@ -15,8 +15,7 @@
 #include "stages/select/greedy/streamed_greedy.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/score_order.h"
-#include "stages/select/strategies/class_leverage.h"
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategies/class_groups.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

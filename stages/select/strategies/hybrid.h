@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "stages/core/communicator.h"
+#include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"

@@ -12,7 +12,7 @@
 #include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/score_order.h"
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {

@@ -17,7 +17,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/select/posterior/posterior.h"
 #include "stages/select/score_order.h"
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "stages/select/greedy/budget.h"
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {

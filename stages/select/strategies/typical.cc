@@ -16,7 +16,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/select/score_order.h"
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {

@@ -6,7 +6,7 @@
 #include "arrow/scalar.h"
 #include "arrow/table.h"
 #include "stages/core/files.h"
-#include "stages/ingest/formats/parquet_file.h"
+#include "stages/ingest/formats/parquet.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

@@ -15,7 +15,7 @@
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
 #include "storage/log/schema.h"
-#include "storage/maintenance/label_export.h"
+#include "storage/maintenance/log_reports.h"
 #include "storage/pool/pool_writer.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"
 #include "tests/unit/storage/store_fixture.h"

@@ -1,10 +1,9 @@
-#include "storage/maintenance/label_export.h"
-
 #include <gmock/gmock.h>
 
 #include "arrow/scalar.h"
 #include "arrow/table.h"
-#include "stages/ingest/formats/parquet_file.h"
+#include "stages/ingest/formats/parquet.h"
+#include "storage/maintenance/log_reports.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

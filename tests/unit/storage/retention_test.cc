@@ -1,5 +1,3 @@
-#include "storage/retention.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,7 @@
 // The two annotators: the imitation and the person at a terminal.
 
+#include "pipeline/client/annotators.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +13,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/client/retry.h"
-#include "pipeline/client/simulated_annotator.h"
-#include "pipeline/client/terminal_annotator.h"
+#include "pipeline/client/server_connection.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/pipeline/client/fake_timing.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "pipeline/client/retry.h"
+#include "pipeline/client/server_connection.h"
 
 namespace fulcrum::testing {
 

@@ -1,5 +1,3 @@
-#include "pipeline/client/retry.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "pipeline/client/campaign_calls.h"
+#include "pipeline/client/server_connection.h"
 #include "pipeline/client/work_session.h"
 #include "pipeline/text/status.h"
 #include "tests/unit/pipeline/client/fake_timing.h"

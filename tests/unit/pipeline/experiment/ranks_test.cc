@@ -1,7 +1,7 @@
-#include "pipeline/experiment/ranks.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "pipeline/experiment/statistical_tests.h"
 
 namespace fulcrum::pipeline {
 namespace {

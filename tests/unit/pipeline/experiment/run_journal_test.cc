@@ -1,5 +1,3 @@
-#include "pipeline/experiment/run_journal.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <iterator>
 #include <limits>
 
+#include "pipeline/experiment/curves.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {

@@ -1,11 +1,10 @@
-#include "pipeline/experiment/run_splits.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
+#include "pipeline/experiment/task_data.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {

@@ -1,10 +1,10 @@
-#include "pipeline/experiment/t_test.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numbers>
 #include <vector>
+
+#include "pipeline/experiment/statistical_tests.h"
 
 namespace fulcrum::pipeline {
 namespace {

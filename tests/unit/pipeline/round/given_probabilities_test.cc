@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "pipeline/round/round.h"
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::pipeline {

@@ -1,5 +1,3 @@
-#include "stages/ingest/formats/parquet_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "arrow/api.h"
 #include "arrow/util/logging.h"
 #include "stages/core/random.h"
+#include "stages/ingest/formats/parquet.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::ingest {

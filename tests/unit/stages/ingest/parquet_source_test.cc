@@ -1,5 +1,3 @@
-#include "stages/ingest/formats/parquet_source.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include "arrow/table.h"
 #include "parquet/arrow/writer.h"
 #include "stages/core/random.h"
+#include "stages/ingest/formats/parquet.h"
 #include "stages/ingest/labels.h"
 #include "stages/ingest/pool.h"
 #include "tests/support/temporary_directory.h"

@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "stages/ingest/digit_images.h"
-
 namespace fulcrum::ingest {
 namespace {
 

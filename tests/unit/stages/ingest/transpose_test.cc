@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "stages/ingest/columns/number_columns.h"
+#include "stages/ingest/columns/column_values.h"
 
 namespace fulcrum::ingest {
 namespace {

@@ -1,5 +1,3 @@
-#include "stages/select/strategy_registry.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "stages/select/strategy.h"
 #include "tbb/task_arena.h"
 #include "tests/unit/stages/select/small_pool.h"
 

@@ -9,7 +9,7 @@
 
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/score_order.h"
-#include "stages/select/strategies/class_lag.h"
+#include "stages/select/strategies/class_groups.h"
 
 namespace fulcrum::select {
 namespace {

@@ -1,5 +1,3 @@
-#include "storage/pool/mapped_features.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,6 +6,7 @@
 #include "arrow/record_batch.h"
 #include "arrow/table.h"
 #include "stages/core/random.h"
+#include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_writer.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"

@@ -8,8 +8,7 @@
 
 #include "stages/core/random.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/annotator_report.h"
-#include "storage/maintenance/label_export.h"
+#include "storage/maintenance/log_reports.h"
 #include "storage/rules/stuck_items.h"
 #include "storage/state/crowd.h"
 #include "tests/unit/storage/rules/crowd_store_test.h"

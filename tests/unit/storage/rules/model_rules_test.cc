@@ -1,8 +1,8 @@
 #include "storage/rules/model_rules.h"
 
+#include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
 #include "storage/maintenance/fsck.h"
-#include "storage/prediction_file.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

@@ -1,11 +1,10 @@
-#include "stages/select/posterior/remaining_mass.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "stages/core/random.h"
+#include "stages/select/posterior/version_space.h"
 
 namespace fulcrum::select {
 namespace {

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 #include "tests/unit/stages/select/small_pool.h"
 
 namespace fulcrum::select {

@@ -1,9 +1,9 @@
-#include "stages/select/strategies/class_lag.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "stages/select/strategies/class_groups.h"
 
 namespace fulcrum::select {
 namespace {

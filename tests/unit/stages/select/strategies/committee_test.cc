@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "stages/core/random.h"
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 #include "tests/support/matrices.h"
 #include "tests/unit/stages/select/posterior/dense_inverse.h"
 #include "tests/unit/stages/select/small_pool.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "stages/select/strategy_registry.h"
+#include "stages/select/strategy.h"
 #include "tests/unit/stages/select/small_pool.h"
 
 namespace fulcrum::select {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 #include "tests/unit/stages/select/greedy/set_function_reference.h"
 #include "tests/unit/stages/select/small_pool.h"
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include "stages/select/strategies/strategies.h"
 #include "stages/select/strategy.h"
 #include "tests/unit/stages/select/posterior/gaussian_process_reference.h"
 #include "tests/unit/stages/select/small_pool.h"

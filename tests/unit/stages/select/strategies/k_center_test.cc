@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 #include "tests/unit/stages/select/small_pool.h"
 
 namespace fulcrum::select {

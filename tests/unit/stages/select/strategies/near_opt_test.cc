@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "stages/core/random.h"
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {

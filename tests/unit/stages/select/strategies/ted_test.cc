@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "stages/select/posterior/experimental_design.h"
-#include "stages/select/strategies/strategies.h"
+#include "stages/select/strategy.h"
 #include "tests/support/matrices.h"
 #include "tests/unit/stages/select/small_pool.h"
 
