@@ -12,7 +12,6 @@
 #include "pipeline/round/pool_source.h"
 #include "pipeline/round/tuning.h"
 #include "stages/classify/classifier.h"
-#include "stages/classify/model_selection.h"
 #include "stages/consensus/annotator_quality.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"

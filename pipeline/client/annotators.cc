@@ -19,7 +19,7 @@
 #include "pipeline/text/text_sink.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/labels.h"
+#include "stages/ingest/pool.h"
 
 namespace fulcrum::pipeline {
 namespace {

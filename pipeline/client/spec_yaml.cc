@@ -1,5 +1,3 @@
-#include "pipeline/client/spec_yaml.h"
-
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/duration.pb.h>
 #include <google/protobuf/message.h>
@@ -20,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
+#include "pipeline/client/campaign_text.h"
 #include "pipeline/text/spec_reader.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"

@@ -15,11 +15,11 @@
 #include "pipeline/round/round_messages.h"
 #include "pipeline/round/round_strategy.h"
 #include "stages/classify/classifier.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/leverage/engine_registry.h"
 #include "stages/leverage/landmark_engine.h"
+#include "stages/leverage/leverage_engine.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {

@@ -15,8 +15,8 @@
 #include "pipeline/commands/command_line.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/table_conversion.h"
-#include "stages/ingest/labels.h"
+#include "stages/ingest/formats/table_writer.h"
+#include "stages/ingest/pool.h"
 
 namespace fulcrum::pipeline {
 

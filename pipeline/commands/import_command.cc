@@ -14,7 +14,7 @@
 #include "pipeline/round/pool_import.h"
 #include "pipeline/round/progress.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/table_conversion.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "storage/pool/pool_manifest.h"
 #include "tbb/global_control.h"
 #include "tbb/info.h"

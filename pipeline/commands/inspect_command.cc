@@ -25,7 +25,6 @@
 #include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/formats/joined_source.h"
 #include "stages/ingest/formats/table_source.h"
-#include "storage/pool/feature_statistics.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_block.h"
 #include "storage/pool/pool_manifest.h"

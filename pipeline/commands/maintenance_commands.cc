@@ -15,9 +15,8 @@
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/table_writer.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/backup.h"
-#include "storage/maintenance/fsck.h"
 #include "storage/maintenance/log_reports.h"
+#include "storage/maintenance/maintenance.h"
 
 namespace fulcrum::pipeline {
 

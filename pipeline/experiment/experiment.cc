@@ -16,8 +16,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "pipeline/experiment/curves.h"
-#include "pipeline/experiment/run_data.h"
-#include "pipeline/experiment/strategy_run.h"
 #include "pipeline/experiment/task_data.h"
 #include "pipeline/text/spec_reader.h"
 #include "pipeline/text/version.h"

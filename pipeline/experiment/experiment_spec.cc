@@ -13,7 +13,7 @@
 #include "stages/classify/classifier.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
-#include "stages/leverage/engine_registry.h"
+#include "stages/leverage/leverage_engine.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {

@@ -1,5 +1,3 @@
-#include "pipeline/experiment/run_data.h"
-
 #include <algorithm>
 #include <cassert>
 #include <memory>
@@ -7,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "pipeline/experiment/task_data.h"
 #include "stages/core/matrix.h"
 #include "stages/core/parallel.h"
 #include "stages/core/rows.h"

@@ -1,11 +1,11 @@
-#include "pipeline/experiment/statistical_tests.h"
-
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
+
+#include "pipeline/experiment/comparison.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -1,5 +1,3 @@
-#include "pipeline/experiment/strategy_run.h"
-
 #include <algorithm>
 #include <cassert>
 #include <chrono>
@@ -18,12 +16,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
-#include "pipeline/experiment/run_data.h"
+#include "pipeline/experiment/experiment.h"
+#include "pipeline/experiment/task_data.h"
 #include "pipeline/round/tuned_runner.h"
 #include "pipeline/round/tuning.h"
 #include "stages/classify/classifier.h"
 #include "stages/classify/svm_model.h"
-#include "stages/classify/svm_predictor.h"
 #include "stages/core/random.h"
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
@@ -37,7 +35,7 @@ namespace {
 ///
 /// The rows that are labeled at the start and a few more are known before the stream begins. After each round the
 /// classifier is trained on the labels so far, and the stream goes on until it has taken as many rows as a batch has.
-/// For a tuned classifier, whose data has numbers (run_data.h).
+/// For a tuned classifier, whose data has numbers (task_data.h).
 class SimulatedStream {
  public:
   /// `share` of the rows that arrive may be taken. The order follows from the seed. `data` must outlive it.

@@ -26,7 +26,6 @@
 #include "stages/core/random.h"
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/labels.h"
 #include "stages/ingest/pool.h"
 
 namespace fulcrum::pipeline {

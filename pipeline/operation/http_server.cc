@@ -1,5 +1,3 @@
-#include "pipeline/operation/http_server.h"
-
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -18,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "pipeline/operation/watchdog.h"
 #include "pipeline/server/executor.h"
 #include "pipeline/server/transport/connection_listener.h"
 #include "pipeline/text/structured_log.h"

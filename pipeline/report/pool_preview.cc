@@ -20,7 +20,7 @@
 #include "stages/ingest/columns/column_roles.h"
 #include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/formats/table_source.h"
-#include "stages/leverage/engine_registry.h"
+#include "stages/leverage/leverage_engine.h"
 #include "storage/pool/mapped_pool.h"
 
 namespace fulcrum::pipeline {

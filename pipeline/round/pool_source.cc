@@ -11,7 +11,6 @@
 #include "pipeline/round/memory_budget.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/features.h"
-#include "storage/pool/feature_statistics.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_block.h"
 #include "storage/pool/pool_manifest.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "pipeline/round/round_strategy.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

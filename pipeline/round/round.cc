@@ -12,7 +12,7 @@
 #include "pipeline/round/round_messages.h"
 #include "pipeline/round/round_strategy.h"
 #include "stages/core/status_macros.h"
-#include "stages/leverage/engine_registry.h"
+#include "stages/leverage/leverage_engine.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "pipeline/round/pool_source.h"
-#include "stages/classify/model_selection.h"
+#include "stages/classify/classifier.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/row_set_kernel.h"

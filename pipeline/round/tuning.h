@@ -3,7 +3,7 @@
 // Candidates are a few normalisations, each with a linear kernel and rbf kernels whose widths are multiples of the
 // pool's median distance, and three penalties. The classifier is logistic regression, or the SVM if there are so many
 // labels that its sparse models matter. Cross-validation on the labels decides
-// (stages/classify/model_selection.h); with too few labels for that, the setting that was best on average over many
+// (stages/classify/classifier.h); with too few labels for that, the setting that was best on average over many
 // data sets is used (docs/accuracy.md). The result is a function of the source, the labels and the seed. Pure
 // functions; thread-safe.
 #pragma once

@@ -1,5 +1,3 @@
-#include "pipeline/web/connect_gateway.h"
-
 #include <google/protobuf/any.pb.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -20,6 +18,7 @@
 #include "nlohmann/json.hpp"
 #include "pipeline/server/access_control.h"
 #include "pipeline/text/status.h"
+#include "pipeline/web/web_site.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

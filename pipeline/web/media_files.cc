@@ -16,7 +16,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "pipeline/campaign/pool/pool_growth.h"
-#include "pipeline/web/connect_gateway.h"
 #include "pipeline/web/web_site.h"
 #include "stages/core/status_macros.h"
 

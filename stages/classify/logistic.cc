@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "stages/classify/classifier.h"
-#include "stages/classify/model_selection.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"

@@ -1,11 +1,10 @@
-#include "stages/classify/model_selection.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
 
+#include "stages/classify/classifier.h"
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
 

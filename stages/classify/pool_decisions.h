@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "stages/classify/svm_model.h"
-#include "stages/classify/svm_predictor.h"
 #include "stages/core/matrix.h"
 #include "stages/kernel/features.h"
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <limits>
 
-#include "stages/classify/working_set.h"
 #include "stages/core/parallel.h"
 
 namespace fulcrum::classify {
@@ -16,7 +15,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kShrinkInterval = 1000;
 constexpr std::size_t kStepsBetweenStopChecks = 256;
 
-/// The signed formulation of working_set.h: beta = y alpha in [lower, upper], f the gradient.
+/// The signed formulation of the working set (smo_solver.h): beta = y alpha in [lower, upper], f the gradient.
 class Solver {
  public:
   Solver(const SmoProblem& problem, const SmoOptions& options);

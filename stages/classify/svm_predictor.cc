@@ -1,5 +1,3 @@
-#include "stages/classify/svm_predictor.h"
-
 #include <algorithm>
 #include <cassert>
 #include <limits>
@@ -7,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "stages/classify/probability.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/parallel.h"
 #include "stages/linalg/blas.h"
 

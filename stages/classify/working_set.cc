@@ -1,10 +1,10 @@
-#include "stages/classify/working_set.h"
-
 #include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <utility>
+
+#include "stages/classify/smo_solver.h"
 
 namespace fulcrum::classify {
 namespace {

@@ -1,5 +1,3 @@
-#include "stages/ingest/labels.h"
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/problem_list.h"
 #include "stages/ingest/formats/table_source.h"
+#include "stages/ingest/pool.h"
 
 namespace fulcrum::ingest {
 namespace {

@@ -1,10 +1,9 @@
-#include "stages/ingest/quantile_columns.h"
-
 #include <algorithm>
 #include <cmath>
 #include <span>
 
 #include "stages/core/parallel.h"
+#include "stages/ingest/normalize.h"
 
 namespace fulcrum::ingest {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "stages/linalg/vector_exp.h"
+#include "stages/linalg/blas.h"
 
 namespace fulcrum::kernel {
 namespace {

@@ -1,5 +1,3 @@
-#include "stages/leverage/engine_registry.h"
-
 #include <algorithm>
 #include <limits>
 
@@ -9,7 +7,8 @@
 #include "stages/core/status_macros.h"
 #include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/landmarks.h"
-#include "stages/leverage/warm_start.h"
+#include "stages/leverage/leverage_engine.h"
+#include "stages/leverage/leverage_scores.h"
 
 namespace fulcrum::leverage {
 

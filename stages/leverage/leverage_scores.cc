@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/leverage/engine_registry.h"
+#include "stages/leverage/leverage_engine.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/krylov_eigensolver.h"
 #include "stages/linalg/top_eigen.h"

@@ -10,12 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
+#include "stages/kernel/kernel_tiles.h"
+#include "stages/kernel/row_set_kernel.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/linalg/top_eigen.h"
 
@@ -26,7 +29,7 @@ struct LeverageRequest {
   std::string engine = "auto";  ///< a name from the engine registry
   std::uint64_t seed = 1;
   ConstMatrixView start = {};             ///< last round's subspace over the rows now, or empty
-  ConstMatrixView start_multiplied = {};  ///< the kernel times `start`, if known (see warm_start.h)
+  ConstMatrixView start_multiplied = {};  ///< the kernel times `start`, if known (see WarmStart)
   bool dense_at_once = false;             ///< do not try krylov: it failed for nearly the same rows
   std::size_t basis_bytes = 0;            ///< tiled: what its vectors may take; 0: the engine's default
 };
@@ -76,5 +79,48 @@ bool SampleHasLowRank(const kernel::KernelFunction& kernel, const kernel::Featur
 absl::StatusOr<std::optional<ClassScores>> ScoreLowRank(const kernel::KernelFunction& kernel,
                                                         const kernel::Features& features,
                                                         std::span<const RowIndex> rows, double tau);
+
+// Last round's subspace, carried over to this round's rows.
+//
+// Between rounds a class group loses and gains a few rows. Rows that stay keep their entries; those of a new row are
+// extended from them (Nystroem: u(x) = K(x, .) u / lambda). The kernel times the subspace is carried over too: only the
+// terms of rows that left and entered are computed, so that a start costs far less than a product with the kernel. It
+// needs only the kernel's rows for those that left and entered, whether the matrix is in memory or recomputed. Not
+// thread-safe.
+
+struct StartSubspace {
+  Matrix<double> vectors;      ///< vectors are rows; empty: start cold
+  Matrix<double> multiplied;   ///< the vectors times the kernel matrix, or empty
+  bool dense_at_once = false;  ///< the dense solver will be faster again
+};
+
+class WarmStart {
+ public:
+  /// Keeps the vectors of `eigen`, whose rows belong to the pool rows `rows`.
+  void Remember(std::span<const RowIndex> rows, linalg::TopEigen eigen);
+
+  /// A start for the current rows of `kernel`; empty if nothing is remembered or too many rows changed.
+  StartSubspace For(const kernel::RowSetKernel& kernel) const;
+  StartSubspace For(const kernel::TiledKernel& kernel) const;
+
+ private:
+  struct Change;
+  /// The kernel of `count` of the new (or removed) rows, from number `first` on, with all current rows.
+  using KernelRows = absl::FunctionRef<Matrix<double>(std::size_t first, std::size_t count)>;
+
+  Change CompareRows(std::span<const RowIndex> rows_now) const;
+  /// Whether a start would not help, or nothing is remembered.
+  bool TooMuchIsNew(const Change& change) const;
+  /// Entries of vectors over the previous rows, moved to the current rows; zero for new rows.
+  Matrix<double> CarryEntries(const Change& change, ConstMatrixView old) const;
+  StartSubspace CarryVectors(const Change& change, KernelRows of_newcomers) const;
+  void ExtendToNewcomers(const Change& change, KernelRows of_newcomers, Matrix<double>& vectors) const;
+  Matrix<double> CarryProducts(const Change& change, ConstMatrixView vectors, KernelRows of_newcomers,
+                               KernelRows of_departed) const;
+
+  RowList rows_;
+  linalg::TopEigen eigen_;
+  std::size_t dense_rounds_ = 0;  // in a row
+};
 
 }  // namespace fulcrum::leverage

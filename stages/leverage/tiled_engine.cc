@@ -8,10 +8,8 @@
 
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/leverage/engine_registry.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/leverage/leverage_scores.h"
-#include "stages/leverage/warm_start.h"
 
 namespace fulcrum::leverage {
 namespace {

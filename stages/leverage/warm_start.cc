@@ -1,10 +1,9 @@
-#include "stages/leverage/warm_start.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
 
 namespace fulcrum::leverage {

@@ -7,7 +7,6 @@
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/linalg/krylov_space.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::linalg {

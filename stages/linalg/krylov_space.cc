@@ -1,5 +1,3 @@
-#include "stages/linalg/krylov_space.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -7,6 +5,7 @@
 
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
+#include "stages/linalg/krylov_eigensolver.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::linalg {

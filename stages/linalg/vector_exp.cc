@@ -1,10 +1,10 @@
-#include "stages/linalg/vector_exp.h"
-
 #include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+
+#include "stages/linalg/blas.h"
 
 namespace fulcrum::linalg {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
-#include "storage/checkpoint/checkpoint_rows.h"
+#include "storage/checkpoint/checkpoint.h"
 #include "storage/state/campaign_state.h"
 #include "storage/state/crowd.h"
 

@@ -1,5 +1,3 @@
-#include "storage/checkpoint/checkpoint_rows.h"
-
 #include <array>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "stages/core/files.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
+#include "storage/checkpoint/checkpoint.h"
 
 namespace fulcrum::storage {
 namespace {

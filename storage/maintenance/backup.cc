@@ -1,5 +1,3 @@
-#include "storage/maintenance/backup.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +16,7 @@
 #include "stages/core/status_macros.h"
 #include "storage/campaign_folder.h"
 #include "storage/log/schema.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/ledger.h"
 

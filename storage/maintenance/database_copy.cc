@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -1,5 +1,3 @@
-#include "storage/maintenance/fsck.h"
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -23,6 +21,7 @@
 #include "storage/log/event_log.h"
 #include "storage/log/high_water.h"
 #include "storage/log/schema.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/ledger.h"

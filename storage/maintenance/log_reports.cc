@@ -13,7 +13,7 @@
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
-#include "stages/ingest/formats/csv.h"
+#include "stages/ingest/formats/text_formats.h"
 #include "storage/rules/annotator_rules.h"
 #include "storage/state/crowd.h"
 

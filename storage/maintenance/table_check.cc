@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "storage/checkpoint/checkpoint_rows.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/checkpoint/checkpoint.h"
+#include "storage/maintenance/maintenance.h"
 
 namespace fulcrum::storage {
 namespace {

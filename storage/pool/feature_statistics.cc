@@ -1,5 +1,3 @@
-#include "storage/pool/feature_statistics.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,6 +7,7 @@
 #include "arrow/builder.h"
 #include "arrow/record_batch.h"
 #include "arrow/type.h"
+#include "storage/pool/pool_manifest.h"
 
 namespace fulcrum::storage {
 namespace {

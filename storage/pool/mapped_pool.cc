@@ -21,7 +21,7 @@
 #include "stages/linalg/blas.h"
 #include "storage/pool/part_writer.h"
 #include "storage/pool/pool_block.h"
-#include "storage/pool/pool_schema.h"
+#include "storage/pool/pool_manifest.h"
 
 namespace fulcrum::storage {
 namespace {

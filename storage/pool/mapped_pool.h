@@ -21,9 +21,7 @@
 #include "stages/ingest/normalize.h"
 #include "stages/ingest/pool.h"
 #include "stages/kernel/features.h"
-#include "storage/pool/feature_statistics.h"
 #include "storage/pool/pool_manifest.h"
-#include "storage/pool/pool_schema.h"
 
 namespace fulcrum::storage {
 

@@ -23,8 +23,7 @@
 #include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/feature_block.h"
 #include "stages/ingest/formats/input_stream.h"
-#include "storage/pool/feature_statistics.h"
-#include "storage/pool/pool_schema.h"
+#include "storage/pool/pool_manifest.h"
 
 namespace fulcrum::storage {
 namespace {

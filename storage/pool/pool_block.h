@@ -13,8 +13,7 @@
 #include "stages/core/matrix.h"
 #include "stages/ingest/columns/column_roles.h"
 #include "stages/ingest/formats/input_stream.h"
-#include "storage/pool/feature_statistics.h"
-#include "storage/pool/pool_schema.h"
+#include "storage/pool/pool_manifest.h"
 
 namespace fulcrum::storage {
 

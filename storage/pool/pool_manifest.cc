@@ -13,7 +13,6 @@
 #include "absl/strings/str_split.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "storage/pool/pool_schema.h"
 
 namespace fulcrum::storage {
 namespace {

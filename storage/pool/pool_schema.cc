@@ -1,5 +1,3 @@
-#include "storage/pool/pool_schema.h"
-
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
@@ -9,6 +7,7 @@
 #include "arrow/record_batch.h"
 #include "arrow/type.h"
 #include "arrow/vendored/xxhash.h"
+#include "storage/pool/pool_manifest.h"
 
 #define XXH_INLINE_ALL
 

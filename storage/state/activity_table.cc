@@ -2,7 +2,7 @@
 
 #include "absl/strings/numbers.h"
 #include "stages/core/number_text.h"
-#include "storage/checkpoint/checkpoint_rows.h"
+#include "storage/checkpoint/checkpoint.h"
 
 namespace fulcrum::storage {
 

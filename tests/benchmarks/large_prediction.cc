@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/kernel/features.h"
 #include "tests/benchmarks/large_sections.h"
 #include "tests/benchmarks/ratio_report.h"

@@ -7,7 +7,6 @@
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/kernel/row_set_kernel.h"
 #include "stages/leverage/leverage_scores.h"
-#include "stages/leverage/warm_start.h"
 #include "stages/linalg/top_eigen.h"
 #include "tbb/global_control.h"
 #include "tests/benchmarks/ratio_report.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "stages/classify/pool_decisions.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"
 #include "stages/linalg/blas.h"

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
-#include "stages/ingest/formats/table_conversion.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "fulcrum/v1/model_service.grpc.pb.h"
-#include "pipeline/web/connect_gateway.h"
+#include "pipeline/web/web_site.h"
 #include "tests/daemon/daemon_fixture.h"
 
 namespace fulcrum::testing {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "pipeline/round/pool_import.h"
-#include "stages/ingest/formats/table_conversion.h"
-#include "storage/maintenance/backup.h"
+#include "stages/ingest/formats/table_writer.h"
+#include "storage/maintenance/maintenance.h"
 #include "tests/daemon/daemon_fixture.h"
 
 namespace fulcrum::testing {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_store.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/rules/round_rules.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temporary_directory.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "storage/campaign_store.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/rules/label_rules.h"
 #include "tests/recovery/outside_ledger.h"
 #include "tests/recovery/victim.h"

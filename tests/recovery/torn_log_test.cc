@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "storage/campaign_store.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/rules/round_rules.h"
 #include "tests/support/temporary_directory.h"
 

@@ -15,7 +15,7 @@
 #include "clients/python/core/in_memory.h"
 #include "clients/python/core/interruptible.h"
 #include "stages/kernel/kernel_function.h"
-#include "stages/leverage/engine_registry.h"
+#include "stages/leverage/leverage_engine.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::python {

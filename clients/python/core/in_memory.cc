@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/round/pool_source.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "tbb/global_control.h"

@@ -9,7 +9,7 @@
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/onnx/onnx_export.h"
 #include "stages/classify/model_file.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
 #include "storage/rules/round_rules.h"

@@ -12,7 +12,7 @@
 #include "pipeline/campaign/pool/own_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/round/pool_source.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/features.h"
 #include "storage/pool/mapped_pool.h"

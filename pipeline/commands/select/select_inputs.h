@@ -17,8 +17,8 @@
 #include "stages/core/rows.h"
 #include "stages/ingest/columns/row_ids.h"
 #include "stages/ingest/formats/table_writer.h"
-#include "stages/ingest/labels.h"
 #include "stages/ingest/normalize.h"
+#include "stages/ingest/pool.h"
 #include "stages/kernel/features.h"
 
 namespace fulcrum::pipeline {

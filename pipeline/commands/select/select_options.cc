@@ -14,7 +14,7 @@
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
-#include "stages/leverage/engine_registry.h"
+#include "stages/leverage/leverage_engine.h"
 #include "stages/select/strategy.h"
 #include "tbb/info.h"
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/round/round.h"
 #include "stages/ingest/columns/column_roles.h"
-#include "stages/ingest/labels.h"
+#include "stages/ingest/pool.h"
 
 namespace fulcrum::pipeline {
 

@@ -22,7 +22,7 @@
 #include "pipeline/text/text_sink.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/csv.h"
+#include "stages/ingest/formats/text_formats.h"
 #include "stages/stream/stream_selector.h"
 
 namespace fulcrum::pipeline {

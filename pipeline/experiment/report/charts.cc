@@ -4,9 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pipeline/experiment/comparison.h"
 #include "pipeline/experiment/report/report_page.h"
-#include "pipeline/experiment/report/svg_chart.h"
-#include "pipeline/experiment/statistical_tests.h"
 
 namespace fulcrum::pipeline {
 namespace {

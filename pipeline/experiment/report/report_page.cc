@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "pipeline/experiment/comparison.h"
-#include "pipeline/experiment/report/svg_chart.h"
 
 namespace fulcrum::pipeline {
 namespace {

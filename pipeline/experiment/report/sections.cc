@@ -7,9 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/experiment/comparison.h"
 #include "pipeline/experiment/report/report_page.h"
-#include "pipeline/experiment/report/svg_chart.h"
-#include "pipeline/experiment/statistical_tests.h"
 #include "pipeline/text/version.h"
 
 namespace fulcrum::pipeline {

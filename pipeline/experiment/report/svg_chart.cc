@@ -1,11 +1,10 @@
-#include "pipeline/experiment/report/svg_chart.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "pipeline/experiment/report/report_page.h"
 
 namespace fulcrum::pipeline {
 namespace {

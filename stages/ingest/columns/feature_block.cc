@@ -14,7 +14,7 @@
 #include "stages/core/parallel.h"
 #include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/problem_list.h"
-#include "stages/ingest/formats/libsvm.h"
+#include "stages/ingest/formats/text_formats.h"
 
 namespace fulcrum::ingest {
 namespace {

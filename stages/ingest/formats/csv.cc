@@ -1,5 +1,3 @@
-#include "stages/ingest/formats/csv.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -21,6 +19,7 @@
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/columns/problem_list.h"
 #include "stages/ingest/formats/input_stream.h"
+#include "stages/ingest/formats/text_formats.h"
 
 namespace fulcrum::ingest {
 namespace {

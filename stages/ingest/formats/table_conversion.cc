@@ -1,5 +1,3 @@
-#include "stages/ingest/formats/table_conversion.h"
-
 #include <algorithm>
 #include <memory>
 #include <optional>

@@ -11,11 +11,10 @@
 #include "arrow/type.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
-#include "stages/ingest/formats/csv.h"
 #include "stages/ingest/formats/input_stream.h"
 #include "stages/ingest/formats/joined_source.h"
-#include "stages/ingest/formats/libsvm.h"
 #include "stages/ingest/formats/parquet.h"
+#include "stages/ingest/formats/text_formats.h"
 
 namespace fulcrum::ingest {
 

@@ -24,8 +24,8 @@
 #include "stages/ingest/columns/column_roles.h"
 #include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/feature_block.h"
-#include "stages/ingest/formats/csv.h"
 #include "stages/ingest/formats/input_stream.h"
+#include "stages/ingest/formats/text_formats.h"
 
 namespace fulcrum::ingest {
 namespace {

@@ -1,5 +1,3 @@
-#include "stages/select/greedy/budget.h"
-
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -9,6 +7,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/score_order.h"
 
 namespace fulcrum::select {

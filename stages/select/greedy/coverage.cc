@@ -12,8 +12,7 @@
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/linalg/vector_exp.h"
-#include "stages/select/greedy/budget.h"
+#include "stages/linalg/blas.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/score_order.h"
 

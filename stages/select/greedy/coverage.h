@@ -53,7 +53,7 @@ struct CoverageProblem {
 /// out. FailedPrecondition if a gain is NaN.
 absl::StatusOr<std::vector<Pick>> MaximizeCoverage(const CoverageProblem& problem);
 
-/// The same within a cost limit: the better batch of both orders (budget.h), which ends when nothing is left to gain.
+/// The same within a cost limit: the better batch of both orders (submodular_greedy.h), which ends when nothing is left to gain.
 /// The certificate is about what the batch adds to the coverage.
 absl::StatusOr<Selection> BuyCoverage(const CoverageProblem& problem);
 

@@ -1,5 +1,3 @@
-#include "stages/select/posterior/version_space.h"
-
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -11,6 +9,7 @@
 #include "stages/linalg/blas.h"
 #include "stages/linalg/lapack.h"
 #include "stages/select/greedy/submodular_greedy.h"
+#include "stages/select/posterior/posterior.h"
 
 namespace fulcrum::select {
 namespace {

@@ -11,7 +11,6 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/select/greedy/budget.h"
 #include "stages/select/greedy/streamed_greedy.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/score_order.h"

@@ -1,6 +1,6 @@
 // Near-optimal batch mode active learning (Chen and Krause 2013). METHOD section 2: 300 linear hypotheses with
-// bias from the version space (version_space.h); then b times the example that leaves the smallest expected
-// mass of hypotheses, with label noise 0.02 (version_space.h). C > 2 classes: a hypothesis is C one-against-rest
+// bias from the version space (posterior.h); then b times the example that leaves the smallest expected
+// mass of hypotheses, with label noise 0.02 (posterior.h). C > 2 classes: a hypothesis is C one-against-rest
 // functions and predicts the class of the largest.
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "stages/core/random.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
-#include "stages/select/posterior/version_space.h"
+#include "stages/select/posterior/posterior.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "stages/select/greedy/budget.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

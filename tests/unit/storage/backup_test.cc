@@ -1,5 +1,3 @@
-#include "storage/maintenance/backup.h"
-
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -7,7 +5,7 @@
 #include <thread>
 
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/rules/round_rules.h"
 #include "tests/unit/storage/store_fixture.h"
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/rules/round_rules.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/temporary_directory.h"

@@ -5,8 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_reader.h"
-#include "storage/checkpoint/checkpoint_rows.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/state/item_queries.h"
 #include "tests/unit/storage/store_fixture.h"
 

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

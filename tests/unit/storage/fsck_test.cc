@@ -1,6 +1,4 @@
 // Checking changes nothing and finds what was lost or changed; rebuilding replaces the database as a whole.
-#include "storage/maintenance/fsck.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "storage/campaign_reader.h"
 #include "storage/log/schema.h"
 #include "storage/maintenance/log_reports.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/pool/pool_writer.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"
 #include "tests/unit/storage/store_fixture.h"

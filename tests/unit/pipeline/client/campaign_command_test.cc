@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
-#include "stages/ingest/labels.h"
+#include "stages/ingest/pool.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/pipeline/client/fake_daemon.h"
 

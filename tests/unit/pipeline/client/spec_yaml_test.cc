@@ -1,5 +1,3 @@
-#include "pipeline/client/spec_yaml.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -7,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
+#include "pipeline/client/campaign_text.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "pipeline/experiment/strategy_run.h"
+#include "pipeline/experiment/experiment.h"
 
 namespace fulcrum::pipeline {
 namespace {

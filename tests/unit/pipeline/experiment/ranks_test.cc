@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/experiment/statistical_tests.h"
+#include "pipeline/experiment/comparison.h"
 
 namespace fulcrum::pipeline {
 namespace {

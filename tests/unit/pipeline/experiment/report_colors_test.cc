@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/experiment/report/svg_chart.h"
+#include "pipeline/experiment/report/report_page.h"
 
 namespace fulcrum::pipeline {
 namespace {

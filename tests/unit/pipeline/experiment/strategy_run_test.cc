@@ -1,16 +1,15 @@
 // The curves of an experiment against single rounds with cold trainings, and the table of inner products against
 // features.
 
-#include "pipeline/experiment/strategy_run.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
-#include "pipeline/experiment/run_data.h"
-#include "stages/classify/svm_predictor.h"
+#include "pipeline/experiment/experiment.h"
+#include "pipeline/experiment/task_data.h"
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "tests/support/matrices.h"

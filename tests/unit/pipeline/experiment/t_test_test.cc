@@ -4,7 +4,7 @@
 #include <numbers>
 #include <vector>
 
-#include "pipeline/experiment/statistical_tests.h"
+#include "pipeline/experiment/comparison.h"
 
 namespace fulcrum::pipeline {
 namespace {

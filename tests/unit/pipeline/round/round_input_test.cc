@@ -7,7 +7,7 @@
 
 #include "pipeline/round/round.h"
 #include "stages/classify/classifier.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::pipeline {

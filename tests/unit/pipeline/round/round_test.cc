@@ -8,7 +8,7 @@
 #include <set>
 
 #include "gtest/gtest.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
 #include "stages/linalg/top_eigen.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "stages/classify/classifier.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/random.h"
 #include "stages/kernel/features.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "stages/classify/model_file.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/classify/labeled_clusters.h"

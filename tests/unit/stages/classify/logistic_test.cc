@@ -8,7 +8,7 @@
 
 #include "stages/classify/classifier.h"
 #include "stages/classify/model_file.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "tests/support/matrices.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/classify/labeled_clusters.h"

@@ -1,5 +1,3 @@
-#include "stages/classify/model_selection.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/classifier.h"
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"

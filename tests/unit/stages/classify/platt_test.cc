@@ -5,7 +5,7 @@
 #include <set>
 
 #include "stages/classify/probability.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"
 #include "tests/support/matrices.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "tests/unit/stages/classify/labeled_clusters.h"
 

@@ -1,11 +1,10 @@
-#include "stages/classify/svm_predictor.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <numeric>
 
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"

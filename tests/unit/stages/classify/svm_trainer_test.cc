@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "tbb/global_control.h"
 #include "tests/unit/stages/classify/labeled_clusters.h"
 #include "tests/unit/stages/classify/libsvm_oracle.h"

@@ -1,7 +1,7 @@
 // A training that starts from the one before must end where a cold one ends.
 #include <gtest/gtest.h>
 
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"
 #include "tests/unit/stages/classify/labeled_clusters.h"

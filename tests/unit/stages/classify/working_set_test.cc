@@ -1,9 +1,8 @@
-#include "stages/classify/working_set.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "stages/classify/smo_solver.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::classify {

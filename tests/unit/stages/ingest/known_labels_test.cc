@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/ingest/labels.h"
+#include "stages/ingest/pool.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::ingest {

@@ -11,7 +11,6 @@
 #include "parquet/arrow/writer.h"
 #include "stages/core/random.h"
 #include "stages/ingest/formats/parquet.h"
-#include "stages/ingest/labels.h"
 #include "stages/ingest/pool.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,5 +1,3 @@
-#include "stages/ingest/quantile_columns.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

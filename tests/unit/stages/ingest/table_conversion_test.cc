@@ -1,5 +1,3 @@
-#include "stages/ingest/formats/table_conversion.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 
 #include "arrow/builder.h"
 #include "arrow/table.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "stages/ingest/pool.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"

@@ -1,5 +1,5 @@
 #include "gtest/gtest.h"
-#include "stages/leverage/engine_registry.h"
+#include "stages/leverage/leverage_engine.h"
 
 namespace fulcrum::leverage {
 namespace {

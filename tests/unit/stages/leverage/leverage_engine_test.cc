@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
-#include "stages/leverage/engine_registry.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
-#include "stages/leverage/engine_registry.h"
+#include "stages/leverage/leverage_engine.h"
 #include "tests/support/data_sets.h"
 #include "tests/support/matrices.h"
 

@@ -1,5 +1,3 @@
-#include "stages/leverage/warm_start.h"
-
 #include <numeric>
 
 #include "gtest/gtest.h"

@@ -1,9 +1,8 @@
-#include "stages/linalg/vector_exp.h"
-
 #include <cmath>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "stages/linalg/blas.h"
 
 namespace fulcrum::linalg {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "tests/unit/stages/stream/stream_pool.h"
 
 namespace fulcrum::stream {

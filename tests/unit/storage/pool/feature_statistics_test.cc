@@ -1,5 +1,3 @@
-#include "storage/pool/feature_statistics.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 
 #include "arrow/record_batch.h"
 #include "stages/core/random.h"
+#include "storage/pool/pool_manifest.h"
 
 namespace fulcrum::storage {
 namespace {

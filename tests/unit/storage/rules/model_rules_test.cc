@@ -2,7 +2,7 @@
 
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

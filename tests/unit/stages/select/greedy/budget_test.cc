@@ -1,6 +1,4 @@
 // Batches under a cost budget, against all subsets of small problems.
-#include "stages/select/greedy/budget.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 
 #include "stages/core/random.h"
 #include "stages/select/greedy/coverage.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::select {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "stages/core/random.h"
-#include "stages/select/posterior/version_space.h"
+#include "stages/select/posterior/posterior.h"
 
 namespace fulcrum::select {
 namespace {

@@ -1,11 +1,10 @@
-#include "stages/select/posterior/version_space.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "stages/linalg/blas.h"
+#include "stages/select/posterior/posterior.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::select {
