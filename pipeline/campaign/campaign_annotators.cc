@@ -16,7 +16,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/log_reports.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/rules/annotator_rules.h"
 
 namespace fulcrum::pipeline {

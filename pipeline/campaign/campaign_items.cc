@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/log_reports.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/rules/round_rules.h"
 
 namespace fulcrum::pipeline {

@@ -1,5 +1,3 @@
-#include "pipeline/client/campaign_watch.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>

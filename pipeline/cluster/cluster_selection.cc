@@ -18,7 +18,7 @@
 #include "stages/select/greedy/streamed_greedy.h"
 #include "stages/select/score_order.h"
 #include "stages/select/strategies/class_groups.h"
-#include "stages/select/strategies/hybrid.h"
+#include "stages/select/strategies/shared_strategies.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {

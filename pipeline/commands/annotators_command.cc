@@ -10,7 +10,6 @@
 #include "fulcrum/v1/annotator_service.pb.h"
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/campaign_text.h"
-#include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"

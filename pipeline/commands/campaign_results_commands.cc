@@ -14,14 +14,13 @@
 #include "absl/strings/strip.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/client/campaign_calls.h"
-#include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/text_formats.h"
 #include "stages/ingest/pool.h"
-#include "storage/maintenance/log_reports.h"
+#include "storage/maintenance/maintenance.h"
 
 namespace fulcrum::pipeline {
 // `fulcrum campaign export NAME`: every label there is, as CSV or Parquet.

@@ -11,7 +11,6 @@
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/campaign_text.h"
 #include "pipeline/client/server_connection.h"
-#include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"

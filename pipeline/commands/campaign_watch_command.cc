@@ -18,9 +18,8 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/campaign_text.h"
-#include "pipeline/client/campaign_watch.h"
 #include "pipeline/client/server_connection.h"
-#include "pipeline/commands/campaign_commands.h"
+#include "pipeline/commands/command_line.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "CLI/App.hpp"
@@ -14,12 +16,26 @@
 #include "stages/ingest/columns/column_roles.h"
 #include "stages/ingest/formats/input_stream.h"
 
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace fulcrum::v1 {
+class Campaign;
+class CampaignSpec;
+class Upload;
+}  // namespace fulcrum::v1
+
+namespace fulcrum::storage {
+struct ExportedLabel;
+}  // namespace fulcrum::storage
+
 namespace fulcrum::pipeline {
 
 /// Parses the arguments, runs the command, prints its error if it has one. Never throws.
 int RunCommandLine(int argc, char** argv);
 
-// A command of the program. Each lives in a file of its own and is named in one line of command_registry.cc.
+// A command of the program. Each lives in a file of its own and is named in one line of command_line.cc.
 
 /// Runs a command whose options have been parsed. Its error is printed by the caller and becomes the exit code.
 using CommandRun = std::function<absl::Status()>;
@@ -35,7 +51,7 @@ struct Command {
   enum class Processes { kOne, kDivideTheWork, kIndependent } processes = Processes::kOne;
 };
 
-// The commands there are. A new command is one file and one line in command_registry.cc.
+// The commands there are. A new command is one file, its function here and one line in command_line.cc.
 
 /// In the order they are listed.
 const std::vector<Command>& Commands();
@@ -106,5 +122,55 @@ int ExitCodeFor(const absl::Status& status);
 
 /// The codes for people, one line each, as the help texts show them.
 const char* ExitCodeHelp();
+
+// The words after `fulcrum campaign`. A new one is one file and one line in campaign_command.cc.
+
+/// What all of them take.
+struct CampaignOptions {
+  ConnectionOptions connection = {};
+  std::string name = {};  ///< of the campaign
+  bool json = false;
+};
+
+void AddCampaignName(CLI::App& app, CampaignOptions& options);
+/// --json, and those of the connection.
+void AddCampaignOptions(CLI::App& app, CampaignOptions& options);
+
+/// To standard output: the text, or the message as JSON where that was asked for.
+absl::Status PrintAnswer(const CampaignOptions& options, std::string_view text,
+                         const google::protobuf::Message& message);
+/// The same of one campaign.
+absl::Status PrintCampaign(const CampaignOptions& options, const v1::Campaign& campaign);
+
+/// Takes one exported label.
+using UseLabel = std::function<absl::Status(const storage::ExportedLabel&)>;
+/// Writes the labels that `visit` gives to a file, as CSV or, by its name, Parquet; "-" is CSV on standard output.
+absl::Status WriteLabels(const std::string& out, const std::function<absl::Status(const UseLabel&)>& visit);
+
+/// Sends a file to the server, with progress on the terminal.
+absl::StatusOr<v1::Upload> UploadOneFile(const std::shared_ptr<const ServerConnection>& connection,
+                                         const std::string& file);
+/// Sends the local files that a specification names, and names the uploads instead. Returns their ids.
+absl::StatusOr<std::vector<std::string>> UploadSources(const std::shared_ptr<const ServerConnection>& connection,
+                                                       v1::CampaignSpec& spec);
+/// As far as the server can be reached.
+void DeleteUploads(const std::shared_ptr<const ServerConnection>& connection, const std::vector<std::string>& ids);
+
+Command CampaignCreateCommand();
+Command CampaignListCommand();
+Command CampaignUpdateCommand();
+Command CampaignGetCommand();
+Command CampaignStartCommand();
+Command CampaignPauseCommand();
+Command CampaignResumeCommand();
+Command CampaignStopCommand();
+Command CampaignRetrainCommand();
+Command CampaignDeleteCommand();
+Command CampaignWatchCommand();
+Command CampaignExportCommand();
+Command CampaignImportLabelsCommand();
+Command CampaignAppendCommand();
+Command CampaignModelCommand();
+Command CampaignPredictCommand();
 
 }  // namespace fulcrum::pipeline

@@ -23,7 +23,6 @@
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/columns/column_values.h"
-#include "stages/ingest/formats/joined_source.h"
 #include "stages/ingest/formats/table_source.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_block.h"

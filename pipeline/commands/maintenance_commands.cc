@@ -8,14 +8,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "arrow/table.h"
-#include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/table_writer.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/log_reports.h"
 #include "storage/maintenance/maintenance.h"
 
 namespace fulcrum::pipeline {

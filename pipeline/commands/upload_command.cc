@@ -21,14 +21,13 @@
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/campaign_text.h"
 #include "pipeline/client/server_connection.h"
-#include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/round/progress.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/joined_source.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -14,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/experiment_spec.h"
-#include "pipeline/experiment/simulated_crowd.h"
 #include "pipeline/experiment/task_data.h"
 #include "pipeline/round/progress.h"
 #include "pipeline/round/round.h"

@@ -1,11 +1,10 @@
-#include "pipeline/experiment/simulated_crowd.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "pipeline/experiment/experiment_spec.h"
 #include "stages/consensus/annotator_quality.h"
 
 namespace fulcrum::pipeline {

@@ -13,7 +13,7 @@
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
 #include "storage/clock.h"
-#include "storage/maintenance/log_reports.h"
+#include "storage/maintenance/maintenance.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -18,7 +18,7 @@
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/select/greedy/similarity_sums.h"
+#include "stages/select/greedy/streamed_greedy.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {

@@ -12,7 +12,7 @@
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
 #include "stages/leverage/leverage_engine.h"
-#include "stages/select/greedy/similarity_sums.h"
+#include "stages/select/greedy/streamed_greedy.h"
 
 namespace fulcrum::pipeline {
 

@@ -27,7 +27,7 @@
 #include "pipeline/server/executor.h"
 #include "pipeline/text/status.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/log_reports.h"
+#include "storage/maintenance/maintenance.h"
 
 namespace fulcrum::pipeline {
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "stages/classify/smo_solver.h"
 #include "stages/classify/svm_model.h"
+#include "stages/classify/svm_trainer.h"
 #include "stages/core/matrix.h"
 
 namespace fulcrum::classify {

@@ -1,11 +1,10 @@
-#include "stages/classify/smo_solver.h"
-
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
 #include <limits>
 
+#include "stages/classify/svm_trainer.h"
 #include "stages/core/parallel.h"
 
 namespace fulcrum::classify {
@@ -15,7 +14,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kShrinkInterval = 1000;
 constexpr std::size_t kStepsBetweenStopChecks = 256;
 
-/// The signed formulation of the working set (smo_solver.h): beta = y alpha in [lower, upper], f the gradient.
+/// The signed formulation of the working set (svm_trainer.h): beta = y alpha in [lower, upper], f the gradient.
 class Solver {
  public:
   Solver(const SmoProblem& problem, const SmoOptions& options);

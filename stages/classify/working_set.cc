@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "stages/classify/smo_solver.h"
+#include "stages/classify/svm_trainer.h"
 
 namespace fulcrum::classify {
 namespace {

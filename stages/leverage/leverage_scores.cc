@@ -9,7 +9,6 @@
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/krylov_eigensolver.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {

@@ -5,7 +5,6 @@
 
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/krylov_eigensolver.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::linalg {

@@ -193,21 +193,4 @@ std::unique_ptr<Strategy> MakeTopLev();
 std::unique_ptr<Strategy> MakeTypical();
 std::unique_ptr<Strategy> MakeUncertaintyHerding();
 
-/// How adaptive-herding covers a pool: the width, and a weight per reference.
-struct CoverWeights {
-  double width = 1;
-  std::vector<double> weights = {};
-};
-
-/// From the squared distance of every reference to the nearest labeled row, and its margin.
-CoverWeights AdaptiveCover(std::span<const double> nearest, std::span<const double> margins, double labels_per_class);
-
-/// The margins that adaptive-herding uses if the predictions are those of another model, which come without: of least
-/// squares on the labels, with targets +1 and -1 for one class against the rest. `labels` are those of `labeled`.
-absl::StatusOr<std::vector<double>> MarginsOfLeastSquares(const kernel::Features& features,
-                                                          const kernel::KernelFunction& kernel,
-                                                          std::span<const RowIndex> labeled,
-                                                          std::span<const ClassIndex> labels, std::size_t class_count,
-                                                          std::span<const RowIndex> rows);
-
 }  // namespace fulcrum::select

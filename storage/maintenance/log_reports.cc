@@ -1,5 +1,3 @@
-#include "storage/maintenance/log_reports.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/text_formats.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/rules/annotator_rules.h"
 #include "storage/state/crowd.h"
 

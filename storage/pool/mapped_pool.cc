@@ -19,7 +19,6 @@
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/columns/column_values.h"
 #include "stages/linalg/blas.h"
-#include "storage/pool/part_writer.h"
 #include "storage/pool/pool_block.h"
 #include "storage/pool/pool_manifest.h"
 

@@ -1,5 +1,3 @@
-#include "storage/pool/part_writer.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
+#include "storage/pool/pool_block.h"
 
 namespace fulcrum::storage {
 namespace {

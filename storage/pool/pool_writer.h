@@ -21,7 +21,6 @@
 #include "arrow/io/type_fwd.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "storage/pool/part_writer.h"
 #include "storage/pool/pool_block.h"
 #include "storage/pool/pool_manifest.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/experiment/simulated_crowd.h"
+#include "pipeline/experiment/experiment_spec.h"
 #include "stages/core/random.h"
 #include "tests/benchmarks/ratio_report.h"
 

@@ -1,5 +1,7 @@
 // The extension module fulcrum._core: arrays of Python in, arrays of Python out. fulcrum/core.py is its only caller and
 // has the documentation of every argument.
+#include "clients/python/core/core_module.h"
+
 #include <dlfcn.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -11,9 +13,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "clients/python/core/examples.h"
-#include "clients/python/core/in_memory.h"
-#include "clients/python/core/interruptible.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/select/strategy.h"

@@ -1,5 +1,3 @@
-#include "clients/python/core/examples.h"
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "clients/python/core/core_module.h"
 #include "stages/core/parallel.h"
 #include "stages/linalg/blas.h"
 

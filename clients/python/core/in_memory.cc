@@ -1,5 +1,3 @@
-#include "clients/python/core/in_memory.h"
-
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "clients/python/core/core_module.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/round/pool_source.h"
 #include "stages/classify/svm_model.h"

@@ -1,6 +1,6 @@
-#include "clients/python/core/interruptible.h"
-
 #include <unistd.h>
+
+#include "clients/python/core/core_module.h"
 
 namespace fulcrum::python {
 namespace {

@@ -13,7 +13,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/feature_block.h"
-#include "stages/ingest/formats/joined_source.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {
 namespace {

@@ -1,5 +1,3 @@
-#include "stages/ingest/formats/joined_source.h"
-
 #include <fnmatch.h>
 
 #include <algorithm>

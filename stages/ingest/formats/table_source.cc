@@ -12,7 +12,6 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/input_stream.h"
-#include "stages/ingest/formats/joined_source.h"
 #include "stages/ingest/formats/parquet.h"
 #include "stages/ingest/formats/text_formats.h"
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -118,7 +119,7 @@ std::string FormatName(const std::string& path);
 /// ".csv, .parquet, ..."
 std::string KnownEndings();
 
-/// Opens what a user names (files, folders, globs: see joined_source.h) as one table, with the columns that the options
+/// Opens what a user names (files, folders, globs: see ListSources) as one table, with the columns that the options
 /// need and no others.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenSources(const std::vector<std::string>& named,
                                                          const ColumnOptions& columns = {},
@@ -130,5 +131,33 @@ absl::StatusOr<std::unique_ptr<TableSource>> OpenCsv(const std::string& path, co
 absl::StatusOr<std::unique_ptr<TableSource>> OpenIpc(const std::string& path, const TableRequest& request);
 absl::StatusOr<std::unique_ptr<TableSource>> OpenLibsvm(const std::string& path, const TableRequest& request);
 absl::StatusOr<std::unique_ptr<TableSource>> OpenParquet(const std::string& path, const TableRequest& request);
+
+// Several files read as one table, one after the other.
+//
+// The first file decides the columns; the others must have the same ones with the same types. Columns that the folders'
+// names give come last, as text. A file that changed while it was read is an error: its parts may not belong together.
+
+// The files behind what a user names: a file, a list of them, a folder, a glob, a folder that is partitioned as Hive
+// does it ("country=fr/part-0.parquet"), here or on any file system that Arrow reaches by a URI.
+//
+// Functions without state; thread-safe.
+
+struct SourceFile {
+  std::string path;  ///< a path or a URI, as the readers take it
+  /// Columns that the folders' names give, outermost first; empty where a value is Hive's word for none.
+  std::vector<std::pair<std::string, std::string>> partitions = {};
+};
+
+/// The files, in the order in which they were named, those of a folder or glob sorted by their paths. In folders, files
+/// whose format has no reader and those that begin with '.' or '_' are left out. NotFound where there are none;
+/// DataLoss where files of one folder are partitioned in different ways.
+absl::StatusOr<std::vector<SourceFile>> ListSources(const std::vector<std::string>& named);
+
+/// Whether a folder's name gave this column: it says where rows were kept, so it is no feature unless it is named.
+bool IsPartitionField(const arrow::Field& field);
+
+/// `title` is what messages call the whole.
+absl::StatusOr<std::unique_ptr<TableSource>> OpenJoined(std::string title, std::vector<SourceFile> files,
+                                                        const TableRequest& request);
 
 }  // namespace fulcrum::ingest

@@ -1,5 +1,3 @@
-#include "stages/select/greedy/similarity_sums.h"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -12,6 +10,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
+#include "stages/select/greedy/streamed_greedy.h"
 
 namespace fulcrum::select {
 namespace {

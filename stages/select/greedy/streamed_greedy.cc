@@ -10,7 +10,6 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/greedy/coverage.h"
-#include "stages/select/greedy/similarity_sums.h"
 #include "stages/select/score_order.h"
 
 namespace fulcrum::select {

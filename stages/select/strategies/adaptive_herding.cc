@@ -19,6 +19,7 @@
 #include "stages/select/greedy/coverage.h"
 #include "stages/select/posterior/posterior.h"
 #include "stages/select/score_order.h"
+#include "stages/select/strategies/shared_strategies.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

@@ -13,8 +13,6 @@
 // those with the best scores, the same number per likely class, are evaluated again after a pick. With a cost limit the
 // best score per cost that fits is picked, or the best score, whichever order removes more doubt; s is made of ranks,
 // so there is no guarantee.
-#include "stages/select/strategies/hybrid.h"
-
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -28,6 +26,7 @@
 #include "stages/select/posterior/posterior.h"
 #include "stages/select/score_order.h"
 #include "stages/select/strategies/class_groups.h"
+#include "stages/select/strategies/shared_strategies.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

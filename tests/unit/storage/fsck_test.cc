@@ -13,7 +13,6 @@
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
 #include "storage/log/schema.h"
-#include "storage/maintenance/log_reports.h"
 #include "storage/maintenance/maintenance.h"
 #include "storage/pool/pool_writer.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"

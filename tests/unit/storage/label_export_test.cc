@@ -3,7 +3,7 @@
 #include "arrow/scalar.h"
 #include "arrow/table.h"
 #include "stages/ingest/formats/parquet.h"
-#include "storage/maintenance/log_reports.h"
+#include "storage/maintenance/maintenance.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/client/campaign_watch.h"
+#include "pipeline/client/campaign_text.h"
 
 namespace fulcrum::pipeline {
 namespace {

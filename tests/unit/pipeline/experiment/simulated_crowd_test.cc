@@ -1,8 +1,8 @@
-#include "pipeline/experiment/simulated_crowd.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
+
+#include "pipeline/experiment/experiment_spec.h"
 
 namespace fulcrum::pipeline {
 namespace {

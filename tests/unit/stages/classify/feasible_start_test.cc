@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "stages/classify/smo_solver.h"
+#include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::classify {

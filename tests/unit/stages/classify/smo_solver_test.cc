@@ -1,10 +1,9 @@
-#include "stages/classify/smo_solver.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
+#include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"
 #include "tests/support/matrices.h"
 #include "tests/unit/stages/classify/labeled_clusters.h"

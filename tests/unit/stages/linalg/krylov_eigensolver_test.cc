@@ -1,5 +1,3 @@
-#include "stages/linalg/krylov_eigensolver.h"
-
 #include <cmath>
 
 #include "gtest/gtest.h"

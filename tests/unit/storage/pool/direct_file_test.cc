@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "stages/core/random.h"
-#include "storage/pool/part_writer.h"
+#include "storage/pool/pool_block.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

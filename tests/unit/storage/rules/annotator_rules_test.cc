@@ -8,7 +8,7 @@
 
 #include "stages/core/random.h"
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/log_reports.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/rules/stuck_items.h"
 #include "storage/state/crowd.h"
 #include "tests/unit/storage/rules/crowd_store_test.h"

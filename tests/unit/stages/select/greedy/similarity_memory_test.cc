@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "stages/select/greedy/similarity_sums.h"
+#include "stages/select/greedy/streamed_greedy.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::select {

@@ -1,9 +1,8 @@
-#include "stages/select/greedy/similarity_sums.h"
-
 #include <numeric>
 
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
+#include "stages/select/greedy/streamed_greedy.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::select {
