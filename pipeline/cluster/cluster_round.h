@@ -1,8 +1,8 @@
 // One round over a pool that is spread over processes: the same batch as a round in one process, for any number of
 // them.
 //
-// Each rank has its share of the rows (stages/core/communicator.h) and makes the same calls. What is exchanged are labeled
-// rows, landmarks, sums, candidates and picks:
+// Each rank has its share of the rows (stages/core/communicator.h) and makes the same calls. What is exchanged are
+// labeled rows, landmarks, sums, candidates and picks:
 //
 //   train       labeled rows are shared; the root trains and broadcasts the model
 //   predict     own rows

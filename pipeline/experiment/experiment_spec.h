@@ -22,6 +22,13 @@
 
 namespace fulcrum::pipeline {
 
+// Simulated annotators for experiments: they make mistakes, skip, or answer at random.
+//
+// A round of an experiment spends a number of votes on the rows that the strategy selected, best first. Each row gets
+// as many votes as the rule for labels wants; a row that is not decided when the votes are spent is continued in the
+// next round. The rules are those of campaigns (storage/state/crowd.h): the majority of a fixed number of votes, or the
+// consensus of Dawid and Skene with a fixed or an adaptive number. Not thread-safe.
+
 struct SimulatedAnnotator {
   std::vector<double> accuracy = {0.8};  ///< by class; a single value is for all of them
   bool spammer = false;                  ///< answers at random, whatever the accuracy
@@ -105,13 +112,6 @@ class SimulatedCrowd {
   std::size_t estimated_votes_ = 0;
   std::vector<bool> paused_;
 };
-
-// Simulated annotators for experiments: they make mistakes, skip, or answer at random.
-//
-// A round of an experiment spends a number of votes on the rows that the strategy selected, best first. Each row gets
-// as many votes as the rule for labels wants; a row that is not decided when the votes are spent is continued in the
-// next round. The rules are those of campaigns (storage/state/crowd.h): the majority of a fixed number of votes, or the
-// consensus of Dawid and Skene with a fixed or an adaptive number. Not thread-safe.
 
 /// Rounds first..last, counted from 1.
 struct RoundSpan {

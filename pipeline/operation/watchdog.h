@@ -30,6 +30,14 @@
 
 namespace fulcrum::pipeline {
 
+// A small HTTP server for monitoring: a scraper, an orchestrator's probes, a person with curl.
+//
+// GET only, a fixed set of paths. One thread waits for all connections at once, so that clients that send half a
+// request or do not read the response do not delay others; when there are too many connections, the oldest incomplete
+// request is closed. The handler of a path runs on two threads of its own, so that a flood of one path delays no other,
+// except urgent ones, which are answered even if these are blocked. Handlers must be thread-safe; the destructor waits
+// for those that are running. Owns its sockets and threads.
+
 struct HttpAnswer {
   int code = 200;
   std::string type = "text/plain; charset=utf-8";
@@ -59,14 +67,6 @@ class HttpServer {
 
   const std::unique_ptr<Loop> loop_;
 };
-
-// A small HTTP server for monitoring: a scraper, an orchestrator's probes, a person with curl.
-//
-// GET only, a fixed set of paths. One thread waits for all connections at once, so that clients that send half a
-// request or do not read the response do not delay others; when there are too many connections, the oldest incomplete
-// request is closed. The handler of a path runs on two threads of its own, so that a flood of one path delays no other,
-// except urgent ones, which are answered even if these are blocked. Handlers must be thread-safe; the destructor waits
-// for those that are running. Owns its sockets and threads.
 
 // Settings of monitoring. A plain value.
 

@@ -34,6 +34,13 @@ class MethodDescriptor;
 
 namespace fulcrum::pipeline {
 
+// Calls of the API as JSON, by the Connect protocol (https://connectrpc.com/docs/protocol).
+//
+// A call is translated by reflection, for every method of fulcrum.v1 alike, and goes to the gRPC server of this process
+// through its in-process channel: authentication, roles, limits and errors are those of gRPC. Unary calls have a JSON
+// body; calls that return a stream have enveloped JSON messages in both directions. Streams of requests (AppendItems,
+// Work) need gRPC. Thread-safe. Callbacks are called on threads of gRPC, once per call, and must not block.
+
 /// A call as it arrived over HTTP.
 struct GatewayCall {
   const google::protobuf::MethodDescriptor* method = nullptr;
@@ -86,12 +93,28 @@ class ConnectGateway {
   grpc::GenericStub stub_;
 };
 
-// Calls of the API as JSON, by the Connect protocol (https://connectrpc.com/docs/protocol).
+// Images, sounds and videos of the folder of pools, for payloads that name a file.
 //
-// A call is translated by reflection, for every method of fulcrum.v1 alike, and goes to the gRPC server of this process
-// through its in-process channel: authentication, roles, limits and errors are those of gRPC. Unary calls have a JSON
-// body; calls that return a stream have enveloped JSON messages in both directions. Streams of requests (AppendItems,
-// Work) need gRPC. Thread-safe. Callbacks are called on threads of gRPC, once per call, and must not block.
+// A file is read in parts of a megabyte, the next one when the client has taken the last, so that a large video costs
+// as little memory as a small one and a slow client has time for each part. Players ask for ranges. Thread-safe.
+
+class MediaFiles {
+ public:
+  explicit MediaFiles(std::string root);
+
+  /// Answers with the file at a path relative to the folder, or the part of it that `range` ("bytes=FIRST-LAST") names.
+  /// Each answer gets `headers` besides its own. Refuses what is not a media file inside the folder.
+  void Send(const std::string& path, const std::string& range, WebHeaders headers,
+            const std::shared_ptr<WebExchange>& exchange);
+
+ private:
+  struct Sending;
+  void SendNext(const std::shared_ptr<Sending>& sending);
+
+  const std::string root_;
+  const std::shared_ptr<std::atomic<int>> open_;  ///< files that are being sent
+  Executor reader_;                               // last: its thread uses all of the above
+};
 
 class WebSite {
  public:
@@ -115,29 +138,6 @@ class WebSite {
   const Options options_;
   ConnectGateway gateway_;
   MediaFiles media_;
-};
-
-// Images, sounds and videos of the folder of pools, for payloads that name a file.
-//
-// A file is read in parts of a megabyte, the next one when the client has taken the last, so that a large video costs
-// as little memory as a small one and a slow client has time for each part. Players ask for ranges. Thread-safe.
-
-class MediaFiles {
- public:
-  explicit MediaFiles(std::string root);
-
-  /// Answers with the file at a path relative to the folder, or the part of it that `range` ("bytes=FIRST-LAST") names.
-  /// Each answer gets `headers` besides its own. Refuses what is not a media file inside the folder.
-  void Send(const std::string& path, const std::string& range, WebHeaders headers,
-            const std::shared_ptr<WebExchange>& exchange);
-
- private:
-  struct Sending;
-  void SendNext(const std::shared_ptr<Sending>& sending);
-
-  const std::string root_;
-  const std::shared_ptr<std::atomic<int>> open_;  ///< files that are being sent
-  Executor reader_;                               // last: its thread uses all of the above
 };
 
 // The API as JSON over HTTP, described for tools: an OpenAPI 3.1 document made from the .proto files and their

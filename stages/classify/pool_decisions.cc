@@ -66,8 +66,7 @@ double LargestRho(const SvmModel& model) {
 }
 
 bool SameOffsets(const SvmModel& a, const SvmModel& b) {
-  return std::equal(a.pairs.begin(), a.pairs.end(), b.pairs.begin(), b.pairs.end(),
-                    [](const SvmPair& x, const SvmPair& z) { return x.rho == z.rho; });
+  return std::ranges::equal(a.pairs, b.pairs, {}, &SvmPair::rho, &SvmPair::rho);
 }
 
 }  // namespace
@@ -78,14 +77,11 @@ PoolDecisions::PoolDecisions(const kernel::Features& features, double tolerance)
   for (double norm : features.squared_norms()) largest_squared_norm_ = std::max(largest_squared_norm_, norm);
 }
 
-void PoolDecisions::Reset() {
-  has_values_ = false;
-}
-
 bool PoolDecisions::SamePairs(const SvmModel& model) const {
   return model.kernel == model_.kernel &&
-         std::equal(model.pairs.begin(), model.pairs.end(), model_.pairs.begin(), model_.pairs.end(),
-                    [](const SvmPair& a, const SvmPair& b) { return a.first == b.first && a.second == b.second; });
+         std::ranges::equal(model.pairs, model_.pairs, [](const SvmPair& a, const SvmPair& b) {
+           return a.first == b.first && a.second == b.second;
+         });
 }
 
 PoolDecisions::Change PoolDecisions::ChangeTo(const SvmModel& model) const {
@@ -180,8 +176,7 @@ PoolDecisions::UpdateReport PoolDecisions::Begin(const SvmModel& model) {
 }
 
 PoolDecisions::Block PoolDecisions::ReadRows(std::size_t first, std::size_t count) const {
-  if (running_.product == nullptr) return {};
-  return running_.product->Read(std::span(all_rows_).subspan(first, count));
+  return running_.product == nullptr ? Block() : running_.product->Read(std::span(all_rows_).subspan(first, count));
 }
 
 void PoolDecisions::UpdateRows(std::size_t first, std::size_t count, const Block& rows) {

@@ -54,7 +54,7 @@ class PoolDecisions {
   /// Pool rows x pairs of the last model.
   ConstMatrixView values() const { return {values_.data(), all_rows_.size(), columns_}; }
   /// The next Update is a full one.
-  void Reset();
+  void Reset() { has_values_ = false; }
 
  private:
   /// Support vectors whose coefficients differ between two models, and by how much.

@@ -22,6 +22,14 @@
 
 namespace fulcrum::classify {
 
+// Sequential minimal optimisation of one binary C-SVC on a kernel matrix in memory.
+//
+//   minimise 1/2 a' Q a - sum a,  0 <= a_t <= c_t,  sum y_t a_t = 0,  Q(s, t) = y_s y_t K(s, t)
+//
+// Uses working sets by second-order information, shrinking with reconstruction of the gradient, and a start from any
+// earlier multipliers, which are made feasible first. An example with c_t = 0 is excluded from the optimisation but its
+// kernel product is computed, which is used to hold out a fold. Deterministic; pure functions, thread-safe.
+
 /// Views of the caller's memory, valid during the call.
 struct SmoProblem {
   ConstMatrixView gram;
@@ -132,14 +140,6 @@ class ActiveKernel {
   std::vector<std::uint32_t> active_;        // examples
   std::vector<std::vector<double>> copies_;  // by slot; empty until first use
 };
-
-// Sequential minimal optimisation of one binary C-SVC on a kernel matrix in memory.
-//
-//   minimise 1/2 a' Q a - sum a,  0 <= a_t <= c_t,  sum y_t a_t = 0,  Q(s, t) = y_s y_t K(s, t)
-//
-// Uses working sets by second-order information, shrinking with reconstruction of the gradient, and a start from any
-// earlier multipliers, which are made feasible first. An example with c_t = 0 is excluded from the optimisation but its
-// kernel product is computed, which is used to hold out a fold. Deterministic; pure functions, thread-safe.
 
 // One pair of classes during training: its examples, its bounds and, after solving, its multipliers.
 

@@ -12,6 +12,8 @@
 
 namespace fulcrum::pipeline {
 
+// What the charts of the report share: scales with round ticks, and SVG elements as text. Not thread-safe.
+
 /// Maps a range of values to a range of pixels, linearly or by the logarithm.
 class ChartScale {
  public:
@@ -87,8 +89,6 @@ class SeriesColors {
   std::vector<std::string> strategies_;
   bool full_data_;  // whether some curve is the full-data line
 };
-
-// What the charts of the report share: scales with round ticks, and SVG elements as text. Not thread-safe.
 
 std::string ReportPage(const ExperimentSpec& spec, const ExperimentOptions& options, const ExperimentResult& result);
 

@@ -16,6 +16,9 @@
 
 namespace fulcrum::ingest {
 
+// What is wrong with a file, several things in one message, so that a file is corrected once and not line by line. Not
+// thread-safe.
+
 class ProblemList {
  public:
   /// Problems shown in one message; the others are only counted.
@@ -51,9 +54,6 @@ std::string ComplaintAt(const ArrayType& array, std::int64_t index) {
     return ComplaintAboutNumber(NumberAt(array, index).value_or(0));
   }
 }
-
-// What is wrong with a file, several things in one message: correcting one line, starting again and being
-// told of the next one is no way to spend a night. Not thread-safe.
 
 /// A value that cannot be a feature.
 struct BadCell {

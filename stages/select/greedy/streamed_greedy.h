@@ -38,6 +38,10 @@
 
 namespace fulcrum::select {
 
+// For every candidate of a group the sum of its similarities to the chosen rows, updated by many picks at a time.
+//
+// Not thread-safe for Add; concurrent reads are. Keeps references to features and rows.
+
 /// Candidates that were not considered while a sequence of picks was made, and what they are compared with.
 struct Rivals {
   std::span<const std::uint8_t> present;  ///< by position: this one could have been picked instead
@@ -113,10 +117,6 @@ class SimilarityMemory {
   GivenSums labeled_, with_picks_;
   std::size_t carried_ = 0;
 };
-
-// For every candidate of a group the sum of its similarities to the chosen rows, updated by many picks at a time.
-//
-// Not thread-safe for Add; concurrent reads are. Keeps references to features and rows.
 
 // Scores of the candidates of a group, of which most are known only up to a slack: the upper bound of each, and the
 // exact score of those that were requested.
