@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -83,12 +85,8 @@ Verdict ComparePaired(std::span<const double> a, std::span<const double> b, doub
   assert(a.size() == b.size());
   if (a.size() < 2) return Verdict::kTie;
   std::vector<double> differences(a.size());
-  bool all_equal = true;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    differences[i] = a[i] - b[i];
-    all_equal = all_equal && differences[i] == differences[0];
-  }
-  if (all_equal) {
+  std::ranges::transform(a, b, differences.begin(), std::minus<>());
+  if (std::ranges::adjacent_find(differences, std::not_equal_to<>()) == differences.end()) {
     if (differences[0] == 0) return Verdict::kTie;
     return differences[0] > 0 ? Verdict::kWin : Verdict::kLoss;
   }
@@ -102,9 +100,7 @@ Verdict ComparePaired(std::span<const double> a, std::span<const double> b, doub
 
 MeanInterval MeanWithInterval(std::span<const double> values, double confidence) {
   std::vector<double> known;
-  for (const double value : values) {
-    if (!std::isnan(value)) known.push_back(value);
-  }
+  std::ranges::copy_if(values, std::back_inserter(known), [](double value) { return !std::isnan(value); });
   if (known.empty()) return {.mean = std::nan("")};
   const Moments moments = MomentsOf(known);
   if (known.size() < 2) return {.mean = moments.mean};
@@ -138,9 +134,7 @@ std::vector<RankBlock> RankBlocksOf(const CurveSet& curves, Metric metric, bool 
       }
     }
     for (auto& [run, block] : of_task) {
-      if (by_task) {
-        for (auto& [strategy, area] : block) area /= static_cast<double>(counts[strategy]);
-      }
+      for (auto& [strategy, area] : block) area /= by_task ? static_cast<double>(counts[strategy]) : 1;
       blocks.push_back(std::move(block));
     }
   }

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/features.h"
 
 namespace fulcrum::classify {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "stages/core/parallel.h"
 #include "stages/kernel/kernel_function.h"
@@ -78,10 +78,8 @@ PoolDecisions::PoolDecisions(const kernel::Features& features, double tolerance)
 }
 
 bool PoolDecisions::SamePairs(const SvmModel& model) const {
-  return model.kernel == model_.kernel &&
-         std::ranges::equal(model.pairs, model_.pairs, [](const SvmPair& a, const SvmPair& b) {
-           return a.first == b.first && a.second == b.second;
-         });
+  const auto classes = [](const SvmPair& pair) { return std::pair(pair.first, pair.second); };
+  return model.kernel == model_.kernel && std::ranges::equal(model.pairs, model_.pairs, {}, classes, classes);
 }
 
 PoolDecisions::Change PoolDecisions::ChangeTo(const SvmModel& model) const {
