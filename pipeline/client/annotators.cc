@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "pipeline/client/server_connection.h"
 #include "pipeline/text/text_sink.h"
+#include "stages/core/files.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/pool.h"
@@ -197,13 +198,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kKeepAlivePause{500};
 constexpr milliseconds kHoldBackAge{1'000};
 
-// FNV-1a: absl's hashes differ from process to process.
-std::uint64_t HashText(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3;
-  return hash;
-}
-
 Decision Skipped() {
   return {.kind = Decision::Kind::kSkip, .value = {}, .skip_reason = SkipReason::kUnsure};
 }
@@ -223,7 +217,7 @@ absl::StatusOr<Oracle> LoadOracle(const std::string& path, const ingest::InputLi
 SimulatedAnnotator::SimulatedAnnotator(Oracle oracle, ImitationOptions options, Timing timing)
     : oracle_(std::move(oracle)),
       options_(std::move(options)),
-      seed_(options_.seed ^ HashText(options_.annotator)),
+      seed_(options_.seed ^ ChecksumOf(options_.annotator)),
       timing_(std::move(timing)) {}
 
 void SimulatedAnnotator::OnIdle(const std::vector<std::string>& waiting_for) {
@@ -248,7 +242,7 @@ bool SimulatedAnnotator::Think(const KeepAlive& keep_alive) const {
 
 absl::StatusOr<Decision> SimulatedAnnotator::Decide(const WorkTask& task, const KeepAlive& keep_alive) {
   if (!Think(keep_alive)) return Decision{.kind = Decision::Kind::kQuit};
-  Random of_lease = Random::Fork(seed_ ^ HashText(task.item_id), static_cast<std::uint64_t>(task.lease.epoch));
+  Random of_lease = Random::Fork(seed_ ^ ChecksumOf(task.item_id), static_cast<std::uint64_t>(task.lease.epoch));
   if (of_lease.Uniform() < options_.crash_rate) return Decision{.kind = Decision::Kind::kCrash};
   if (of_lease.Uniform() < options_.skip_rate) return Skipped();
   const auto known = oracle_.find(task.item_id);
@@ -262,7 +256,7 @@ absl::StatusOr<Decision> SimulatedAnnotator::Answer(const WorkTask& task, const 
         absl::StrCat("--oracle: the answer for '", task.item_id, "' is '", right, "', but the campaign's classes are '",
                      absl::StrJoin(task.classes, "', '"), "'; name a file with the same classes"));
   }
-  Random of_item = Random::Fork(seed_, HashText(task.item_id));
+  Random of_item = Random::Fork(seed_, ChecksumOf(task.item_id));
   if (of_item.Uniform() < options_.accuracy || task.classes.size() < 2) return Decision{.value = right};
   // Among the others: those after the right one move up by one.
   std::size_t wrong = of_item.Below(task.classes.size() - 1);

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "stages/classify/model_file.h"
+#include "stages/core/files.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 
@@ -206,7 +206,7 @@ std::string FormatJournalLine(const JournalEntry& entry) {
   std::string body = absl::StrCat(absl::Hex(entry.fingerprint, absl::kZeroPad16), "\t", entry.curve.task, "\t",
                                   entry.curve.strategy, "\t", entry.curve.run);
   for (const CurvePoint& point : entry.curve.points) absl::StrAppend(&body, "\t", FormatPoint(point));
-  return absl::StrCat(absl::Hex(classify::ChecksumOf(body), absl::kZeroPad16), "\t", body);
+  return absl::StrCat(absl::Hex(ChecksumOf(body), absl::kZeroPad16), "\t", body);
 }
 
 std::optional<JournalEntry> ParseJournalLine(const std::string& line) {
@@ -214,7 +214,7 @@ std::optional<JournalEntry> ParseJournalLine(const std::string& line) {
   if (tab == std::string::npos) return std::nullopt;
   const std::string body = line.substr(tab + 1);
   std::uint64_t checksum = 0;
-  if (!absl::SimpleHexAtoi(line.substr(0, tab), &checksum) || checksum != classify::ChecksumOf(body)) {
+  if (!absl::SimpleHexAtoi(line.substr(0, tab), &checksum) || checksum != ChecksumOf(body)) {
     return std::nullopt;
   }
   const std::vector<std::string> fields = absl::StrSplit(body, '\t');

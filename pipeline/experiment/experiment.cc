@@ -19,7 +19,7 @@
 #include "pipeline/experiment/task_data.h"
 #include "pipeline/text/spec_reader.h"
 #include "pipeline/text/version.h"
-#include "stages/classify/model_file.h"
+#include "stages/core/files.h"
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
@@ -187,7 +187,7 @@ std::size_t HalfOfTheMachine() {
 constexpr std::size_t kLeastForRounds = std::size_t{32} << 20;
 
 std::uint64_t FingerprintOf(const RowList& rows) {
-  return classify::ChecksumOf({reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(RowIndex)});
+  return ChecksumOf({reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(RowIndex)});
 }
 
 /// A fingerprint of everything that determines a curve; curves with another fingerprint are not reused.
@@ -211,7 +211,7 @@ std::uint64_t FingerprintOf(const RoundSpec& spec, std::size_t rounds, const Tas
   if (spec.svm.classifier != classify::SvmParameters().classifier) absl::StrAppend(&text, "|", spec.svm.classifier);
   absl::StrAppend(&text, crowd);
   if (normalize != "zscore,unit") absl::StrAppend(&text, "|", normalize);
-  return classify::ChecksumOf(text);
+  return ChecksumOf(text);
 }
 
 class TaskRunner {

@@ -20,7 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "pipeline/round/pool_source.h"
-#include "stages/classify/model_file.h"
+#include "stages/core/files.h"
 #include "stages/core/number_text.h"
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
@@ -75,7 +75,7 @@ std::uint64_t ChecksumOf(const TaskData& data) {
   for (std::size_t row = 0; row < data.features.rows(); ++row) {
     const auto values = data.features.row(row);
     const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-    checksum = checksum * 31 + classify::ChecksumOf(bytes) + static_cast<std::uint64_t>(data.labels[row]);
+    checksum = checksum * 31 + fulcrum::ChecksumOf(bytes) + static_cast<std::uint64_t>(data.labels[row]);
   }
   return checksum;
 }
@@ -216,7 +216,7 @@ RowList RowsNotIn(const RowList& rows, std::size_t row_count) {
 }  // namespace
 
 RunSplits::RunSplits(const ExperimentSpec& spec, const TaskSettings& task, const TaskData& data)
-    : seed_(spec.seed ^ classify::ChecksumOf(task.name)),
+    : seed_(spec.seed ^ fulcrum::ChecksumOf(task.name)),
       start_per_class_(spec.start_per_class),
       task_(&task),
       data_(&data) {}

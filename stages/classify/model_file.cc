@@ -13,13 +13,6 @@
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::classify {
-
-std::uint64_t ChecksumOf(std::string_view bytes) {
-  Checksum checksum;
-  checksum.Add(bytes);
-  return checksum.value();
-}
-
 namespace {
 
 absl::Status CannotRead(const std::string& path, int error) {

@@ -88,9 +88,6 @@ class ByteReader {
   bool ok_ = true;
 };
 
-/// The value of a fulcrum::Checksum over these bytes.
-std::uint64_t ChecksumOf(std::string_view bytes);
-
 // Export of a model to LIBSVM's text format, for svm-predict and all bindings of LIBSVM. Pure functions, thread-safe.
 
 /// Returns the text of a model that svm_load_model reads, with the same decision values. LIBSVM's labels are

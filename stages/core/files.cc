@@ -160,7 +160,7 @@ void Crc32::Add(std::string_view bytes) {
 }
 
 std::string Crc32::ToText() const {
-  return absl::StrCat("crc32:", absl::Hex(state_ ^ 0xFFFFFFFF, absl::kZeroPad8));
+  return absl::StrCat("crc32:", absl::Hex(value(), absl::kZeroPad8));
 }
 
 absl::Status ReplaceFile(const std::string& path, std::string_view content) {

@@ -64,6 +64,13 @@ class Checksum {
   std::uint64_t value_ = 14695981039346656037ULL;
 };
 
+/// Of some bytes: a hash that is the same in every process.
+inline std::uint64_t ChecksumOf(std::string_view bytes) {
+  Checksum checksum;
+  checksum.Add(bytes);
+  return checksum.value();
+}
+
 /// The text of the checksum of a whole file, read in pieces. NotFound if it does not exist.
 absl::StatusOr<std::string> ChecksumOfFile(const std::string& path);
 
@@ -71,6 +78,7 @@ absl::StatusOr<std::string> ChecksumOfFile(const std::string& path);
 class Crc32 {
  public:
   void Add(std::string_view bytes);
+  std::uint32_t value() const { return state_ ^ 0xFFFFFFFF; }
   /// "crc32:00c0ffee"
   std::string ToText() const;
 

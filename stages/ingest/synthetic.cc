@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "stages/core/files.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::ingest {
@@ -275,16 +276,6 @@ double SquaredDistance(const Dot& from, const Dot& to, double x, double y) {
   return ex * ex + ey * ey;
 }
 
-/// The checksum of PNG.
-std::uint32_t Crc(std::string_view bytes) {
-  std::uint32_t crc = 0xFFFFFFFF;
-  for (const char byte : bytes) {
-    crc ^= static_cast<unsigned char>(byte);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320 : 0);
-  }
-  return ~crc;
-}
-
 std::string BigEndian(std::uint32_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(value >> shift & 0xFF));
@@ -294,7 +285,9 @@ std::string BigEndian(std::uint32_t value) {
 std::string Chunk(std::string_view kind, const std::string& data) {
   std::string body(kind);
   body += data;
-  return absl::StrCat(BigEndian(static_cast<std::uint32_t>(data.size())), body, BigEndian(Crc(body)));
+  Crc32 checksum;
+  checksum.Add(body);
+  return absl::StrCat(BigEndian(static_cast<std::uint32_t>(data.size())), body, BigEndian(checksum.value()));
 }
 
 /// A zlib stream of blocks that are not compressed: such small images would gain nothing.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/lapack.h"
@@ -127,7 +128,7 @@ std::string StreamSelector::State() const {
   out.Put(static_cast<std::uint64_t>(inverse_.rows()));
   for (std::size_t i = 0; i < inverse_.rows(); ++i) out.PutDoubles(inverse_.row(i));
   drift_.Write(out);
-  out.Put(classify::ChecksumOf(out.bytes()));
+  out.Put(ChecksumOf(out.bytes()));
   return out.Take();
 }
 
@@ -135,7 +136,7 @@ absl::Status StreamSelector::Restore(std::string_view state) {
   const absl::Status damaged = absl::InvalidArgumentError("the state of the stream is damaged");
   if (state.size() < sizeof(std::uint64_t)) return damaged;
   const std::string_view body = state.substr(0, state.size() - sizeof(std::uint64_t));
-  if (classify::ByteReader(state.substr(body.size())).Get<std::uint64_t>() != classify::ChecksumOf(body)) {
+  if (classify::ByteReader(state.substr(body.size())).Get<std::uint64_t>() != ChecksumOf(body)) {
     return damaged;
   }
   classify::ByteReader in(body);

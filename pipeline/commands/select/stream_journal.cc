@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/classify/model_file.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -35,7 +36,7 @@ std::string Record(std::span<const StreamAnswer> answers, const std::string& sta
   body.PutText(state);
   classify::ByteWriter record;
   record.Put(static_cast<std::uint64_t>(body.bytes().size()));
-  record.Put(classify::ChecksumOf(body.bytes()));
+  record.Put(ChecksumOf(body.bytes()));
   record.PutText(body.bytes());
   return record.Take();
 }
@@ -104,7 +105,7 @@ absl::Status StreamJournal::Read() {
     if (length > bytes.size() - place - kFrameBytes) break;
     const std::string_view content = std::string_view(bytes).substr(place + kFrameBytes, length);
     std::optional<Body> body;
-    if (classify::ChecksumOf(content) == checksum) body = ParseBody(content);
+    if (ChecksumOf(content) == checksum) body = ParseBody(content);
     const std::size_t end = place + kFrameBytes + length;
     if (!body) {
       // A power loss may leave the length of the last record without its content.
