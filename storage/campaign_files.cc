@@ -23,7 +23,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/columns/column_values.h"
-#include "stages/ingest/formats/parquet.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "storage/campaign_folder.h"
 
 namespace fulcrum::storage {

@@ -12,7 +12,7 @@
 #include "pipeline/round/pool_source.h"
 #include "pipeline/round/tuning.h"
 #include "stages/classify/classifier.h"
-#include "stages/consensus/annotator_quality.h"
+#include "stages/consensus/consensus.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "storage/campaign_reader.h"

@@ -7,7 +7,7 @@
 
 #include "pipeline/commands/command_line.h"
 #include "pipeline/commands/processor_check.h"
-#include "stages/linalg/lapack.h"
+#include "stages/linalg/blas.h"
 
 namespace {
 

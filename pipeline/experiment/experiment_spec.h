@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "pipeline/experiment/curves.h"
-#include "stages/consensus/dawid_skene.h"
+#include "stages/consensus/consensus.h"
 #include "stages/core/random.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/synthetic.h"

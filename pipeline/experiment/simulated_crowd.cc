@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "pipeline/experiment/experiment_spec.h"
-#include "stages/consensus/annotator_quality.h"
+#include "stages/consensus/consensus.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -13,7 +13,7 @@
 #include "stages/classify/classifier.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/row_set_kernel.h"
+#include "stages/kernel/kernel_function.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -18,7 +18,7 @@
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/kernel/row_set_kernel.h"
+#include "stages/kernel/kernel_function.h"
 
 namespace fulcrum::classify {
 

@@ -1,9 +1,9 @@
-#include "stages/consensus/annotator_quality.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
+
+#include "stages/consensus/consensus.h"
 
 namespace fulcrum::consensus {
 namespace {

@@ -1,9 +1,8 @@
-#include "stages/consensus/dawid_skene.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "stages/consensus/consensus.h"
 #include "stages/core/parallel.h"
 
 namespace fulcrum::consensus {

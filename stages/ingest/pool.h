@@ -85,7 +85,7 @@ struct PoolOptions {
 /// what to do; up to five problems in one message.
 absl::StatusOr<Pool> LoadPool(const std::string& path, const PoolOptions& options = {});
 
-/// The same from several sources, read as one table: files, folders, globs (source_list.h).
+/// The same from several sources, read as one table: files, folders, globs (formats/table_source.h).
 absl::StatusOr<Pool> LoadPool(const std::vector<std::string>& sources, const PoolOptions& options = {});
 
 // Collects a pool batch by batch. Not thread-safe; decodes in parallel inside.

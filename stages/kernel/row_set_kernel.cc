@@ -1,9 +1,8 @@
-#include "stages/kernel/row_set_kernel.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "stages/core/parallel.h"
+#include "stages/kernel/kernel_function.h"
 #include "stages/kernel/kernel_tiles.h"
 
 namespace fulcrum::kernel {

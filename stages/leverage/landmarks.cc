@@ -16,7 +16,6 @@
 #include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/lapack.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::leverage {

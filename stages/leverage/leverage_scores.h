@@ -18,7 +18,6 @@
 #include "stages/kernel/features.h"
 #include "stages/kernel/kernel_function.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/kernel/row_set_kernel.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/linalg/top_eigen.h"
 

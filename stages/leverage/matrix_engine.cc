@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "stages/core/status_macros.h"
-#include "stages/kernel/row_set_kernel.h"
+#include "stages/kernel/kernel_function.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/leverage/leverage_scores.h"
 

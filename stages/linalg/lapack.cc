@@ -1,5 +1,3 @@
-#include "stages/linalg/lapack.h"
-
 #include <algorithm>
 #include <cassert>
 #include <mutex>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
+#include "stages/linalg/blas.h"
 #include "stages/linalg/blas_library.h"
 
 namespace fulcrum::linalg {

@@ -10,7 +10,6 @@
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/blas_library.h"
-#include "stages/linalg/lapack.h"
 
 namespace fulcrum::linalg {
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/score_order.h"
 
 namespace fulcrum::select {
 namespace {

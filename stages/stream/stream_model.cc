@@ -15,7 +15,6 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/lapack.h"
 #include "stages/linalg/top_eigen.h"
 
 namespace fulcrum::stream {

@@ -9,7 +9,6 @@
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/lapack.h"
 
 namespace fulcrum::stream {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "arrow/builder.h"
 #include "arrow/table.h"
-#include "stages/consensus/annotator_quality.h"
+#include "stages/consensus/consensus.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "stages/consensus/annotator_quality.h"
+#include "stages/consensus/consensus.h"
 #include "storage/campaign_folder.h"
 #include "storage/campaign_reader.h"
 #include "storage/checkpoint/checkpoint.h"

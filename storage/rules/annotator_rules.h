@@ -11,8 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stages/consensus/annotator_quality.h"
-#include "stages/consensus/dawid_skene.h"
+#include "stages/consensus/consensus.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "stages/consensus/dawid_skene.h"
+#include "stages/consensus/consensus.h"
 #include "storage/state/crowd.h"
 
 namespace fulcrum::storage {

@@ -1,7 +1,7 @@
 // What is estimated about the annotators of a campaign, and the consensus of votes that follows from it.
 //
 // The estimate is an event of the log (AnnotatorsEstimated), so a consensus is a function of the log up to it. Until
-// the first estimate every annotator is like any other; see stages/consensus/dawid_skene.h. Plain values and pure
+// the first estimate every annotator is like any other; see stages/consensus/consensus.h. Plain values and pure
 // functions; thread-safe.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "stages/consensus/dawid_skene.h"
+#include "stages/consensus/consensus.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/campaign_settings.h"
 

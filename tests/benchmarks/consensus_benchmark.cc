@@ -1,7 +1,7 @@
 // Times the consensus of 1,000,000 votes, cold and after 1,000 new votes.
 #include <vector>
 
-#include "stages/consensus/dawid_skene.h"
+#include "stages/consensus/consensus.h"
 #include "tests/benchmarks/ratio_report.h"
 #include "tests/unit/stages/consensus/crowd.h"
 

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "stages/core/random.h"
+#include "stages/kernel/kernel_function.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/kernel/row_set_kernel.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/top_eigen.h"
 #include "tbb/global_control.h"

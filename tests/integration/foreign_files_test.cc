@@ -9,7 +9,7 @@
 #include "arrow/array.h"
 #include "arrow/builder.h"
 #include "arrow/table.h"
-#include "stages/ingest/formats/parquet.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "tests/integration/program_fixture.h"
 #include "tests/support/sanitizers.h"
 

@@ -3,8 +3,6 @@
 // A Parquet file from outside may be damaged or hostile: everything that parquet throws ends here as a status that
 // names the file and the row group, its claims are held against limits, and every batch is checked in full before
 // anyone looks at it. Columns are decoded in parallel under oneTBB: Arrow's own threads stay off.
-#include "stages/ingest/formats/parquet.h"
-
 #include <algorithm>
 #include <array>
 #include <limits>

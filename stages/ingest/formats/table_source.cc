@@ -12,7 +12,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/input_stream.h"
-#include "stages/ingest/formats/parquet.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "stages/ingest/formats/text_formats.h"
 
 namespace fulcrum::ingest {

@@ -8,7 +8,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/greedy/submodular_greedy.h"
-#include "stages/select/score_order.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {

@@ -14,7 +14,7 @@
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
 #include "stages/select/greedy/submodular_greedy.h"
-#include "stages/select/score_order.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {

@@ -21,7 +21,6 @@
 #include "stages/core/communicator.h"
 #include "stages/core/rows.h"
 #include "stages/kernel/features.h"
-#include "stages/select/score_order.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {
@@ -53,8 +52,8 @@ struct CoverageProblem {
 /// out. FailedPrecondition if a gain is NaN.
 absl::StatusOr<std::vector<Pick>> MaximizeCoverage(const CoverageProblem& problem);
 
-/// The same within a cost limit: the better batch of both orders (submodular_greedy.h), which ends when nothing is left to gain.
-/// The certificate is about what the batch adds to the coverage.
+/// The same within a cost limit: the better batch of both orders (submodular_greedy.h), which ends when nothing is left
+/// to gain. The certificate is about what the batch adds to the coverage.
 absl::StatusOr<Selection> BuyCoverage(const CoverageProblem& problem);
 
 /// A pool with what covers it so far, and the batch that covers it best: what the strategies of this kind share.

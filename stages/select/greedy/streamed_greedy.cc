@@ -10,7 +10,7 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/greedy/coverage.h"
-#include "stages/select/score_order.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {

@@ -29,7 +29,6 @@
 #include "absl/status/statusor.h"
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
-#include "stages/select/score_order.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

@@ -1,5 +1,3 @@
-#include "stages/select/posterior/experimental_design.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -8,7 +6,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/lapack.h"
+#include "stages/select/posterior/posterior.h"
 
 namespace fulcrum::select {
 namespace {

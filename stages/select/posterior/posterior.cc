@@ -11,7 +11,6 @@
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/lapack.h"
 
 namespace fulcrum::select {
 namespace {

@@ -7,7 +7,6 @@
 #include "stages/core/random.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/lapack.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/posterior/posterior.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "stages/select/score_order.h"
+#include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 

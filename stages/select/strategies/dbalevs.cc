@@ -13,7 +13,6 @@
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/select/greedy/streamed_greedy.h"
 #include "stages/select/greedy/submodular_greedy.h"
-#include "stages/select/score_order.h"
 #include "stages/select/strategies/class_groups.h"
 #include "stages/select/strategy.h"
 

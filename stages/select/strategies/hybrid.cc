@@ -24,7 +24,6 @@
 #include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/posterior/posterior.h"
-#include "stages/select/score_order.h"
 #include "stages/select/strategies/class_groups.h"
 #include "stages/select/strategies/shared_strategies.h"
 #include "stages/select/strategy.h"

@@ -11,7 +11,6 @@
 #include "stages/core/status_macros.h"
 #include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/submodular_greedy.h"
-#include "stages/select/score_order.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

@@ -16,7 +16,6 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/posterior/posterior.h"
-#include "stages/select/score_order.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

@@ -6,8 +6,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/posterior/experimental_design.h"
-#include "stages/select/score_order.h"
+#include "stages/select/posterior/posterior.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

@@ -15,7 +15,6 @@
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/select/score_order.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

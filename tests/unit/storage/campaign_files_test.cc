@@ -6,7 +6,7 @@
 #include "arrow/scalar.h"
 #include "arrow/table.h"
 #include "stages/core/files.h"
-#include "stages/ingest/formats/parquet.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

@@ -2,7 +2,7 @@
 
 #include "arrow/scalar.h"
 #include "arrow/table.h"
-#include "stages/ingest/formats/parquet.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "storage/maintenance/maintenance.h"
 #include "tests/unit/storage/store_fixture.h"
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "stages/consensus/annotator_quality.h"
+#include "stages/consensus/consensus.h"
 #include "tests/unit/stages/consensus/crowd.h"
 
 namespace fulcrum::consensus {

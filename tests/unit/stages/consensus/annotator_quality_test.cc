@@ -1,9 +1,8 @@
-#include "stages/consensus/annotator_quality.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "stages/consensus/consensus.h"
 #include "tests/unit/stages/consensus/crowd.h"
 
 namespace fulcrum::consensus {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "stages/consensus/dawid_skene.h"
+#include "stages/consensus/consensus.h"
 
 namespace fulcrum::testing {
 

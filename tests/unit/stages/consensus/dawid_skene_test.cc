@@ -1,11 +1,10 @@
-#include "stages/consensus/dawid_skene.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
+#include "stages/consensus/consensus.h"
 #include "stages/core/random.h"
 #include "tests/unit/stages/consensus/crowd.h"
 

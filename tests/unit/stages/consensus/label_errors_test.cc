@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/consensus/annotator_quality.h"
+#include "stages/consensus/consensus.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::consensus {

@@ -8,7 +8,7 @@
 #include "arrow/api.h"
 #include "arrow/util/logging.h"
 #include "stages/core/random.h"
-#include "stages/ingest/formats/parquet.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::ingest {

@@ -10,7 +10,7 @@
 #include "arrow/table.h"
 #include "parquet/arrow/writer.h"
 #include "stages/core/random.h"
-#include "stages/ingest/formats/parquet.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "stages/ingest/pool.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,11 +1,10 @@
-#include "stages/kernel/row_set_kernel.h"
-
 #include <algorithm>
 #include <numeric>
 #include <set>
 
 #include "gtest/gtest.h"
 #include "stages/core/random.h"
+#include "stages/kernel/kernel_function.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::kernel {

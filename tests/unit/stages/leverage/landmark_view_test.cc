@@ -4,7 +4,7 @@
 #include "stages/core/rows.h"
 #include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/landmarks.h"
-#include "stages/linalg/lapack.h"
+#include "stages/linalg/blas.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::leverage {

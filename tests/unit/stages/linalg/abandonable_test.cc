@@ -5,7 +5,7 @@
 #include <future>
 #include <latch>
 
-#include "stages/linalg/lapack.h"
+#include "stages/linalg/blas.h"
 #include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"
 #include "tests/support/sanitizers.h"

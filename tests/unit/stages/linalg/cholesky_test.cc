@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "stages/linalg/blas.h"
-#include "stages/linalg/lapack.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::linalg {

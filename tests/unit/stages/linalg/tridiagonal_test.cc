@@ -4,7 +4,6 @@
 #include "gtest/gtest.h"
 #include "stages/core/parallel.h"
 #include "stages/linalg/blas.h"
-#include "stages/linalg/lapack.h"
 #include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"
 

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "stages/select/greedy/submodular_greedy.h"
-#include "stages/select/score_order.h"
 #include "stages/select/strategies/class_groups.h"
 
 namespace fulcrum::select {

@@ -11,7 +11,7 @@
 #include "arrow/array.h"
 #include "arrow/record_batch.h"
 #include "arrow/table.h"
-#include "stages/ingest/formats/parquet.h"
+#include "stages/ingest/formats/table_writer.h"
 #include "storage/pool/mapped_pool.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/select/posterior/experimental_design.h"
+#include "stages/select/posterior/posterior.h"
 #include "stages/select/strategy.h"
 #include "tests/support/matrices.h"
 #include "tests/unit/stages/select/small_pool.h"
