@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
-#include "pipeline/client/labeling_messages.h"
 #include "pipeline/client/server_connection.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"

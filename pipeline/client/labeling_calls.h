@@ -1,4 +1,4 @@
-// The calls of fulcrum.v1.LabelingService as a worker makes them, without gRPC's types.
+// The calls of fulcrum.v1.LabelingService as a worker makes them; what makes the calls needs no types of gRPC.
 //
 // One campaign and one annotator. Each method is one attempt: whoever calls repeats it with the same request id and
 // content. Not thread-safe.
@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "fulcrum/v1/labeling_service.pb.h"
 
 namespace fulcrum::pipeline {
 
@@ -100,5 +102,41 @@ std::unique_ptr<LabelingCalls> MakeLabelingCalls(std::shared_ptr<const ServerCon
 std::unique_ptr<LabelingCalls> MakeStreamLabelingCalls(std::shared_ptr<const ServerConnection> connection,
                                                        const std::string& campaign, const std::string& annotator,
                                                        int credit, const StopFlag& stop);
+
+// The messages of LabelingService in the terms of LabelingCalls, for calls and for the stream.
+//
+// A plain value and pure functions; thread-safe.
+
+/// Requests of one annotator for one campaign.
+class LabelingMessages {
+ public:
+  LabelingMessages(std::string campaign, std::string annotator)
+      : campaign_(std::move(campaign)), annotator_(std::move(annotator)) {}
+
+  v1::AcquireTasksRequest Acquire(const std::string& request_id, int most, std::chrono::milliseconds wait) const;
+  v1::RenewLeasesRequest Renew(const std::string& request_id, const std::vector<LeaseName>& leases) const;
+  v1::SubmitLabelsRequest Submit(const std::string& request_id, const std::vector<LabelAnswer>& labels) const;
+  v1::SkipTasksRequest Skip(const std::string& request_id, const std::vector<SkipAnswer>& skips) const;
+  v1::ReleaseTasksRequest Release(const std::string& request_id, const std::vector<LeaseName>& leases) const;
+  v1::WorkRequest::Hello Hello(int credit, const std::string& session_id) const;
+  v1::GetPayloadRequest Payload(const std::string& item_id) const;
+
+ private:
+  template <typename Message>
+  Message Request(const std::string& request_id) const;
+
+  std::string campaign_;
+  std::string annotator_;
+};
+
+WorkTask ToTask(const v1::Task& task);
+TaskBatch ToBatch(const v1::AcquireTasksResponse& response);
+
+// The results of a request with so many elements; Internal if the server gave another number of them. An element that
+// failed for a reason that may pass fails the whole call: a repeat gives the stored answers of the others.
+absl::StatusOr<std::vector<RenewResult>> RenewResults(std::size_t wanted, const v1::RenewLeasesResponse& response);
+absl::StatusOr<std::vector<SubmitResult>> SubmitResults(std::size_t wanted, const v1::SubmitLabelsResponse& response);
+absl::StatusOr<std::vector<absl::Status>> ItemStatuses(
+    std::size_t wanted, const google::protobuf::RepeatedPtrField<v1::ItemStatus>& results);
 
 }  // namespace fulcrum::pipeline

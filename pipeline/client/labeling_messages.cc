@@ -1,6 +1,5 @@
-#include "pipeline/client/labeling_messages.h"
-
 #include "absl/strings/str_cat.h"
+#include "pipeline/client/labeling_calls.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 

@@ -20,7 +20,6 @@
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/labeling_calls.h"
-#include "pipeline/client/labeling_messages.h"
 #include "pipeline/client/server_connection.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"

@@ -6,10 +6,10 @@
 #include "arrow/array.h"
 #include "arrow/record_batch.h"
 #include "arrow/type.h"
-#include "arrow/vendored/xxhash.h"
 #include "storage/pool/pool_manifest.h"
 
 #define XXH_INLINE_ALL
+#include "arrow/vendored/xxhash.h"
 
 namespace fulcrum::storage {
 namespace {
