@@ -16,8 +16,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/streamed_greedy.h"
-#include "stages/select/strategies/class_groups.h"
-#include "stages/select/strategies/shared_strategies.h"
+#include "stages/select/strategies/strategy_parts.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::pipeline {
@@ -279,7 +278,7 @@ absl::StatusOr<ClassBatch> ChooseAtRoot(const ClusterCandidates& all, const Clus
   return batch;
 }
 
-/// As LeverageFactor of strategies/class_groups.h, for the whole class.
+/// As LeverageFactor of strategies/strategy_parts.h, for the whole class.
 double FactorOf(const ClusterCandidates& all, const ClusterGroup& group) {
   switch (all.spec.leverage_scale) {
     case select::LeverageScale::kNone:

@@ -1,9 +1,8 @@
-#include "stages/classify/probability.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
+#include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::classify {

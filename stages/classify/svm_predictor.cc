@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "absl/status/status.h"
-#include "stages/classify/probability.h"
 #include "stages/classify/svm_model.h"
+#include "stages/classify/svm_trainer.h"
 #include "stages/core/parallel.h"
 
 namespace fulcrum::classify {

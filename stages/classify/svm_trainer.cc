@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "stages/classify/probability.h"
 #include "stages/core/matrix.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"

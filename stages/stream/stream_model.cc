@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "stages/classify/model_file.h"
-#include "stages/classify/probability.h"
 #include "stages/classify/svm_model.h"
+#include "stages/classify/svm_trainer.h"
 #include "stages/core/files.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"

@@ -18,7 +18,7 @@
 #include "stages/core/status_macros.h"
 #include "stages/select/greedy/coverage.h"
 #include "stages/select/posterior/posterior.h"
-#include "stages/select/strategies/shared_strategies.h"
+#include "stages/select/strategies/strategy_parts.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

@@ -1,6 +1,6 @@
 // The highest leverage scores: within the predicted classes (ALEVS), and over the whole pool (lev-on-all, top-lev).
 #include "stages/core/status_macros.h"
-#include "stages/select/strategies/class_groups.h"
+#include "stages/select/strategies/strategy_parts.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

@@ -1,10 +1,9 @@
-#include "stages/select/strategies/class_groups.h"
-
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <numeric>
 
+#include "stages/select/strategies/strategy_parts.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

@@ -13,7 +13,7 @@
 #include "stages/kernel/kernel_tiles.h"
 #include "stages/select/greedy/streamed_greedy.h"
 #include "stages/select/greedy/submodular_greedy.h"
-#include "stages/select/strategies/class_groups.h"
+#include "stages/select/strategies/strategy_parts.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

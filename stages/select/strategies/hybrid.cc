@@ -5,7 +5,7 @@
 //   s = 0.8 rank(reduction of doubt) + 0.2 rank(leverage),  ranks over the candidates, from 0 to 1.
 // There is no schedule. At first everything is in doubt, and s is as good as experimental design. Later the doubts are
 // at the class boundary, and s acts like uncertainty, with one example per region. Doubts come from a Gaussian process
-// with the classifier's kernel and noise 0.1, with equal weights for the classes. While a class lags, class_groups.h
+// with the classifier's kernel and noise 0.1, with equal weights for the classes. While a class lags, class_groups.cc
 // restricts the candidates.
 //
 // The examples of a batch are selected one by one. Each pick counts as labeled with its most likely class, in the
@@ -24,8 +24,7 @@
 #include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/posterior/posterior.h"
-#include "stages/select/strategies/class_groups.h"
-#include "stages/select/strategies/shared_strategies.h"
+#include "stages/select/strategies/strategy_parts.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

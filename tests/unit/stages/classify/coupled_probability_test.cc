@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "stages/classify/probability.h"
+#include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"
 
 namespace fulcrum::classify {

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <set>
 
-#include "stages/classify/probability.h"
 #include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"

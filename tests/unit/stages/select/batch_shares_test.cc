@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "stages/core/random.h"
-#include "stages/select/strategies/class_groups.h"
+#include "stages/select/strategies/strategy_parts.h"
 
 namespace fulcrum::select {
 namespace {

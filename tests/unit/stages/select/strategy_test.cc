@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "stages/select/greedy/submodular_greedy.h"
-#include "stages/select/strategies/class_groups.h"
+#include "stages/select/strategies/strategy_parts.h"
 
 namespace fulcrum::select {
 namespace {

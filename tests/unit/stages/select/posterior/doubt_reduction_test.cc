@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "stages/select/posterior/posterior.h"
-#include "stages/select/strategies/class_groups.h"
+#include "stages/select/strategies/strategy_parts.h"
 #include "tests/unit/stages/select/posterior/gaussian_process_reference.h"
 #include "tests/unit/stages/select/small_pool.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "stages/select/strategies/class_groups.h"
+#include "stages/select/strategies/strategy_parts.h"
 
 namespace fulcrum::select {
 namespace {
