@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/onnx/onnx_graph.h"
 #include "pipeline/text/version.h"
 #include "stages/core/status_macros.h"
 

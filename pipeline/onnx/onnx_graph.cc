@@ -1,9 +1,8 @@
-#include "pipeline/onnx/onnx_graph.h"
-
 #include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/onnx/onnx_export.h"
 
 namespace fulcrum::pipeline {
 namespace {
