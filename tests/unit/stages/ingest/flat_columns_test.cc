@@ -15,6 +15,7 @@
 #include "parquet/arrow/writer.h"
 #include "parquet/file_reader.h"
 #include "stages/core/random.h"
+#include "stages/ingest/formats/table_source.h"
 #include "stages/ingest/formats/table_writer.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"
