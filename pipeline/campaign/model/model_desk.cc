@@ -55,9 +55,8 @@ absl::StatusOr<std::shared_ptr<const ModelTaskData>> ModelTaskData::Make(const s
   description.set_features(static_cast<std::int64_t>(pool->features().dims()));
   description.set_sparse(rows.sparse());
   description.set_labels(static_cast<std::int64_t>(data->labeled.size()));
-  FULCRUM_ASSIGN_OR_RETURN(
-      *description.mutable_pool_id(),
-      ChecksumOfFile(absl::StrCat(pool->folders().front(), "/", storage::kPoolManifestName)));
+  FULCRUM_ASSIGN_OR_RETURN(*description.mutable_pool_id(),
+                           ChecksumOfFile(absl::StrCat(pool->folders().front(), "/", storage::kPoolManifestName)));
   data->pool = std::move(pool);
   return std::shared_ptr<const ModelTaskData>(std::move(data));
 }
