@@ -71,7 +71,7 @@ struct GramExamples {
   std::span<const std::uint32_t> positions;  ///< of the examples, in the matrix
   std::span<const std::size_t> classes;      ///< by position in the matrix, from 0 to class_count - 1
   std::size_t class_count = 0;
-  std::span<const double> costs;  ///< by class: the penalty times the weight of the class
+  std::span<const double> costs;  ///< by class: the weight of the class, and the penalty if it is the same for all
   /// By position in the matrix: how much an example counts, in training and where it is held out. Empty: all weigh 1.
   std::span<const double> weights = {};
 
@@ -87,8 +87,10 @@ struct ClassifierEntry {
   std::string_view description;
   /// Keeps a reference to the features, which must outlive it. Train checks the parameters.
   std::unique_ptr<Classifier> (*make)(const SvmParameters& parameters, const kernel::Features& features);
-  /// Scores of other examples of the matrix, held_out x class_count: the largest is the predicted class.
-  Matrix<double> (*score)(const GramExamples& examples, std::span<const std::uint32_t> held_out);
+  /// Scores of other examples of the matrix, held_out x class_count, for each of the penalties, by which the costs are
+  /// multiplied. The largest is the predicted class. Ascending penalties are cheapest.
+  std::vector<Matrix<double>> (*score)(const GramExamples& examples, std::span<const std::uint32_t> held_out,
+                                       std::span<const double> penalties);
   /// The softmax of so many times the scores is closest to the truth as a rule.
   double usual_temperature = 1;
 };
@@ -110,8 +112,10 @@ absl::StatusOr<std::vector<ClassIndex>> CheckTraining(const SvmParameters& param
 
 // One function per classifier.
 std::unique_ptr<Classifier> MakeSvm(const SvmParameters& parameters, const kernel::Features& features);
-Matrix<double> ScoreWithSvm(const GramExamples& examples, std::span<const std::uint32_t> held_out);
+std::vector<Matrix<double>> ScoreWithSvm(const GramExamples& examples, std::span<const std::uint32_t> held_out,
+                                         std::span<const double> penalties);
 std::unique_ptr<Classifier> MakeLogistic(const SvmParameters& parameters, const kernel::Features& features);
-Matrix<double> ScoreWithLogistic(const GramExamples& examples, std::span<const std::uint32_t> held_out);
+std::vector<Matrix<double>> ScoreWithLogistic(const GramExamples& examples, std::span<const std::uint32_t> held_out,
+                                              std::span<const double> penalties);
 
 }  // namespace fulcrum::classify
