@@ -39,12 +39,12 @@ tasks:
 )";
 
 TEST(ExperimentSpec, TunesTheClassifierUnlessItsSettingsAreGiven) {
-  EXPECT_TRUE(ParseExperimentSpec(kGood, "x.yaml")->tune);
+  EXPECT_TRUE(ParseExperimentSpec(kGood, "x.yaml")->classifier.tune);
   for (const char* line :
        {"tune: off\n", "classifier_c: 1\n", "normalize: zscore\n", "classifier_kernel: {sigma: 2}\n"}) {
     const auto spec = ParseExperimentSpec(std::string(line) + kGood, "x.yaml");
     ASSERT_TRUE(spec.ok()) << spec.status();
-    EXPECT_FALSE(spec->tune) << line;
+    EXPECT_FALSE(spec->classifier.tune) << line;
   }
   EXPECT_THAT(
       std::string(ParseExperimentSpec(std::string("tune: auto\nclassifier_c: 1\n") + kGood, "x").status().message()),
