@@ -29,8 +29,17 @@ struct Classes {
     for (const ClassIndex label : labels) found.emplace(label, 0);
     for (auto& [label, place] : found) place = count++;
     for (const ClassIndex label : labels) of_example.push_back(found[label]);
+    for (const auto& [label, place] : found) labels_of.push_back(label);
+  }
+  std::vector<double> CostsFor(std::span<const double> class_weights) const {
+    std::vector<double> costs(count, 1.0);
+    for (std::size_t i = 0; i < count && !class_weights.empty(); ++i) {
+      costs[i] = class_weights[static_cast<std::size_t>(labels_of[i])];
+    }
+    return costs;
   }
   std::size_t count = 0;
+  std::vector<ClassIndex> labels_of;  // by place
   std::vector<std::size_t> of_example;
 };
 
@@ -172,10 +181,11 @@ std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, st
   // Trials that differ only in the penalty follow each other, and share what their classifiers compute.
   std::vector<std::size_t> starts;
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    const bool same = i > 0 && trials[i].gram == trials[i - 1].gram && trials[i].classifier == trials[i - 1].classifier;
+    const bool same = i > 0 && trials[i].gram == trials[i - 1].gram &&
+                      trials[i].classifier == trials[i - 1].classifier &&
+                      std::ranges::equal(trials[i].class_weights, trials[i - 1].class_weights);
     if (!same) starts.push_back(i);
   }
-  const std::vector<double> equal_costs(classes.count, 1.0);
   std::vector<TrialScore> scores(trials.size());
   ParallelForBlocks(starts.size(), 1, [&](std::size_t group, std::size_t) {
     const std::size_t first = starts[group], end = group + 1 < starts.size() ? starts[group + 1] : trials.size();
@@ -186,8 +196,8 @@ std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, st
       held_out.emplace_back(truth.size(), classes.count);
     }
     const ClassifierEntry& classifier = *trials[first].classifier;
-    const GramExamples examples{
-        grams[trials[first].gram], all, classes.of_example, classes.count, equal_costs, weights};
+    const std::vector<double> costs = classes.CostsFor(trials[first].class_weights);
+    const GramExamples examples{grams[trials[first].gram], all, classes.of_example, classes.count, costs, weights};
     for (std::size_t division = 0; division < divisions; ++division) {
       const std::vector<HeldOut> found = HeldOutScores(classifier, examples, folds[division], penalties);
       for (std::size_t i = 0; i < found.size(); ++i) held_out[i].Place(found[i], division * labels.size());
@@ -197,6 +207,18 @@ std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, st
     }
   });
   return scores;
+}
+
+std::vector<double> BalancingWeights(std::span<const ClassIndex> labels, double exponent) {
+  std::map<ClassIndex, double> counts;
+  for (const ClassIndex label : labels) counts[label] += 1;
+  const double mean = static_cast<double>(labels.size()) / static_cast<double>(counts.size());
+  std::vector<double> weights(static_cast<std::size_t>(counts.rbegin()->first) + 1, 1.0);
+  for (const auto& [label, count] : counts) {
+    const double half_powers = std::round(2 * exponent * std::log2(mean / count));
+    weights[static_cast<std::size_t>(label)] = std::exp2(half_powers / 2);
+  }
+  return weights;
 }
 
 double ChanceLoss(std::span<const ClassIndex> labels) {

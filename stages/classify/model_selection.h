@@ -24,6 +24,7 @@ struct Trial {
   const ClassifierEntry* classifier = nullptr;
   std::size_t gram = 0;  ///< index of the kernel's matrix
   double c = 1;
+  std::span<const double> class_weights = {};  ///< factors of c by class; empty: all are 1
 };
 
 struct TrialScore {
@@ -39,6 +40,11 @@ std::vector<std::size_t> StratifiedFolds(std::span<const ClassIndex> labels, std
 std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, std::span<const Trial> trials,
                                       std::span<const ClassIndex> labels, std::uint64_t seed,
                                       std::span<const double> weights = {});
+
+/// Factors of the penalty, by class from 0 to the largest label, that give classes with few labels more weight: with
+/// exponent 1 all classes have the same total weight, with 0 all examples. Rounded to half powers of two, so that they
+/// stay the same while labels are added. Classes without labels have 1.
+std::vector<double> BalancingWeights(std::span<const ClassIndex> labels, double exponent);
 
 /// The parts of a setting, such as its normalisation, its kernel and its penalty, each a number.
 using SettingParts = std::array<std::size_t, 3>;
