@@ -109,7 +109,7 @@ absl::StatusOr<JudgingClassifier> PrepareJudge(Campaign& campaign, const Campaig
     FULCRUM_ASSIGN_OR_RETURN(const ModelHistory history, ModelHistory::Read(models));
     const auto tuning = models.empty() ? nullptr : history.TuningBefore(models.back().round + 1);
     if (tuning == nullptr) return absl::FailedPreconditionError("no model is trained yet; wait for the first one");
-    UseChoice(tuning->chosen, parameters);
+    UseChoice(tuning->chosen, plan.classes.size(), parameters);
     FULCRUM_ASSIGN_OR_RETURN(ingest::PoolFeatures raw, pool.RawRows(labeled.rows));
     FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, pool.NormalizerFor(tuning->chosen.normalize));
     normalizer->Apply(raw);

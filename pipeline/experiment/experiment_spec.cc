@@ -44,7 +44,7 @@ kernel::KernelFunction ReadKernel(SpecProblems& problems, SpecFields& parent, co
   kernel.type = static_cast<kernel::KernelType>(fields.Choice("type", {"rbf", "linear", "poly", "cosine"}, 0));
   kernel.sigma = fields.Number("sigma", 1, {0, kNoLimit, /*above_low=*/true});
   kernel.offset = fields.Number("c", 1, {0, kNoLimit});
-  kernel.degree = static_cast<int>(fields.Count("degree", 3, 1, 100));
+  kernel.degree = static_cast<int>(fields.Count("degree", static_cast<std::size_t>(kernel.degree), 1, 100));
   kernel.normalize = fields.Choice("normalize", {"false", "true"}, 0) == 1;
   fields.RejectOthers();
   return kernel;

@@ -346,7 +346,7 @@ absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data, co
   PreparedFeatures features;
   if (spec.tune) {
     FULCRUM_ASSIGN_OR_RETURN(const TunedSettings settings, Tune(data, data.answers(), spec.seed));
-    UseChoice(settings.chosen, svm);
+    UseChoice(settings.chosen, data.class_count(), svm);
     FULCRUM_ASSIGN_OR_RETURN(features, data.Prepare(settings.chosen.normalize));
   } else {
     FULCRUM_ASSIGN_OR_RETURN(features, data.Fixed(normalize));

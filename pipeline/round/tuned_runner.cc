@@ -15,15 +15,16 @@ namespace {
 constexpr char kTune[] = "tune";
 
 bool SameModel(const ClassifierChoice& a, const ClassifierChoice& b) {
-  return a.normalize == b.normalize && a.classifier == b.classifier && a.kernel == b.kernel && a.c == b.c;
+  return a.normalize == b.normalize && a.classifier == b.classifier && a.kernel == b.kernel && a.c == b.c &&
+         a.class_weights == b.class_weights;
 }
 
 /// What the numerical stages throw becomes a status, as in the graph of a round.
-absl::StatusOr<TunedSettings> TuneWithStop(const FeatureSource& source, const RoundInput& input, std::uint64_t seed,
+absl::StatusOr<TunedSettings> TuneWithStop(const FeatureSource& source, const RoundInput& input, const RoundSpec& spec,
                                            std::stop_token stop) {
   try {
     const StopScope scope(std::move(stop));
-    return Tune(source, input.labels, seed, input.weights);
+    return Tune(source, input.labels, spec.seed, input.weights, spec.svm.class_weights.empty());
   } catch (const StoppedOnRequest&) {
     return absl::CancelledError("stopped on request");
   } catch (const std::bad_alloc&) {
@@ -39,14 +40,14 @@ absl::Status TunedRunner::ChooseSettings(const FeatureSource& source, const Roun
                                          const ProgressCallback& progress, std::stop_token stop) {
   if (settings_ != nullptr && !ShouldTuneAgain(*settings_, input.labels)) return absl::OkStatus();
   if (progress) progress(kTune, 0, 1);
-  absl::StatusOr<TunedSettings> chosen = TuneWithStop(source, input, spec_.seed, std::move(stop));
+  absl::StatusOr<TunedSettings> chosen = TuneWithStop(source, input, spec_, std::move(stop));
   if (!chosen.ok()) return {chosen.status().code(), absl::StrCat(kTune, ": ", chosen.status().message())};
   if (progress) progress(kTune, 1, 1);
   settings_ = std::make_shared<const TunedSettings>(*std::move(chosen));
   return absl::OkStatus();
 }
 
-absl::Status TunedRunner::PrepareRunner(const FeatureSource& source) {
+absl::Status TunedRunner::PrepareRunner(const FeatureSource& source, std::size_t class_count) {
   const ClassifierChoice& choice = settings_->chosen;
   const bool same_features = prepared_for_ != nullptr && prepared_for_->chosen.normalize == choice.normalize;
   const bool same_model = same_features && SameModel(prepared_for_->chosen, choice);
@@ -59,7 +60,7 @@ absl::Status TunedRunner::PrepareRunner(const FeatureSource& source) {
     if (grown) runner_->MoveTo(*features_.pool);
   } else {
     RoundSpec spec = spec_;
-    UseChoice(choice, spec.svm);
+    UseChoice(choice, class_count, spec.svm);
     if (spec.leverage_follows) spec.leverage_kernel = settings_->leverage_kernel;
     spec.tuning = settings_;
     runner_ = std::make_unique<RoundRunner>(std::move(spec), *features_.pool, *features_.predicted);
@@ -77,7 +78,7 @@ absl::StatusOr<RoundResult> TunedRunner::Run(const FeatureSource& source, const 
   const auto begun = std::chrono::steady_clock::now();
   const std::shared_ptr<const TunedSettings> before = settings_;
   FULCRUM_RETURN_IF_ERROR(ChooseSettings(source, input, progress, stop));
-  FULCRUM_RETURN_IF_ERROR(PrepareRunner(source));
+  FULCRUM_RETURN_IF_ERROR(PrepareRunner(source, input.class_count));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   absl::StatusOr<RoundResult> result = runner_->Run(input, progress, std::move(stop), commit);
   if (!result.ok()) {

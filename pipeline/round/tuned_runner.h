@@ -43,7 +43,7 @@ class TunedRunner {
   absl::Status ChooseSettings(const FeatureSource& source, const RoundInput& input, const ProgressCallback& progress,
                               std::stop_token stop);
   /// Makes runner_ one for the settings and all rows of the source.
-  absl::Status PrepareRunner(const FeatureSource& source);
+  absl::Status PrepareRunner(const FeatureSource& source, std::size_t class_count);
 
   RoundSpec spec_;
   std::shared_ptr<const TunedSettings> settings_;

@@ -33,12 +33,11 @@ constexpr double kLogisticPenalties[] = {3, 30, 300}, kSvmPenalties[] = {1, 10, 
 // With more labels than this the classifier is the SVM. Every label is part of a logistic model, and all its
 // coefficients change with every label, so that no round after it could keep the kernel columns of the round before.
 constexpr std::size_t kMostLogisticLabels = 1000;
+// Of weights of classes: half of the way to the same total weight for every class, and all of it.
+constexpr double kBalances[] = {0.5, 1};
 // What is used before settings can be compared.
 constexpr double kDefaultWidth = 1, kDefaultPenalty = 30;
 
-// Sparse features with more values than this share are dense in all but their storage.
-constexpr double kDenseShare = 0.25;
-constexpr std::size_t kMostDenseBytes = std::size_t{2} << 30;
 // Non-negative features with more zeros than this share may be counts of words.
 constexpr double kZerosOfCounts = 0.5;
 // Dense rows with so many zeros and columns are texts, if they are counts; above the second share, whatever they are.
@@ -57,12 +56,6 @@ struct TuningRows {
   std::vector<ClassIndex> labels;  ///< of the first rows; the sample follows
   std::vector<double> weights;     ///< of the labels; empty: all weigh 1
 };
-
-RowList AllRows(std::size_t count) {
-  RowList rows(count);
-  std::iota(rows.begin(), rows.end(), RowIndex{0});
-  return rows;
-}
 
 RowList LabeledRowsOf(std::span<const ClassIndex> labels, std::uint64_t seed) {
   RowList rows;
@@ -239,7 +232,8 @@ class Candidates {
     return absl::OkStatus();
   }
 
-  std::vector<ClassifierChoice> Compare(const TuningRows& rows, std::uint64_t seed) && {
+  /// The best first.
+  std::vector<ClassifierChoice> Compare(const TuningRows& rows, std::uint64_t seed, bool weigh_classes) && {
     std::vector<ConstMatrixView> views;
     for (const Matrix<double>& gram : grams_) views.push_back(gram.view());
     const std::vector<classify::TrialScore> scores =
@@ -250,6 +244,10 @@ class Candidates {
     for (std::size_t i = 0; i < scores.size(); ++i) {
       choices_[i].log_loss = losses[i];
       choices_[i].accuracy = scores[i].accuracy;
+    }
+    if (weigh_classes) {
+      const auto best = static_cast<std::size_t>(std::ranges::min_element(losses) - losses.begin());
+      WeighClasses(views, rows, seed, scores[best], best);
     }
     // Stable: the earlier candidate wins a tie.
     std::ranges::stable_sort(choices_, {}, &ClassifierChoice::log_loss);
@@ -267,6 +265,27 @@ class Candidates {
   }
 
  private:
+  /// Gives the classes of a setting weights if that makes its loss smaller. Only of the best one: weights for all
+  /// settings would be three times the work, and three times the candidates.
+  void WeighClasses(std::span<const ConstMatrixView> grams, const TuningRows& rows, std::uint64_t seed,
+                    const classify::TrialScore& without, std::size_t index) {
+    ClassifierChoice& choice = choices_[index];
+    classify::TrialScore best = without;
+    for (const double exponent : kBalances) {
+      std::vector<double> weights = classify::BalancingWeights(rows.labels, exponent);
+      if (std::ranges::all_of(weights, [](double weight) { return weight == 1; })) continue;
+      classify::Trial trial = trials_[index];
+      trial.class_weights = weights;
+      const classify::TrialScore score =
+          classify::CrossValidate(grams, std::span(&trial, 1), rows.labels, seed, rows.weights).front();
+      if (!(score.log_loss < best.log_loss)) continue;
+      best = score;
+      choice.class_weights = std::move(weights);
+    }
+    choice.log_loss += best.log_loss - without.log_loss;
+    choice.accuracy = best.accuracy;
+  }
+
   void AddPenalties(const std::string& normalize, const kernel::KernelFunction& kernel, std::size_t kernel_part,
                     Matrix<double> gram, double scale) {
     for (std::size_t i = 0; i < penalties_.size(); ++i) {
@@ -318,77 +337,8 @@ ClassifierChoice DefaultChoice(const std::string& normalize, bool linear, double
 
 }  // namespace
 
-Matrix<double> CopyRows(ConstMatrixView features, std::span<const RowIndex> rows) {
-  Matrix<double> copy(rows.size(), features.cols());
-  for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(features.row(rows[i]), copy.row(i).begin());
-  return copy;
-}
-
-SparseMatrix CopyRows(const SparseMatrix& features, std::span<const RowIndex> rows) {
-  SparseMatrix copy;
-  copy.cols = features.cols;
-  for (const RowIndex row : rows) {
-    const auto columns = features.ColumnsOf(row);
-    const auto values = features.ValuesOf(row);
-    copy.columns.insert(copy.columns.end(), columns.begin(), columns.end());
-    copy.values.insert(copy.values.end(), values.begin(), values.end());
-    copy.offsets.push_back(copy.values.size());
-  }
-  return copy;
-}
-
-void MakeDenseIfWorthwhile(ingest::PoolFeatures& features) {
-  if (!features.is_sparse()) return;
-  const double cells = static_cast<double>(features.rows()) * static_cast<double>(features.cols());
-  if (cells * sizeof(double) > static_cast<double>(kMostDenseBytes)) return;
-  if (static_cast<double>(features.sparse().nonzeros()) > kDenseShare * cells) features.MakeDense();
-}
-
-absl::StatusOr<ingest::PoolFeatures> MemoryFeatureSource::RawRows(std::span<const RowIndex> rows) const {
-  if (features_.is_sparse()) return ingest::PoolFeatures(CopyRows(features_.sparse(), rows));
-  return ingest::PoolFeatures(CopyRows(features_.dense().view(), rows));
-}
-
-absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> MemoryFeatureSource::NormalizerFor(
-    const std::string& normalize) const {
-  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
-  auto fitted = features_.is_sparse() ? ingest::Normalizer::Fit(steps, features_.sparse())
-                                      : ingest::Normalizer::Fit(steps, features_.dense().view());
-  FULCRUM_RETURN_IF_ERROR(fitted.status());
-  return std::make_shared<const ingest::Normalizer>(*std::move(fitted));
-}
-
-absl::StatusOr<PreparedFeatures> MemoryFeatureSource::Prepare(const std::string& normalize) const {
-  FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, NormalizerFor(normalize));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::PoolFeatures copy, RawRows(AllRows(rows())));
-  normalizer->Apply(copy);
-  const std::shared_ptr<const kernel::Features> features = MakeFeatures(std::move(copy));
-  return PreparedFeatures{features, features};
-}
-
-absl::StatusOr<ingest::PoolFeatures> MappedFeatureSource::RawRows(std::span<const RowIndex> rows) const {
-  Matrix<float> values(rows.size(), raw_.dims());
-  raw_.CopyRows(rows, values.view());
-  Matrix<double> copy(rows.size(), raw_.dims());
-  for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(values.row(i), copy.row(i).begin());
-  return ingest::PoolFeatures(std::move(copy));
-}
-
-absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> MappedFeatureSource::NormalizerFor(
-    const std::string& normalize) const {
-  FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
-  FULCRUM_ASSIGN_OR_RETURN(ingest::Normalizer normalizer, NormalizerOfPool(first_, steps));
-  return std::make_shared<const ingest::Normalizer>(std::move(normalizer));
-}
-
-absl::StatusOr<PreparedFeatures> MappedFeatureSource::Prepare(const std::string& normalize) const {
-  FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, NormalizerFor(normalize));
-  const std::shared_ptr<const kernel::Features> features = raw_.NormalizedWith(*normalizer);
-  return PreparedFeatures{features, features};
-}
-
 absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const ClassIndex> labels, std::uint64_t seed,
-                                   std::span<const double> weights) {
+                                   std::span<const double> weights, bool weigh_classes) {
   FULCRUM_ASSIGN_OR_RETURN(const TuningRows rows, ReadRows(source, labels, seed, weights));
   const std::size_t count = CountLabels(labels), classes = ClassesIn(labels);
   const bool compare = EnoughToCompare(count, classes);
@@ -409,7 +359,7 @@ absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const 
     settings.chosen = DefaultChoice(normalize, normalizations.texts, candidates.MedianOf(normalize));
     settings.reason = "too few labels to compare settings; these are the best on average";
   } else {
-    const std::vector<ClassifierChoice> best = std::move(candidates).Compare(rows, seed);
+    const std::vector<ClassifierChoice> best = std::move(candidates).Compare(rows, seed, weigh_classes);
     settings.chosen = best.front();
     settings.labels = count;
     settings.classes = classes;
@@ -430,15 +380,19 @@ bool ShouldTuneAgain(const TunedSettings& settings, std::span<const ClassIndex> 
   return static_cast<double>(count) >= kGrowthToTuneAgain * static_cast<double>(settings.labels);
 }
 
-void UseChoice(const ClassifierChoice& choice, classify::SvmParameters& parameters) {
+void UseChoice(const ClassifierChoice& choice, std::size_t class_count, classify::SvmParameters& parameters) {
   parameters.classifier = choice.classifier;
   parameters.kernel = choice.kernel;
   parameters.c = choice.c;
+  if (!parameters.class_weights.empty() || choice.class_weights.empty()) return;
+  parameters.class_weights = choice.class_weights;
+  parameters.class_weights.resize(class_count, 1.0);
 }
 
 std::string DescribeChoice(const ClassifierChoice& choice) {
-  return absl::StrFormat("%s, %s, %s, C %g", choice.normalize, choice.classifier, kernel::DescribeKernel(choice.kernel),
-                         choice.c);
+  return absl::StrFormat("%s, %s, %s, C %g%s", choice.normalize, choice.classifier,
+                         kernel::DescribeKernel(choice.kernel), choice.c,
+                         choice.class_weights.empty() ? "" : ", classes weighted");
 }
 
 }  // namespace fulcrum::pipeline

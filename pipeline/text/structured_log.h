@@ -4,7 +4,8 @@
 //   {"time":"2026-01-02T03:04:05.678+0000","level":"info","message":"campaign done","campaign":"rings","rounds":20}
 //
 // Control characters in messages and fields are escaped. Messages of libprotobuf and gRPC are written in the same
-// format. Thread-safe after StartLog; before it Log writes nothing.
+// format. The program never waits for the reader of standard error: lines that a full pipe does not take are dropped,
+// and counted in the next line that it takes. Thread-safe after StartLog; before it Log writes nothing.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,7 @@ struct GramExamples {
   std::span<const std::uint32_t> positions;  ///< of the examples, in the matrix
   std::span<const std::size_t> classes;      ///< by position in the matrix, from 0 to class_count - 1
   std::size_t class_count = 0;
-  std::span<const double> costs;  ///< by class: the penalty times the weight of the class
+  std::span<const double> costs;  ///< by class: the weight of the class, and the penalty if it is the same for all
   /// By position in the matrix: how much an example counts, in training and where it is held out. Empty: all weigh 1.
   std::span<const double> weights = {};
 
@@ -88,8 +88,10 @@ struct ClassifierEntry {
   std::string_view description;
   /// Keeps a reference to the features, which must outlive it. Train checks the parameters.
   std::unique_ptr<Classifier> (*make)(const SvmParameters& parameters, const kernel::Features& features);
-  /// Scores of other examples of the matrix, held_out x class_count: the largest is the predicted class.
-  Matrix<double> (*score)(const GramExamples& examples, std::span<const std::uint32_t> held_out);
+  /// Scores of other examples of the matrix, held_out x class_count, for each of the penalties, by which the costs are
+  /// multiplied. The largest is the predicted class. Ascending penalties are cheapest.
+  std::vector<Matrix<double>> (*score)(const GramExamples& examples, std::span<const std::uint32_t> held_out,
+                                       std::span<const double> penalties);
   /// The softmax of so many times the scores is closest to the truth as a rule.
   double usual_temperature = 1;
 };
@@ -111,9 +113,11 @@ absl::StatusOr<std::vector<ClassIndex>> CheckTraining(const SvmParameters& param
 
 // One function per classifier.
 std::unique_ptr<Classifier> MakeSvm(const SvmParameters& parameters, const kernel::Features& features);
-Matrix<double> ScoreWithSvm(const GramExamples& examples, std::span<const std::uint32_t> held_out);
+std::vector<Matrix<double>> ScoreWithSvm(const GramExamples& examples, std::span<const std::uint32_t> held_out,
+                                         std::span<const double> penalties);
 std::unique_ptr<Classifier> MakeLogistic(const SvmParameters& parameters, const kernel::Features& features);
-Matrix<double> ScoreWithLogistic(const GramExamples& examples, std::span<const std::uint32_t> held_out);
+std::vector<Matrix<double>> ScoreWithLogistic(const GramExamples& examples, std::span<const std::uint32_t> held_out,
+                                              std::span<const double> penalties);
 
 // Compares settings of classifiers by cross-validation on the labeled examples.
 //
@@ -128,6 +132,7 @@ struct Trial {
   const ClassifierEntry* classifier = nullptr;
   std::size_t gram = 0;  ///< index of the kernel's matrix
   double c = 1;
+  std::span<const double> class_weights = {};  ///< factors of c by class; empty: all are 1
 };
 
 struct TrialScore {
@@ -143,6 +148,11 @@ std::vector<std::size_t> StratifiedFolds(std::span<const ClassIndex> labels, std
 std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, std::span<const Trial> trials,
                                       std::span<const ClassIndex> labels, std::uint64_t seed,
                                       std::span<const double> weights = {});
+
+/// Factors of the penalty, by class from 0 to the largest label, that give classes with few labels more weight: with
+/// exponent 1 all classes have the same total weight, with 0 all examples. Rounded to half powers of two, so that they
+/// stay the same while labels are added. Classes without labels have 1.
+std::vector<double> BalancingWeights(std::span<const ClassIndex> labels, double exponent);
 
 /// The parts of a setting, such as its normalisation, its kernel and its penalty, each a number.
 using SettingParts = std::array<std::size_t, 3>;

@@ -10,6 +10,7 @@
 // and the same probabilities (pairwise sigmoids of differences couple to the softmax).
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -34,32 +35,41 @@ constexpr std::size_t kRowsAtOnce = 256;
 /// A function per class and an intercept each. `values` is the functions at the examples without intercepts, K alpha.
 struct Functions {
   Functions(std::size_t examples, std::size_t classes)
-      : alpha(Matrix<double>::Zero(examples, classes)),
-        values(Matrix<double>::Zero(examples, classes)),
+      : alpha(Matrix<double>::Zero(classes, examples)),
+        values(Matrix<double>::Zero(classes, examples)),
         intercepts(classes, 0.0) {}
 
-  Matrix<double> alpha;  // examples x classes
+  Matrix<double> alpha;  // classes x examples
   Matrix<double> values;
   std::vector<double> intercepts;
 
   double Dot(const Functions& other) const {
     double sum = linalg::Dot(intercepts, other.intercepts);
-    for (std::size_t i = 0; i < alpha.rows(); ++i) sum += linalg::Dot(alpha.row(i), other.values.row(i));
+    for (std::size_t k = 0; k < alpha.rows(); ++k) sum += linalg::Dot(alpha.row(k), other.values.row(k));
     return sum;
   }
   void Add(double factor, const Functions& other) {
-    for (std::size_t i = 0; i < alpha.rows(); ++i) {
-      linalg::Axpy(factor, other.alpha.row(i), alpha.row(i));
-      linalg::Axpy(factor, other.values.row(i), values.row(i));
+    for (std::size_t k = 0; k < alpha.rows(); ++k) {
+      linalg::Axpy(factor, other.alpha.row(k), alpha.row(k));
+      linalg::Axpy(factor, other.values.row(k), values.row(k));
     }
     linalg::Axpy(factor, other.intercepts, intercepts);
   }
   void Scale(double factor) {
-    for (std::size_t i = 0; i < alpha.rows(); ++i) {
-      for (double& value : alpha.row(i)) value *= factor;
-      for (double& value : values.row(i)) value *= factor;
+    for (std::size_t k = 0; k < alpha.rows(); ++k) {
+      for (double& value : alpha.row(k)) value *= factor;
+      for (double& value : values.row(k)) value *= factor;
     }
     for (double& value : intercepts) value *= factor;
+  }
+  /// The closest functions of two classes that are each other's negative, as the solution is.
+  void MakeOpposite() {
+    intercepts[0] = (intercepts[0] - intercepts[1]) / 2;
+    intercepts[1] = -intercepts[0];
+    for (std::size_t i = 0; i < alpha.cols(); ++i) {
+      alpha(0, i) = (alpha(0, i) - alpha(1, i)) / 2;
+      alpha(1, i) = -alpha(0, i);
+    }
   }
 };
 
@@ -82,6 +92,7 @@ class LogisticSolver {
     for (std::size_t i = 0; i < problem.gram.rows(); ++i) largest = std::max(largest, problem.gram(i, i));
     // Values of a function are at most its norm times the square root of the kernel's diagonal.
     small_gradient_ = problem.tolerance / std::max(1.0, std::sqrt(largest));
+    if (problem.class_count == 2) at_.MakeOpposite();
     Multiply(at_);
     // Without a label that was withdrawn, what is left of a solution may be far worse than no start at all.
     const double at_zero = std::log(static_cast<double>(problem.class_count)) *
@@ -111,12 +122,21 @@ class LogisticSolver {
   bool converged() const { return converged_; }
 
  private:
-  /// values = K alpha.
+  /// values = K alpha. The functions of two classes are each other's negative: one product is enough.
   void Multiply(Functions& functions) {
     ++products_;
+    const bool opposite = problem_.class_count == 2;
     ParallelForBlocks(problem_.gram.rows(), kRowsAtOnce, [&](std::size_t first, std::size_t count) {
-      linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kNo, 1, problem_.gram.Rows(first, count),
-                   functions.alpha.view(), 0, functions.values.view().Rows(first, count));
+      const ConstMatrixView rows = problem_.gram.Rows(first, count);
+      if (opposite) {
+        linalg::Gemv(linalg::Transpose::kNo, 1, rows, functions.alpha.row(0), 0,
+                     functions.values.row(0).subspan(first, count));
+        std::ranges::transform(functions.values.row(0).subspan(first, count),
+                               functions.values.row(1).subspan(first).begin(), std::negate());
+      } else {
+        linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1, functions.alpha.view(), rows, 0,
+                     functions.values.view().Cols(first, count));
+      }
     });
   }
 
@@ -126,8 +146,8 @@ class LogisticSolver {
     std::vector<double> row(problem_.class_count);
     for (std::size_t i = 0; i < problem_.gram.rows(); ++i) {
       for (std::size_t k = 0; k < row.size(); ++k) {
-        row[k] = at_.values(i, k) + at_.intercepts[k];
-        if (direction != nullptr) row[k] += size * (direction->values(i, k) + direction->intercepts[k]);
+        row[k] = at_.values(k, i) + at_.intercepts[k];
+        if (direction != nullptr) row[k] += size * (direction->values(k, i) + direction->intercepts[k]);
       }
       const double largest = *std::ranges::max_element(row), own = row[problem_.classes[i]];
       double sum = 0;
@@ -149,7 +169,7 @@ class LogisticSolver {
     for (std::size_t i = 0; i < problem_.gram.rows(); ++i) {
       for (std::size_t k = 0; k < problem_.class_count; ++k) {
         const double residual = problem_.costs[i] * (probabilities_(i, k) - (problem_.classes[i] == k ? 1 : 0));
-        gradient_.alpha(i, k) = residual + at_.alpha(i, k);
+        gradient_.alpha(k, i) = residual + at_.alpha(k, i);
         gradient_.intercepts[k] += residual;
       }
     }
@@ -162,10 +182,10 @@ class LogisticSolver {
     for (std::size_t i = 0; i < problem_.gram.rows(); ++i) {
       const std::span<const double> p = probabilities_.row(i);
       double mean = 0;
-      for (std::size_t k = 0; k < p.size(); ++k) mean += p[k] * (of.values(i, k) + of.intercepts[k]);
+      for (std::size_t k = 0; k < p.size(); ++k) mean += p[k] * (of.values(k, i) + of.intercepts[k]);
       for (std::size_t k = 0; k < p.size(); ++k) {
-        const double change = problem_.costs[i] * p[k] * (of.values(i, k) + of.intercepts[k] - mean);
-        out.alpha(i, k) = of.alpha(i, k) + change;
+        const double change = problem_.costs[i] * p[k] * (of.values(k, i) + of.intercepts[k] - mean);
+        out.alpha(k, i) = of.alpha(k, i) + change;
         out.intercepts[k] += change;
       }
     }
@@ -185,9 +205,7 @@ class LogisticSolver {
       if (!(curvature > 0)) break;
       const double size = squared / curvature;
       direction.Add(size, search);
-      for (std::size_t row = 0; row < examples; ++row) {
-        linalg::Axpy(-size, product.alpha.row(row), residual.alpha.row(row));
-      }
+      for (std::size_t k = 0; k < classes; ++k) linalg::Axpy(-size, product.alpha.row(k), residual.alpha.row(k));
       linalg::Axpy(-size, product.intercepts, residual.intercepts);
       Multiply(residual);
       const double next = std::max(residual.Dot(residual), 0.0);
@@ -232,39 +250,47 @@ double CostFactor(std::size_t class_count) {
 
 }  // namespace
 
-Matrix<double> ScoreWithLogistic(const GramExamples& examples, std::span<const std::uint32_t> held_out) {
+std::vector<Matrix<double>> ScoreWithLogistic(const GramExamples& examples, std::span<const std::uint32_t> held_out,
+                                              std::span<const double> penalties) {
   // Classes without examples have no function: an intercept would go to minus infinity.
   std::map<std::size_t, std::size_t> place;
   for (const std::uint32_t position : examples.positions) place.emplace(examples.classes[position], 0);
   std::size_t count = 0;
   for (auto& [index, at] : place) at = count++;
-  Matrix<double> scores(held_out.size(), examples.class_count);
-  for (std::size_t t = 0; t < held_out.size(); ++t) std::ranges::fill(scores.row(t), kAbsentScore);
-  if (count < 2) {
-    for (std::size_t t = 0; t < held_out.size() && count == 1; ++t) scores(t, place.begin()->first) = 0;
-    return scores;
+  std::vector<Matrix<double>> scores;
+  for (std::size_t i = 0; i < penalties.size(); ++i) {
+    Matrix<double>& absent = scores.emplace_back(held_out.size(), examples.class_count);
+    for (std::size_t t = 0; t < held_out.size(); ++t) {
+      std::ranges::fill(absent.row(t), kAbsentScore);
+      if (count == 1) absent(t, place.begin()->first) = 0;
+    }
   }
+  if (count < 2) return scores;
   const std::size_t size = examples.positions.size();
-  Matrix<double> gram(size, size);
+  Matrix<double> gram(size, size), crossed(held_out.size(), size);
   std::vector<std::size_t> classes;
-  std::vector<double> costs;
+  std::vector<double> class_costs, costs(size);
   for (std::size_t i = 0; i < size; ++i) {
     const std::uint32_t position = examples.positions[i];
     for (std::size_t j = 0; j < size; ++j) gram(i, j) = examples.gram(position, examples.positions[j]);
+    for (std::size_t t = 0; t < held_out.size(); ++t) crossed(t, i) = examples.gram(held_out[t], position);
     classes.push_back(place[examples.classes[position]]);
-    costs.push_back(CostFactor(count) * examples.costs[examples.classes[position]] * examples.WeightOf(position));
+    class_costs.push_back(CostFactor(count) * examples.costs[examples.classes[position]] * examples.WeightOf(position));
   }
-  const LogisticProblem problem{gram.view(), classes, count, costs, kScoreTolerance};
-  LogisticSolver solver(problem, Functions(size, count));
-  solver.Solve();
-  const Functions& fitted = solver.result();
-  for (std::size_t t = 0; t < held_out.size(); ++t) {
-    for (const auto& [index, at] : place) {
-      double score = fitted.intercepts[at];
-      for (std::size_t i = 0; i < size; ++i) {
-        score += examples.gram(held_out[t], examples.positions[i]) * fitted.alpha(i, at);
+  Functions fitted(size, count);  // the solution for one penalty is where the next one begins
+  Matrix<double> found(held_out.size(), count);
+  for (std::size_t i = 0; i < penalties.size(); ++i) {
+    for (std::size_t example = 0; example < size; ++example) costs[example] = penalties[i] * class_costs[example];
+    const LogisticProblem problem{gram.view(), classes, count, costs, kScoreTolerance};
+    LogisticSolver solver(problem, std::move(fitted));
+    solver.Solve();
+    fitted = std::move(solver.result());
+    linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1, crossed.view(), fitted.alpha.view(), 0,
+                 found.view());
+    for (std::size_t t = 0; t < held_out.size(); ++t) {
+      for (const auto& [index, at] : place) {
+        scores[i](t, index) = std::max(found(t, at) + fitted.intercepts[at], kAbsentScore);
       }
-      scores(t, index) = std::max(score, kAbsentScore);
     }
   }
   return scores;
@@ -358,7 +384,7 @@ class Logistic final : public Classifier {
       report_.warm = true;
       for (std::size_t k = 0; k < present_.size(); ++k) {
         const auto value = known->second.of_class.find(present_[k]);
-        if (value != known->second.of_class.end()) start.alpha(i, k) = value->second;
+        if (value != known->second.of_class.end()) start.alpha(k, i) = value->second;
       }
     }
     for (std::size_t k = 0; k < present_.size(); ++k) {
@@ -374,7 +400,7 @@ class Logistic final : public Classifier {
     for (std::size_t k = 0; k < present_.size(); ++k) {
       last_intercepts_.of_class[present_[k]] = fitted.intercepts[k];
       for (std::size_t i = 0; i < gram_.rows().size(); ++i) {
-        last_[gram_.rows()[i]].of_class[present_[k]] = fitted.alpha(i, k);
+        last_[gram_.rows()[i]].of_class[present_[k]] = fitted.alpha(k, i);
       }
     }
   }
@@ -401,10 +427,12 @@ class Logistic final : public Classifier {
     model.pairs.front().iterations = report_.iterations;
     model.coefficients = Matrix<double>(model.support_rows.size(), model.pairs.size());
     for (std::size_t s = 0; s < model.support_rows.size(); ++s) {
-      const std::span<const double> alpha = fitted.alpha.row(gram_.PositionOf(model.support_rows[s]));
+      const std::size_t at = gram_.PositionOf(model.support_rows[s]);
       std::size_t pair = 0;
-      for (std::size_t a = 0; a < alpha.size(); ++a) {
-        for (std::size_t b = a + 1; b < alpha.size(); ++b) model.coefficients(s, pair++) = alpha[a] - alpha[b];
+      for (std::size_t a = 0; a < present_.size(); ++a) {
+        for (std::size_t b = a + 1; b < present_.size(); ++b) {
+          model.coefficients(s, pair++) = fitted.alpha(a, at) - fitted.alpha(b, at);
+        }
       }
     }
     return model;

@@ -28,22 +28,42 @@ struct Classes {
     for (const ClassIndex label : labels) found.emplace(label, 0);
     for (auto& [label, place] : found) place = count++;
     for (const ClassIndex label : labels) of_example.push_back(found[label]);
+    for (const auto& [label, place] : found) labels_of.push_back(label);
+  }
+  std::vector<double> CostsFor(std::span<const double> class_weights) const {
+    std::vector<double> costs(count, 1.0);
+    for (std::size_t i = 0; i < count && !class_weights.empty(); ++i) {
+      costs[i] = class_weights[static_cast<std::size_t>(labels_of[i])];
+    }
+    return costs;
   }
   std::size_t count = 0;
+  std::vector<ClassIndex> labels_of;  // by place
   std::vector<std::size_t> of_example;
 };
 
 /// What a classifier that did not see an example's fold says about it.
 struct HeldOut {
   HeldOut(std::size_t examples, std::size_t classes) : scores(examples, classes), known(examples, 0) {}
+
+  void Place(const HeldOut& part, std::size_t first) {
+    for (std::size_t row = 0; row < part.known.size(); ++row) {
+      std::ranges::copy(part.scores.row(row), scores.row(first + row).begin());
+      known[first + row] = part.known[row];
+    }
+  }
+
   Matrix<double> scores;            // examples x classes
   std::vector<std::uint8_t> known;  // by example: whether the classifier saw others of its class
 };
 
-/// In the order of `examples`.
-HeldOut HeldOutScores(const ClassifierEntry& classifier, const GramExamples& examples,
-                      std::span<const std::size_t> folds) {
-  HeldOut result(examples.positions.size(), examples.class_count);
+/// One for each of the penalties, in the order of `examples`.
+std::vector<HeldOut> HeldOutScores(const ClassifierEntry& classifier, const GramExamples& examples,
+                                   std::span<const std::size_t> folds, std::span<const double> penalties) {
+  std::vector<HeldOut> result;
+  for (std::size_t i = 0; i < penalties.size(); ++i) {
+    result.emplace_back(examples.positions.size(), examples.class_count);
+  }
   ParallelForBlocks(kFolds, 1, [&](std::size_t fold, std::size_t) {
     ThrowIfStopRequested();
     std::vector<std::uint32_t> seen, held_out;
@@ -62,10 +82,12 @@ HeldOut HeldOutScores(const ClassifierEntry& classifier, const GramExamples& exa
     if (held_out.empty()) return;
     GramExamples part = examples;
     part.positions = seen;
-    const Matrix<double> found = classifier.score(part, held_out);
-    for (std::size_t t = 0; t < rows.size(); ++t) {
-      std::ranges::copy(found.row(t), result.scores.row(rows[t]).begin());
-      result.known[rows[t]] = has_class[examples.classes[held_out[t]]];
+    const std::vector<Matrix<double>> found = classifier.score(part, held_out, penalties);
+    for (std::size_t i = 0; i < penalties.size(); ++i) {
+      for (std::size_t t = 0; t < rows.size(); ++t) {
+        std::ranges::copy(found[i].row(t), result[i].scores.row(rows[t]).begin());
+        result[i].known[rows[t]] = has_class[examples.classes[held_out[t]]];
+      }
     }
   });
   return result;
@@ -155,23 +177,47 @@ std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, st
   if (weights.empty()) truth.weights.assign(truth.classes.size(), 1.0);
   std::vector<std::uint32_t> all(labels.size());
   std::iota(all.begin(), all.end(), 0u);
+  // Trials that differ only in the penalty follow each other, and share what their classifiers compute.
+  std::vector<std::size_t> starts;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const bool same = i > 0 && trials[i].gram == trials[i - 1].gram &&
+                      trials[i].classifier == trials[i - 1].classifier &&
+                      std::ranges::equal(trials[i].class_weights, trials[i - 1].class_weights);
+    if (!same) starts.push_back(i);
+  }
   std::vector<TrialScore> scores(trials.size());
-  ParallelForBlocks(trials.size(), 1, [&](std::size_t i, std::size_t) {
-    const Trial& trial = trials[i];
-    const std::vector<double> costs(classes.count, trial.c);
-    const GramExamples examples{grams[trial.gram], all, classes.of_example, classes.count, costs, weights};
-    HeldOut held_out(truth.size(), classes.count);
-    for (std::size_t division = 0; division < divisions; ++division) {
-      const HeldOut found = HeldOutScores(*trial.classifier, examples, folds[division]);
-      for (std::size_t row = 0; row < labels.size(); ++row) {
-        const std::size_t to = division * labels.size() + row;
-        std::ranges::copy(found.scores.row(row), held_out.scores.row(to).begin());
-        held_out.known[to] = found.known[row];
-      }
+  ParallelForBlocks(starts.size(), 1, [&](std::size_t group, std::size_t) {
+    const std::size_t first = starts[group], end = group + 1 < starts.size() ? starts[group + 1] : trials.size();
+    std::vector<double> penalties;
+    std::vector<HeldOut> held_out;
+    for (std::size_t i = first; i < end; ++i) {
+      penalties.push_back(trials[i].c);
+      held_out.emplace_back(truth.size(), classes.count);
     }
-    scores[i] = Judge(held_out, trial.classifier->usual_temperature, truth);
+    const ClassifierEntry& classifier = *trials[first].classifier;
+    const std::vector<double> costs = classes.CostsFor(trials[first].class_weights);
+    const GramExamples examples{grams[trials[first].gram], all, classes.of_example, classes.count, costs, weights};
+    for (std::size_t division = 0; division < divisions; ++division) {
+      const std::vector<HeldOut> found = HeldOutScores(classifier, examples, folds[division], penalties);
+      for (std::size_t i = 0; i < found.size(); ++i) held_out[i].Place(found[i], division * labels.size());
+    }
+    for (std::size_t i = first; i < end; ++i) {
+      scores[i] = Judge(held_out[i - first], classifier.usual_temperature, truth);
+    }
   });
   return scores;
+}
+
+std::vector<double> BalancingWeights(std::span<const ClassIndex> labels, double exponent) {
+  std::map<ClassIndex, double> counts;
+  for (const ClassIndex label : labels) counts[label] += 1;
+  const double mean = static_cast<double>(labels.size()) / static_cast<double>(counts.size());
+  std::vector<double> weights(static_cast<std::size_t>(counts.rbegin()->first) + 1, 1.0);
+  for (const auto& [label, count] : counts) {
+    const double half_powers = std::round(2 * exponent * std::log2(mean / count));
+    weights[static_cast<std::size_t>(label)] = std::exp2(half_powers / 2);
+  }
+  return weights;
 }
 
 double ChanceLoss(std::span<const ClassIndex> labels) {
@@ -228,7 +274,9 @@ CalibratedScores Calibrate(const ClassifierEntry& classifier, const GramExamples
     truth.weights.push_back(examples.WeightOf(position));
     labels.push_back(static_cast<ClassIndex>(truth.classes.back()));
   }
-  CalibratedScores found{HeldOutScores(classifier, examples, StratifiedFolds(labels, kFolds, seed))};
+  constexpr double kAsTheyAre[] = {1};
+  CalibratedScores found{
+      std::move(HeldOutScores(classifier, examples, StratifiedFolds(labels, kFolds, seed), kAsTheyAre).front())};
   found.temperature = BestTemperature(found.held_out, classifier.usual_temperature, truth).value;
   return found;
 }

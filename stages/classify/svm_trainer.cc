@@ -293,8 +293,9 @@ namespace {
 /// Votes and summed decision values of held-out examples, pair by pair.
 class PairVotes {
  public:
-  PairVotes(const GramExamples& examples, std::span<const std::uint32_t> held_out)
+  PairVotes(const GramExamples& examples, std::span<const std::uint32_t> held_out, double penalty)
       : examples_(examples),
+        penalty_(penalty),
         held_out_(held_out),
         members_(examples.class_count),
         votes_(Matrix<double>::Zero(held_out.size(), examples.class_count)),
@@ -326,9 +327,9 @@ class PairVotes {
   void AddPair(std::size_t a, std::size_t b) {
     std::vector<std::uint32_t> positions = members_[a];
     positions.insert(positions.end(), members_[b].begin(), members_[b].end());
-    std::vector<double> y(positions.size(), -1.0), bounds(positions.size(), examples_.costs[b]);
+    std::vector<double> y(positions.size(), -1.0), bounds(positions.size(), penalty_ * examples_.costs[b]);
     std::fill_n(y.begin(), members_[a].size(), 1.0);
-    std::fill_n(bounds.begin(), members_[a].size(), examples_.costs[a]);
+    std::fill_n(bounds.begin(), members_[a].size(), penalty_ * examples_.costs[a]);
     for (std::size_t s = 0; s < positions.size(); ++s) {
       bounds[s] *= std::max(examples_.WeightOf(positions[s]), kLeastWeight);
     }
@@ -344,6 +345,7 @@ class PairVotes {
   }
 
   const GramExamples& examples_;
+  const double penalty_;
   std::span<const std::uint32_t> held_out_;
   std::vector<std::vector<std::uint32_t>> members_;  // by class
   Matrix<double> votes_, sums_;                      // held out x classes
@@ -351,8 +353,11 @@ class PairVotes {
 
 }  // namespace
 
-Matrix<double> ScoreWithSvm(const GramExamples& examples, std::span<const std::uint32_t> held_out) {
-  return PairVotes(examples, held_out).Scores();
+std::vector<Matrix<double>> ScoreWithSvm(const GramExamples& examples, std::span<const std::uint32_t> held_out,
+                                         std::span<const double> penalties) {
+  std::vector<Matrix<double>> scores;
+  for (const double penalty : penalties) scores.push_back(PairVotes(examples, held_out, penalty).Scores());
+  return scores;
 }
 
 std::unique_ptr<Classifier> MakeSvm(const SvmParameters& parameters, const kernel::Features& features) {

@@ -83,9 +83,7 @@ class Crash(unittest.TestCase):
                         break
                 if self.failures:
                     break
-                self.daemon.process.kill()
-                self.daemon.process.wait()
-                self.daemon.process.stderr.close()
+                self.daemon.kill()
                 self.daemon.start()
         finally:
             self.enough.set()

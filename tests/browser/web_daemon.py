@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import tempfile
+import threading
 import urllib.request
 
 PROGRAM = os.environ["FULCRUM"]
@@ -35,14 +36,24 @@ class WebDaemon:
                 self.port = entry["web_port"]
                 self.grpc_port = entry["port"]
                 self.metrics_port = entry["metrics_port"]
+                self.reader = threading.Thread(target=self.read_log)
+                self.reader.start()
                 return self
         raise RuntimeError("the daemon does not start")
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
+        self.reader.join()
+        return self.process.wait(timeout=60)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.reader.join()
+
+    def read_log(self):
         with self.process.stderr as log:
             self.log = log.read()
-        return self.process.wait(timeout=60)
 
     def metrics(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=30) as answer:

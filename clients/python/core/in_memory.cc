@@ -77,7 +77,7 @@ absl::StatusOr<Prepared> Prepare(const Examples& examples, const Labels& labels,
     FULCRUM_ASSIGN_OR_RETURN(pipeline::TunedSettings tuned,
                              pipeline::Tune(pipeline::MemoryFeatureSource(copy), labels.by_row, settings.spec.seed));
     prepared.normalize = tuned.chosen.normalize;
-    pipeline::UseChoice(tuned.chosen, prepared.spec.svm);
+    pipeline::UseChoice(tuned.chosen, labels.class_count, prepared.spec.svm);
     if (!settings.leverage_given) prepared.spec.leverage_kernel = tuned.leverage_kernel;
     prepared.tuned = std::make_shared<const pipeline::TunedSettings>(std::move(tuned));
     prepared.spec.tuning = prepared.tuned;

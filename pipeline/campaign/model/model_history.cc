@@ -41,6 +41,7 @@ v1::ClassifierTuning::Choice ToProto(const ClassifierChoice& choice) {
   proto.mutable_kernel()->set_type(linear ? v1::KernelSpec::TYPE_LINEAR : v1::KernelSpec::TYPE_RBF);
   if (!linear) proto.mutable_kernel()->set_sigma(choice.kernel.sigma);
   proto.set_c(choice.c);
+  for (const double weight : choice.class_weights) proto.add_class_weights(weight);
   proto.set_log_loss(choice.log_loss);
   proto.set_accuracy(choice.accuracy);
   return proto;
@@ -55,6 +56,7 @@ ClassifierChoice FromProto(const v1::ClassifierTuning::Choice& proto) {
       proto.kernel().type() == v1::KernelSpec::TYPE_LINEAR ? kernel::KernelType::kLinear : kernel::KernelType::kRbf;
   if (proto.kernel().has_sigma()) choice.kernel.sigma = proto.kernel().sigma();
   choice.c = proto.c();
+  choice.class_weights.assign(proto.class_weights().begin(), proto.class_weights().end());
   choice.log_loss = proto.log_loss();
   choice.accuracy = proto.accuracy();
   return choice;

@@ -155,6 +155,7 @@ Json ChoiceAsJson(const ClassifierChoice& choice) {
           {"classifier", choice.classifier},
           {"kernel", kernel::DescribeKernel(choice.kernel)},
           {"c", choice.c},
+          {"class_weights", choice.class_weights},
           {"log_loss", choice.log_loss},
           {"accuracy", choice.accuracy}};
 }
@@ -293,7 +294,7 @@ absl::StatusOr<RoundSpec> SpecFor(const SelectOptions& options, const SelectInpu
   // Engines are chosen by it, which must not depend on the number of processes.
   if (!peers.is_alone()) spec.memory_bytes = memory / 2;
   if (inputs.tuned != nullptr) {
-    UseChoice(inputs.tuned->chosen, spec.svm);
+    UseChoice(inputs.tuned->chosen, inputs.classes.size(), spec.svm);
     if (!options.leverage_given) spec.leverage_kernel = inputs.tuned->leverage_kernel;
     spec.tuning = inputs.tuned;
   }

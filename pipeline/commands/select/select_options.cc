@@ -220,7 +220,8 @@ completely or not at all):
     classes    for each class: m (rows), labeled, k (rank), tau_reached, engine, reason, residual, products,
                warm, degenerate_cut, given, seconds by stage
     svm        support_vectors, dual_objective, iterations; null if predictions were given
-    tuning     what was chosen: normalize, classifier, kernel, c, its log_loss and accuracy on held-out labels,
+    tuning     what was chosen: normalize, classifier, kernel, c, class_weights (factors of c in the order of the
+               classes; empty: all 1), its log_loss and accuracy on held-out labels,
                runners_up, reason, leverage_kernel; null if it was not tuned
     seconds    by stage, and total; stages of different classes overlap
     notes      what you should know: constant columns, classes without labels, a batch smaller than asked

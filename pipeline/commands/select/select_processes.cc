@@ -61,6 +61,7 @@ absl::StatusOr<std::shared_ptr<const TunedSettings>> ChooseTogether(
   peers.Broadcast(settings->chosen.classifier);
   settings->chosen.kernel = BroadcastValue(peers, settings->chosen.kernel);
   settings->chosen.c = BroadcastValue(peers, settings->chosen.c);
+  BroadcastValues(peers, settings->chosen.class_weights);
   settings->leverage_kernel = BroadcastValue(peers, settings->leverage_kernel);
   return settings;
 }

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/experiment/experiment.h"
@@ -36,12 +39,12 @@ tasks:
 )";
 
 TEST(ExperimentSpec, TunesTheClassifierUnlessItsSettingsAreGiven) {
-  EXPECT_TRUE(ParseExperimentSpec(kGood, "x.yaml")->tune);
+  EXPECT_TRUE(ParseExperimentSpec(kGood, "x.yaml")->classifier.tune);
   for (const char* line :
        {"tune: off\n", "classifier_c: 1\n", "normalize: zscore\n", "classifier_kernel: {sigma: 2}\n"}) {
     const auto spec = ParseExperimentSpec(std::string(line) + kGood, "x.yaml");
     ASSERT_TRUE(spec.ok()) << spec.status();
-    EXPECT_FALSE(spec->tune) << line;
+    EXPECT_FALSE(spec->classifier.tune) << line;
   }
   EXPECT_THAT(
       std::string(ParseExperimentSpec(std::string("tune: auto\nclassifier_c: 1\n") + kGood, "x").status().message()),
@@ -174,6 +177,21 @@ TEST(ExperimentSpec, ClassifiersOfStrategiesAreCheckedByName) {
   EXPECT_EQ(good->strategies[0].classifier->c, 3);
   EXPECT_THAT(std::string(parse("classifier: forest").status().message()), HasSubstr("no classifier 'forest'"));
   EXPECT_THAT(std::string(parse("tune: auto, normalize: none").status().message()), HasSubstr("leave normalize"));
+}
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(std::string(FULCRUM_SOURCE_DIR) + "/" + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ExperimentSpec, EveryFieldIsDocumented) {
+  const std::string reader = TextOf("pipeline/experiment/experiment_spec.cc"), page = TextOf("docs/experiments.md");
+  const std::regex field(R"re([fF]ields?\.\w+\("([a-z_0-9]+)")re");
+  std::size_t count = 0;
+  for (std::sregex_iterator at(reader.begin(), reader.end(), field), end; at != end; ++at, ++count) {
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("`", (*at)[1].str(), "`")));
+  }
+  EXPECT_GT(count, 40u);
 }
 
 TEST(ExperimentSpec, TheShippedOnesAreGood) {

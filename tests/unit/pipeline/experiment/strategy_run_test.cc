@@ -129,7 +129,7 @@ TEST_P(StrategyRunTest, GivesTheCurveOfSingleRounds) {
     const RoundSpec spec = SpecOf(GetParam(), batch);
     const auto curve = RunStrategy(spec, 12, *run);
     ASSERT_TRUE(curve.ok()) << curve.status();
-    const std::vector<CurvePoint> expected = ReferenceCurve(spec, 12, data, split, run->pool());
+    const std::vector<CurvePoint> expected = ReferenceCurve(spec, 12, data, split, *run->Fixed("")->pool);
     ASSERT_EQ(curve->points.size(), expected.size());
     // The classifiers that nearopt samples amplify the last bit of an inner product, which the table
     // and the features may round differently: only its beginning is the same everywhere.

@@ -88,6 +88,41 @@ TEST(Tune, KeepsTheLengthOfRowsIfItTellsTheClasses) {
   EXPECT_THAT(settings.reason, HasSubstr("72 settings"));
 }
 
+/// Two overlapping clouds, of which the second one has one row in eight.
+TEST(Tune, GivesWeightToRareClassesIfThatHelps) {
+  Matrix<double> points = testing::RandomMatrix(kRows, 3, 8);
+  std::vector<ClassIndex> labels(kRows, kUnlabeled);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const bool rare = row % 8 == 0;
+    if (rare) points(row, 0) += 1.2;
+    if (row < 240) labels[row] = rare ? 1 : 0;
+  }
+  const ingest::PoolFeatures features(std::move(points));
+  const MemoryFeatureSource source(features);
+  const auto chosen = Tune(source, labels, 1), given = Tune(source, labels, 1, {}, /*weigh_classes=*/false);
+  ASSERT_TRUE(chosen.ok() && given.ok());
+  EXPECT_TRUE(given->chosen.class_weights.empty()) << "they are given";
+  EXPECT_LE(chosen->chosen.log_loss, given->chosen.log_loss);
+  if (!chosen->chosen.class_weights.empty()) {
+    EXPECT_GT(chosen->chosen.class_weights[1], chosen->chosen.class_weights[0]);
+  }
+  // The same settings otherwise.
+  EXPECT_EQ(chosen->chosen.normalize, given->chosen.normalize);
+  EXPECT_EQ(chosen->chosen.c, given->chosen.c);
+  // Equal classes have no weights to choose from.
+  EXPECT_TRUE(TuneOn(Shells(), 40).chosen.class_weights.empty());
+}
+
+TEST(Tune, WeightsOfClassesAreThoseOfTheClassifierUnlessTheyAreGiven) {
+  const ClassifierChoice choice{.class_weights = {0.5, 2}};
+  classify::SvmParameters parameters;
+  UseChoice(choice, 3, parameters);
+  EXPECT_THAT(parameters.class_weights, ::testing::ElementsAre(0.5, 2, 1));
+  parameters.class_weights = {1, 7, 1};
+  UseChoice(choice, 3, parameters);
+  EXPECT_THAT(parameters.class_weights, ::testing::ElementsAre(1, 7, 1));
+}
+
 TEST(Tune, DoubtfulLabelsHardlyCount) {
   const ingest::PoolFeatures features = UnequalScales();
   std::vector<ClassIndex> labels = FirstLabels(60);

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
+#include <unistd.h>
 
 #include <sstream>
 #include <string>
@@ -46,6 +47,38 @@ TEST(StructuredLog, LinesOfLibrariesHaveTheSameFormat) {
   EXPECT_EQ(logged[1]["library"], "gRPC");
   EXPECT_EQ(logged[1]["message"], "from gRPC");
   EXPECT_EQ(logged[1]["source"], "file.cc:7");
+}
+
+TEST(StructuredLog, DoesNotWaitForAReaderThatStopped) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int before = dup(STDERR_FILENO);
+  ASSERT_GE(dup2(ends[1], STDERR_FILENO), 0);
+  StartLog(LogFormat::kJson);
+  constexpr int kLines = 3000;  // more than a pipe takes
+  for (int i = 0; i < kLines; ++i) Log(LogLevel::kInfo, "nobody reads this", {{"number", std::int64_t{i}}});
+  std::string taken(1 << 20, ' ');
+  const ssize_t first = read(ends[0], taken.data(), taken.size());
+  ASSERT_GT(first, 0);
+  taken.resize(static_cast<std::size_t>(first));
+  Log(LogLevel::kInfo, "read again");
+  std::string rest(1 << 16, ' ');
+  const ssize_t second = read(ends[0], rest.data(), rest.size());
+  dup2(before, STDERR_FILENO);
+  for (const int end : {ends[0], ends[1], before}) close(end);
+  ASSERT_GT(second, 0);
+  taken.append(rest, 0, static_cast<std::size_t>(second));
+  std::istringstream lines(taken);
+  std::int64_t written = 0, dropped = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (entry.is_discarded()) continue;  // the one that was cut
+    written += entry["message"] == "nobody reads this" ? 1 : 0;
+    if (entry.contains("lines")) dropped = entry["lines"];
+  }
+  EXPECT_GT(written, 100);
+  EXPECT_EQ(written + dropped, kLines);
+  EXPECT_NE(taken.find("read again"), std::string::npos);
 }
 
 TEST(StructuredLog, JsonIsOneObjectALine) {

@@ -81,6 +81,38 @@ TEST(CrossValidate, AWeightIsAFactorOfThePenaltyAndOfTheLoss) {
   }
 }
 
+TEST(BalancingWeights, AreHalfPowersOfTwo) {
+  const std::vector<ClassIndex> labels = {0, 0, 0, 0, 0, 0, 0, 0, 3, 3};  // 8 and 2, on average 5
+  const std::vector<double> whole = BalancingWeights(labels, 1);
+  ASSERT_EQ(whole.size(), 4u);
+  EXPECT_DOUBLE_EQ(whole[0], std::exp2(-0.5));
+  EXPECT_DOUBLE_EQ(whole[1], 1);
+  EXPECT_DOUBLE_EQ(whole[3], std::exp2(1.5));
+  EXPECT_EQ(BalancingWeights(labels, 0), std::vector<double>(4, 1.0));
+}
+
+TEST(CrossValidate, WeightsOfClassesMakeTheRareOneLikelier) {
+  const LabeledClusters clusters = MakeClusters(120, 3, 2, 7);
+  std::vector<ClassIndex> labels;
+  RowList rows;
+  for (std::size_t row = 0; row < clusters.truth.size(); ++row) {
+    if (clusters.truth[row] == 1 && row % 6 != 1) continue;
+    rows.push_back(static_cast<RowIndex>(row));
+    labels.push_back(clusters.truth[row]);
+  }
+  const Matrix<double> all = testing::NaiveKernel({.sigma = 2}, clusters.values(), clusters.values());
+  Matrix<double> gram(rows.size(), rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = 0; j < rows.size(); ++j) gram(i, j) = all(rows[i], rows[j]);
+  }
+  const ConstMatrixView grams[] = {gram.view()};
+  const double heavy[] = {1, 1e6};
+  const Trial trials[] = {{kLogistic, 0, 0.01}, {kLogistic, 0, 0.01, heavy}};
+  const std::vector<TrialScore> scores = CrossValidate(grams, trials, labels, 3);
+  EXPECT_NE(scores[0].log_loss, scores[1].log_loss);
+  EXPECT_GT(scores[0].accuracy, scores[1].accuracy) << "nearly everything is taken for the rare class";
+}
+
 TEST(CrossValidate, DoubtfulLabelsHardlyCount) {
   LabeledClusters clusters = MakeClusters(120, 4, 2, 5);
   const Matrix<double> gram = testing::NaiveKernel({.sigma = 2}, clusters.values(), clusters.values());
