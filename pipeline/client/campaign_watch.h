@@ -26,7 +26,7 @@ class CampaignCalls;
 absl::Status WatchToTheEnd(CampaignCalls& calls, const std::string& name, const RetryPolicy& policy,
                            const Timing& timing, const std::function<void(const v1::CampaignEvent&)>& on_event);
 
-// What `fulcrum campaign watch` prints where nobody looks on: a line a round, and one for whatever else happens.
+// What `fulcrum campaign watch` prints without a terminal: a line per round, and one for each other event.
 //
 // What a round learned and what it selected become one line. How far its stages are, each label and the turns between
 // selecting and waiting are left out: a round has hundreds of them. Not thread-safe.

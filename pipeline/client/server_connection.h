@@ -26,7 +26,7 @@ struct ConnectionOptions {
 
 class ServerConnection {
  public:
-  /// Reads token and certificates. InvalidArgument where they do not fit together, or where a token would leave the
+  /// Reads token and certificates. InvalidArgument if they do not fit together, or if a token would leave the
   /// machine unencrypted.
   static absl::StatusOr<std::shared_ptr<const ServerConnection>> Open(const ConnectionOptions& options);
 

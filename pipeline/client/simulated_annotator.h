@@ -40,7 +40,7 @@ class SimulatedAnnotator final : public Annotator {
  public:
   SimulatedAnnotator(Oracle oracle, ImitationOptions options, Timing timing);
 
-  /// FailedPrecondition where the file has an answer that is none of the classes. Skips what the file does not have.
+  /// FailedPrecondition if the file has an answer that is none of the classes. Skips what the file does not have.
   absl::StatusOr<Decision> Decide(const WorkTask& task, const KeepAlive& keep_alive) override;
   void OnIdle(const std::vector<std::string>& waiting_for) override;
   HoldBack hold_back() const override;

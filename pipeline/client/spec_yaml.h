@@ -22,7 +22,7 @@ namespace fulcrum::pipeline {
 /// enumerations, each with its line and path. `file_name` is for messages.
 absl::StatusOr<v1::CampaignSpec> ParseCampaignYaml(const std::string& text, const std::string& file_name);
 
-/// The same from a file. InvalidArgument where it cannot be read.
+/// The same from a file. InvalidArgument if it cannot be read.
 absl::StatusOr<v1::CampaignSpec> LoadCampaignYaml(const std::string& path);
 
 }  // namespace fulcrum::pipeline

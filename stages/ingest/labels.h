@@ -33,7 +33,7 @@ absl::StatusOr<std::vector<RowLabel>> LoadLabelFile(const std::string& path, con
 class ClassNames {
  public:
   /// From labels in any order and number: in numeric order where all are numbers, else by their bytes.
-  /// DataLoss where two names are the same number written differently ("1" and "1.0").
+  /// DataLoss if two names are the same number written differently ("1" and "1.0").
   static absl::StatusOr<ClassNames> FromLabels(std::vector<std::string> labels);
 
   std::size_t size() const { return names_.size(); }

@@ -58,7 +58,7 @@ struct Pool {
   std::vector<std::string> feature_names;          ///< of dense features; sparse ones have numbers
   PoolFeatures features;                           ///< one example a row, not normalised
   std::optional<std::vector<std::string>> labels;  ///< by row, as text, where the table has the column
-  /// By row, what a person needs to see and what a label costs; empty where the columns were not named or not kept.
+  /// By row, what a person needs to see and what a label costs; empty if the columns were not named or not kept.
   std::vector<std::string> payloads;
   std::vector<double> costs;
 

@@ -77,7 +77,7 @@ class SeriesColors {
   /// CSS classes: "n13" is the strategy's own, "s3" its colour and "d1" its pattern of dashes. No two strategies look
   /// the same, since patterns change when the colours of the style sheet are used up.
   std::string ClassOf(const std::string& strategy) const;
-  /// The legend of all strategies, as HTML; a click pins a strategy's band, a second one lets go of it.
+  /// The legend of all strategies, as HTML; a click pins a strategy's band, a second one unpins it.
   std::string Legend() const;
 
  private:
