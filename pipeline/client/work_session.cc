@@ -109,8 +109,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kIdlePause{200};
 constexpr milliseconds kRenewTimeout{2'000};
 
-/// Pauses that end when they end, for the last calls of a worker that was asked to leave.
-Timing Unhurried(const Timing& timing) {
+/// Pauses that nothing interrupts, for the last calls of a worker that was asked to leave.
+Timing Uninterrupted(const Timing& timing) {
   return {.now = timing.now,
           .sleep =
               [pause = timing.pause](milliseconds time) {
@@ -282,7 +282,7 @@ void WorkSession::DropEnded(const std::vector<LeaseName>& leases, const std::vec
 }
 
 absl::Status WorkSession::Leave() {
-  Retrier retrier(WithTimeout(options_.retry, options_.last_try), Unhurried(timing_), options_.seed);
+  Retrier retrier(WithTimeout(options_.retry, options_.last_try), Uninterrupted(timing_), options_.seed);
   const absl::Status sent = outbox_.Send(0, retrier);
   std::vector<LeaseName> leases;
   for (const WorkTask& task : held_) leases.push_back(task.lease);

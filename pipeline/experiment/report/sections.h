@@ -32,7 +32,7 @@ std::string LabelNeedsSection(const std::vector<TaskRegret>& tasks, const Series
 std::string SettingsSection(const ExperimentSpec& spec, const ExperimentOptions& options,
                             const ExperimentResult& result);
 
-// The critical-difference diagram: mean ranks, and which strategies cannot be told apart.
+// The critical-difference diagram: mean ranks, and which strategies cannot be distinguished.
 
 /// HTML; empty if there is too little to rank.
 std::string RankSection(const CurveSet& curves, Metric metric, const SeriesColors& colors);

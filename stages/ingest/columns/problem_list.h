@@ -1,5 +1,5 @@
-// What is wrong with a file, several things in one message: correcting one line, starting again and being
-// told of the next one is no way to spend a night. Not thread-safe.
+// What is wrong with a file, several problems in one message, so that they can be corrected together. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>

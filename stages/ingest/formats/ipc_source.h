@@ -11,7 +11,7 @@
 
 namespace fulcrum::ingest {
 
-/// A file or a stream, told apart by how it begins.
+/// A file or a stream, recognised by how it begins.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenIpc(const std::string& path, const TableRequest& request);
 
 }  // namespace fulcrum::ingest
