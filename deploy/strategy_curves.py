@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the learning curves of an experiment for the documents: means over the runs, with 95 percent bands.
+"""Draws the learning curves of an experiment for the documents: means over the runs, some with their 95 percent bands.
 
     fulcrum experiment --spec experiments/quick.yaml --out quick
-    deploy/strategy_curves.py quick docs/images/strategies-quick.svg [--strategies a,b,c] [--tasks x,y]
+    deploy/strategy_curves.py quick docs/images/strategies-quick.svg [--bands a,b] [--strategies a,b,c] [--tasks x,y]
 
 It reads curves.csv of the result. The level that all labels give is a line of its own, "all labels".
 """
@@ -48,13 +48,15 @@ def line_of(name, rounds):
     return Line(name, points, band)
 
 
-def panels_of(curves, tasks, strategies):
+def panels_of(curves, tasks, strategies, bands):
     panels = []
     for task, by_strategy in curves.items():
         if tasks and task not in tasks:
             continue
         lines = [line_of(name, rounds) for name, rounds in by_strategy.items()
                  if name != "full-data" and (not strategies or name in strategies)]
+        for line in lines:
+            line.band = line.band if line.name in bands else None
         if "full-data" in by_strategy and lines:
             level = line_of("", by_strategy["full-data"]).points[0][1]
             first, last = min(line.points[0][0] for line in lines), max(line.points[-1][0] for line in lines)
@@ -69,15 +71,17 @@ def main():
     parser.add_argument("output", type=pathlib.Path, help="the SVG file")
     parser.add_argument("--tasks", type=lambda text: text.split(","), help="only these; default: all")
     parser.add_argument("--strategies", type=lambda text: text.split(","), help="only these; default: all")
+    parser.add_argument("--bands", type=lambda text: text.split(","), default=[],
+                        help="strategies with bands, two at most, since more of them hide each other; default: none")
     parser.add_argument("--metric", default="accuracy", choices=("accuracy", "f1", "macro_f1"))
     options = parser.parse_args()
     curves = read_curves(options.result / "curves.csv", options.metric)
     known = {name for by_strategy in curves.values() for name in by_strategy}
-    for name in (options.strategies or []) + [task for task in options.tasks or [] if task not in curves]:
+    for name in (options.strategies or []) + options.bands + [task for task in options.tasks or [] if task not in curves]:
         if name not in known:
             sys.exit(f"{parser.prog}: {options.result}/curves.csv has no '{name}'; it has the tasks {', '.join(curves)} and the "
                      f"strategies {', '.join(sorted(known))}")
-    write_panels(options.output, panels_of(curves, options.tasks, options.strategies), "labels",
+    write_panels(options.output, panels_of(curves, options.tasks, options.strategies, options.bands), "labels",
                  options.metric.replace("_", "-") + ", percent", marks=False)
 
 
