@@ -111,7 +111,11 @@ def panel_svg(panel, box, styles, names, logarithmic, marks):
 
 
 def write_panels(path, panels, x_name, y_name, logarithmic=False, marks=True):
-    """Writes the panels, with one legend below them. Panels and lines without points are left out."""
+    """Writes the panels, with one legend below them. Panels and lines without points are left out, and so are points that
+    have no logarithm."""
+    if logarithmic:
+        panels = [Panel(panel.title, [Line(line.name, [point for point in line.points if min(point) > 0], line.band)
+                                      for line in panel.lines]) for panel in panels]
     panels = [Panel(panel.title, [line for line in panel.lines if line.points]) for panel in panels]
     panels = [panel for panel in panels if panel.lines]
     if not panels:

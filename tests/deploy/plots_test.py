@@ -41,7 +41,7 @@ class PlotsTest(unittest.TestCase):
 
     def test_equal_ratios_are_equal_distances(self):
         points = [(1000, 0.02), (10_000, 0.2), (100_000, 2)]
-        write_panels(self.folder / "out.svg", [Panel("a < b", [Line("one & two", points), Line("none", [])]),
+        write_panels(self.folder / "out.svg", [Panel("a < b", [Line("one & two", [(100, 0), *points]), Line("none", [])]),
                                                Panel("empty", [Line("none", [])])], "rows", "seconds", logarithmic=True)
         lines = self.lines()
         self.assertEqual(list(lines), ["one & two"])
