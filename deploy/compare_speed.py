@@ -2,14 +2,17 @@
 """Compares the time of one query with scikit-activeml, modAL and small-text, and fulcrum.core with `fulcrum select`.
 
 For each method, number of rows and size of the batch, every package gets the same array with the same 100 labels and is
-asked for the next batch, in a process of its own: the best of three times, or of as many as fit into 10 seconds. Times are
-processor times of all threads together, which do not depend on what else the machine does. They include fitting the
-classifier (logistic regression with a linear kernel) if the method has one, and not the imports and the loading of the
-array. Fulcrum runs with fixed settings like the others, and, in a column of its own, with its defaults, which tune the
-classifier first. A query that takes more than --limit seconds is ended; larger ones of the same kind are not tried then.
-Packages that are not installed are left out, by name. With --check the exit code is 1 if another package is quicker than
+asked for the next batch, in a process of its own: the best of three times, or of as many as fit into 10 seconds (of a
+short query the mean of several). Times are processor times of all threads together, which do not depend on what else the
+machine does. They include fitting the classifier (logistic regression with a linear kernel) if the method has one, and not
+the imports and the loading of the array. Fulcrum runs with fixed settings like the others, and, in a column of its own,
+with its defaults, which tune the classifier first. A query that takes more than --limit seconds is ended; larger ones of
+the same kind are not tried then. Packages that are not installed are left out, by name. With --check the exit code is 1 if another package is quicker than
 Fulcrum with fixed settings anywhere, or fulcrum.core takes more than 1.1 times the time or 1.2 times the memory of the
 command.
+
+With --plot FILE only the time over the rows of the pool is measured, for generated arrays with 64 features (--sizes), one
+query of 100: as a table with the peak memory of the process, and as a log-log plot.
 
 Arrays: generated ones, or, with --mnist FILE (CSV with a column `label`), 2,000 and all of its rows. The largest
 is generated: 100,000 rows with 64 features.
@@ -30,6 +33,8 @@ import time
 
 import numpy as np
 
+from svg_plot import Line, Panel, write_panels
+
 METHODS = ("uncertainty", "quire", "k-center", "typiclust", "badge")
 PACKAGES = {"fulcrum": "fulcrum", "fulcrum tuned": "fulcrum", "scikit-activeml": "skactiveml", "modAL": "modAL",
             "small-text": "small_text"}
@@ -38,6 +43,7 @@ ONLY = {"modAL": ("uncertainty",), "small-text": ("uncertainty", "k-center")}
 LABELS = 100
 MOST_TIME, MOST_MEMORY = 1.1, 1.2
 REPEAT_SECONDS = 10
+SHORTEST_SECONDS = 0.2
 FULCRUM_NAMES = {"uncertainty": "margin", "quire": "quire", "k-center": "k-center", "typiclust": "typical",
                  "badge": "badge"}
 
@@ -96,31 +102,42 @@ def measure(path, package, method, batch):
     """In a process of its own: prints the seconds of one query."""
     data = np.load(path)
     query = query_of(package, method, data["X"], data["y"], batch)
-    best, until = float("inf"), time.process_time() + REPEAT_SECONDS
-    for _ in range(3):
+
+    def seconds(times):
         begun = time.process_time()
-        rows = np.asarray(query())
-        best = min(best, time.process_time() - begun)
+        for _ in range(times):
+            rows = np.asarray(query())
+        spent = (time.process_time() - begun) / times
         assert len(set(rows.tolist())) == batch and np.isnan(data["y"][rows]).all(), "not a batch of unlabeled rows"
+        return spent
+
+    until = time.process_time() + REPEAT_SECONDS
+    best = seconds(1)
+    # Short queries several times, because the clock of the processor is coarse on some machines.
+    times = max(1, min(50, round(SHORTEST_SECONDS / max(best, 1e-3))))
+    if times > 1:
+        best = seconds(times)
+    for _ in range(2):
         if time.process_time() > until:
             break
-    print(json.dumps({"seconds": best}))
+        best = min(best, seconds(times))
+    print(json.dumps({"seconds": best, "mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}))
 
 
 def run(arguments, limit):
-    """The seconds that a query took, or "limit" if it did not finish."""
+    """The seconds that a query took and the MiB of its process, or "limit" if it did not finish."""
     # Imports and loading take a few seconds of it.
     most = int(limit + 10)
     done = subprocess.run([sys.executable, "-W", "ignore", __file__, "--one", *map(str, arguments)], capture_output=True,
                           text=True, check=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5)))
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        return "limit"
+        return "limit", None
     if done.returncode != 0:
         print(done.stderr[-2000:], file=sys.stderr)
-        return "failed" if done.returncode > 0 and "MemoryError" not in done.stderr else "out of memory"
-    seconds = json.loads(done.stdout.splitlines()[-1])["seconds"]
-    return "limit" if seconds > limit else seconds
+        return ("failed" if done.returncode > 0 and "MemoryError" not in done.stderr else "out of memory"), None
+    found = json.loads(done.stdout.splitlines()[-1])
+    return ("limit" if found["seconds"] > limit else found["seconds"]), found["mebibytes"]
 
 
 def text_of(result, limit):
@@ -159,6 +176,42 @@ def arrays(mnist):
     yield f"2,000 x {X.shape[1]}", X[some], truth[some]
     yield "{:,} x {}".format(*X.shape), X, truth
     yield "100,000 x 64", *generated(100_000, 64)
+
+
+def save(path, X, truth):
+    """The array with the labels of some rows."""
+    y = np.full(len(X), np.nan)
+    labeled = np.random.RandomState(1).choice(len(X), LABELS, replace=False)
+    y[labeled] = truth[labeled]
+    np.savez(path, X=X, y=y)
+
+
+def over_rows(options, present):
+    """The table and the plot of the time over the rows of the pool."""
+    print(f"| method | rows | {' | '.join(present)} |")
+    print("|---|---|" + "---|" * len(present))
+    panels = []
+    with tempfile.TemporaryDirectory() as folder:
+        data = pathlib.Path(folder) / "data.npz"
+        for method in options.methods:
+            lines, ended = {package: [] for package in present}, set()
+            for rows in options.sizes:
+                save(data, *generated(rows, 64))
+                cells = []
+                for package in present:
+                    result, mebibytes = None, None
+                    if method in ONLY.get(package, METHODS):
+                        result = "limit"
+                        if package not in ended:
+                            result, mebibytes = run([data, package, method, 100], options.limit)
+                    if isinstance(result, float):
+                        lines[package].append((rows, result))
+                    elif result is not None:
+                        ended.add(package)
+                    cells.append(text_of(result, options.limit) + (f" s, {mebibytes:,} MiB" if isinstance(result, float) else ""))
+                print(f"| {method} | {rows:,} | {' | '.join(cells)} |", flush=True)
+            panels.append(Panel(method, [Line(package, points) for package, points in lines.items()]))
+    write_panels(options.plot, panels, "rows of the pool", "seconds", logarithmic=True)
 
 
 def core_against_command(program, folder, X, truth, strategy, repeats):
@@ -219,6 +272,9 @@ def main():
     parser.add_argument("--program", default="build/release/bin/fulcrum", help="compare fulcrum.core with this program")
     parser.add_argument("--repeats", type=int, default=3, help="of the comparison with the program; 0 leaves it out")
     parser.add_argument("--check", action="store_true", help="exit code 1 if Fulcrum is behind anywhere")
+    parser.add_argument("--plot", type=pathlib.Path, help="measure the time over the rows instead, and draw it here (SVG)")
+    parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default="1000,10000,100000",
+                        help="with --plot: rows of the arrays; default: %(default)s")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -228,6 +284,9 @@ def main():
     present = [name for name in PACKAGES if name not in missing]
     if missing:
         print(f"not installed, and left out: {', '.join(missing)}", file=sys.stderr)
+    if options.plot:
+        over_rows(options, present)
+        return 0
     behind = []
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -243,10 +302,7 @@ def main():
         for method in options.methods:
             ended = set()
             for name, X, truth in sets:
-                y = np.full(len(X), np.nan)
-                labeled = np.random.RandomState(1).choice(len(X), LABELS, replace=False)
-                y[labeled] = truth[labeled]
-                np.savez(folder / "data.npz", X=X, y=y)
+                save(folder / "data.npz", X, truth)
                 for batch in (1, 100):
                     cells = {}
                     for package in present:
@@ -255,7 +311,7 @@ def main():
                         elif method not in ONLY.get(package, METHODS):
                             result = None
                         else:
-                            result = run([folder / "data.npz", package, method, batch], options.limit)
+                            result, _ = run([folder / "data.npz", package, method, batch], options.limit)
                         if isinstance(result, str):
                             ended.add(package)
                         cells[package] = result

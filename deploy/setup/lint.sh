@@ -80,7 +80,7 @@ lint_command() {
   mapfile -t module < <(lint_files '*.cc' -- "$@" | grep '^clients/python/')
   ((${#module[@]} == 0)) || configure_core
   mapfile -t scripts < <(lint_files '*.sh' '*.sbatch' dev .ci/run deploy/package/debian/postinst deploy/package/debian/prerm deploy/package/debian/postrm \
-    -- "$@" | grep -v -e '^deploy/setup/' -e '^deploy/package/package\.sh$')
+    -- "$@" | grep -v -e '^deploy/setup/' -e '^deploy/package/package\.sh$' -e '^deploy/demo_page\.sh$')
   mapfile -t typed < <(lint_files 'clients/python/fulcrum/*.py' -- "$@")
   say "Lint"
   check "clang-format" check_format "${sources[@]}"

@@ -48,6 +48,19 @@ double SecondsOf(const RoundResult& result, std::string_view stage) {
   return 0;
 }
 
+/// The row of a label and its class.
+absl::StatusOr<std::pair<RowIndex, ClassIndex>> Locate(const CampaignPlan& plan, const CampaignPool& pool,
+                                                       const storage::DecidedLabel& label) {
+  const auto row = pool.ids().Find(label.item);
+  const auto found = std::find(plan.classes.begin(), plan.classes.end(), label.value);
+  if (row && found != plan.classes.end()) {
+    return std::pair(*row, static_cast<ClassIndex>(found - plan.classes.begin()));
+  }
+  return absl::DataLossError(
+      absl::StrCat("the log has the label '", label.value, "' for '", label.item,
+                   "', and the pool or the classes no longer have it. Did the pool's files change?"));
+}
+
 }  // namespace
 
 CampaignRound::CampaignRound(Surroundings surroundings, ModelHistory history)
@@ -86,19 +99,13 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
   const bool weighted = state.settings().consensus == storage::CampaignSettings::Consensus::kDawidSkene;
   if (weighted) labels.weights.assign(pool_->rows(), 1.0);
   for (const storage::DecidedLabel& label : reader_.state().items().DecidedLabels()) {
-    const auto row = pool_->ids().Find(label.item);
-    if (grown && !row && whole->ids().Find(label.item)) continue;
-    const auto found = std::find(plan_.classes.begin(), plan_.classes.end(), label.value);
-    if (!row || found == plan_.classes.end()) {
-      return absl::DataLossError(
-          absl::StrCat("the log has the label '", label.value, "' for '", label.item,
-                       "', and the pool or the classes no longer have it. Did the pool's files change?"));
-    }
-    const auto index = static_cast<std::size_t>(found - plan_.classes.begin());
-    labels.of_rows[*row] = static_cast<ClassIndex>(index);
-    present[index] = true;
+    if (grown && !pool_->ids().Find(label.item) && whole->ids().Find(label.item)) continue;
+    FULCRUM_ASSIGN_OR_RETURN(const auto found, Locate(plan_, *pool_, label));
+    const auto [row, index] = found;
+    labels.of_rows[row] = index;
+    present[static_cast<std::size_t>(index)] = true;
     ++labels.count;
-    if (weighted) labels.weights[*row] = storage::LabelWeight(state, label.item);
+    if (weighted) labels.weights[row] = storage::LabelWeight(state, label.item);
   }
   reader_.state().items().Visit([&](const storage::Item& item) {
     const bool barred = item.status == storage::ItemStatus::kDisputed || item.status == storage::ItemStatus::kSetAside;
@@ -128,7 +135,15 @@ absl::StatusOr<bool> CampaignRound::TakePredictions(std::int64_t number, const s
   FULCRUM_ASSIGN_OR_RETURN(
       const storage::ModelTask open,
       store_.Run(storage::OpenModelTask, {.round = number, .rows = static_cast<std::int64_t>(pool_->rows())}));
-  FULCRUM_ASSIGN_OR_RETURN(auto data, ModelTaskData::Make(open, pool_, plan_.classes, labels.of_rows));
+  // The labels of a task are those before its event, so that they stay the same if others arrive and the daemon
+  // restarts.
+  FULCRUM_ASSIGN_OR_RETURN(const auto decided, reader_.LabelsAt(open.id));
+  std::vector<ClassIndex> of_rows(pool_->rows(), kUnlabeled);
+  for (const storage::DecidedLabel& label : decided) {
+    FULCRUM_ASSIGN_OR_RETURN(const auto found, Locate(plan_, *pool_, label));
+    of_rows[found.first] = found.second;
+  }
+  FULCRUM_ASSIGN_OR_RETURN(auto data, ModelTaskData::Make(open, pool_, plan_.classes, of_rows));
   desk_.Publish(std::move(data));
   return false;
 }

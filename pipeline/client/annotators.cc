@@ -232,9 +232,9 @@ HoldBack SimulatedAnnotator::hold_back() const {
 
 bool SimulatedAnnotator::Think(const KeepAlive& keep_alive) const {
   for (milliseconds left = options_.delay; left.count() > 0;) {
-    const milliseconds nap = std::min(left, kKeepAlivePause);
-    if (!timing_.sleep(nap)) return false;
-    left -= nap;
+    const milliseconds pause = std::min(left, kKeepAlivePause);
+    if (!timing_.sleep(pause)) return false;
+    left -= pause;
     if (left.count() > 0 && !keep_alive()) return false;
   }
   return keep_alive();

@@ -129,7 +129,7 @@ class TerminalAnnotator final : public Annotator {
 // One key a class, for a person who answers at a terminal. Stateless and thread-safe.
 
 /// Keys in the order of the classes: a class whose name is one letter or digit has it as its key, the others get 1 to 9
-/// and then letters. Never 'u', 's' or 'q', which mean undo, skip and quit. FailedPrecondition where there are more
+/// and then letters. Never 'u', 's' or 'q', which mean undo, skip and quit. FailedPrecondition if there are more
 /// classes than keys.
 absl::StatusOr<std::string> ClassKeys(const std::vector<std::string>& classes);
 
@@ -160,7 +160,7 @@ class SimulatedAnnotator final : public Annotator {
  public:
   SimulatedAnnotator(Oracle oracle, ImitationOptions options, Timing timing);
 
-  /// FailedPrecondition where the file has an answer that is none of the classes. Skips what the file does not have.
+  /// FailedPrecondition if the file has an answer that is none of the classes. Skips what the file does not have.
   absl::StatusOr<Decision> Decide(const WorkTask& task, const KeepAlive& keep_alive) override;
   void OnIdle(const std::vector<std::string>& waiting_for) override;
   HoldBack hold_back() const override;

@@ -67,7 +67,7 @@ class CampaignCalls {
   absl::StatusOr<v1::AppendItemsResponse> AppendItems(const std::string& name, const std::string& request_id,
                                                       const std::string& file);
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
-  /// Calls `write` with the pieces of a model's file; round 0 is the latest's. DataLoss where some are missing.
+  /// Calls `write` with the pieces of a model's file; round 0 is the latest's. DataLoss if some are missing.
   absl::StatusOr<v1::ModelDescription> GetModel(const v1::GetModelRequest& request,
                                                 const std::function<absl::Status(const std::string&)>& write);
 

@@ -62,7 +62,7 @@ namespace fulcrum::pipeline {
 /// enumerations, each with its line and path. `file_name` is for messages.
 absl::StatusOr<v1::CampaignSpec> ParseCampaignYaml(const std::string& text, const std::string& file_name);
 
-/// The same from a file. InvalidArgument where it cannot be read.
+/// The same from a file. InvalidArgument if it cannot be read.
 absl::StatusOr<v1::CampaignSpec> LoadCampaignYaml(const std::string& path);
 
 }  // namespace fulcrum::pipeline
@@ -102,7 +102,7 @@ class CampaignCalls;
 absl::Status WatchToTheEnd(CampaignCalls& calls, const std::string& name, const RetryPolicy& policy,
                            const Timing& timing, const std::function<void(const v1::CampaignEvent&)>& on_event);
 
-// What `fulcrum campaign watch` prints where nobody looks on: a line a round, and one for whatever else happens.
+// What `fulcrum campaign watch` prints without a terminal: a line per round, and one for each other event.
 //
 // What a round learned and what it selected become one line. How far its stages are, each label and the turns between
 // selecting and waiting are left out: a round has hundreds of them. Not thread-safe.

@@ -1,6 +1,6 @@
 // The calls of fulcrum.v1.LabelingService as a worker makes them; what makes the calls needs no types of gRPC.
 //
-// One campaign and one annotator. Each method is one attempt: whoever calls repeats it with the same request id and
+// One campaign and one annotator. Each method is one attempt: the caller repeats it with the same request id and
 // content. Not thread-safe.
 #pragma once
 
@@ -74,7 +74,7 @@ class LabelingCalls {
  public:
   virtual ~LabelingCalls() = default;
 
-  /// Waits up to `wait` where there is nothing to do. Cancelled where the command should end meanwhile.
+  /// Waits up to `wait` where there is nothing to do. Cancelled if the command should end meanwhile.
   virtual absl::StatusOr<TaskBatch> Acquire(const std::string& request_id, int most,
                                             std::chrono::milliseconds wait) = 0;
   // The others give a result for each element, in order. An error of the whole call is also given where an element

@@ -31,7 +31,7 @@ struct ConnectionOptions {
 
 class ServerConnection {
  public:
-  /// Reads token and certificates. InvalidArgument where they do not fit together, or where a token would leave the
+  /// Reads token and certificates. InvalidArgument if they do not fit together, or if a token would leave the
   /// machine unencrypted.
   static absl::StatusOr<std::shared_ptr<const ServerConnection>> Open(const ConnectionOptions& options);
 
@@ -56,9 +56,9 @@ class ServerConnection {
 /// The clock and the pauses, so that tests need neither.
 struct Timing {
   std::function<std::chrono::steady_clock::time_point()> now;
-  /// Waits; false where the wait was broken off because the command should end.
+  /// Waits; false if the wait was broken off because the command should end.
   std::function<bool(std::chrono::milliseconds)> sleep;
-  /// Waits to the end, whatever comes.
+  /// Waits to the end.
   std::function<void(std::chrono::milliseconds)> pause;
 };
 
@@ -77,7 +77,7 @@ class Retrier {
   Retrier(RetryPolicy policy, Timing timing, std::uint64_t seed, OnTrouble on_trouble = {});
 
   /// Repeats `attempt`, which must do the same each time, while its error MayPass, and not before the time that the
-  /// error asks for. Then the last error; Cancelled where
+  /// error asks for. Then the last error; Cancelled if
   /// a pause was broken off.
   absl::Status Call(const Attempt& attempt);
 

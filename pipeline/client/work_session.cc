@@ -107,10 +107,10 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kIdlePause{200};
-constexpr milliseconds kRenewPatience{2'000};
+constexpr milliseconds kRenewTimeout{2'000};
 
-/// Pauses that end when they end, for the last calls of a worker that was asked to leave.
-Timing Unhurried(const Timing& timing) {
+/// Pauses that nothing interrupts, for the last calls of a worker that was asked to leave.
+Timing Uninterrupted(const Timing& timing) {
   return {.now = timing.now,
           .sleep =
               [pause = timing.pause](milliseconds time) {
@@ -120,8 +120,8 @@ Timing Unhurried(const Timing& timing) {
           .pause = timing.pause};
 }
 
-RetryPolicy WithPatience(RetryPolicy policy, milliseconds patience) {
-  policy.give_up_after = std::min(policy.give_up_after, patience);
+RetryPolicy WithTimeout(RetryPolicy policy, milliseconds timeout) {
+  policy.give_up_after = std::min(policy.give_up_after, timeout);
   return policy;
 }
 
@@ -252,7 +252,7 @@ void WorkSession::Renew() {
   for (const WorkTask& task : held_) leases.push_back(task.lease);
   const std::string request_id = ids_.Next();
   std::vector<RenewResult> results;
-  Retrier retrier(WithPatience(options_.retry, kRenewPatience), timing_, options_.seed);
+  Retrier retrier(WithTimeout(options_.retry, kRenewTimeout), timing_, options_.seed);
   const absl::Status status = retrier.Call([&]() -> absl::Status {
     FULCRUM_ASSIGN_OR_RETURN(results, calls_.Renew(request_id, leases));
     return absl::OkStatus();
@@ -282,7 +282,7 @@ void WorkSession::DropEnded(const std::vector<LeaseName>& leases, const std::vec
 }
 
 absl::Status WorkSession::Leave() {
-  Retrier retrier(WithPatience(options_.retry, options_.last_try), Unhurried(timing_), options_.seed);
+  Retrier retrier(WithTimeout(options_.retry, options_.last_try), Uninterrupted(timing_), options_.seed);
   const absl::Status sent = outbox_.Send(0, retrier);
   std::vector<LeaseName> leases;
   for (const WorkTask& task : held_) leases.push_back(task.lease);

@@ -140,7 +140,7 @@ class WorkSession {
   bool KeepAlive();
   void Renew();
   void DropEnded(const std::vector<LeaseName>& leases, const std::vector<RenewResult>& results);
-  /// Sends what is answered and hands back what is not, without much patience.
+  /// Sends what is answered and returns what is not, with a short timeout.
   absl::Status Leave();
 
   const WorkOptions options_;

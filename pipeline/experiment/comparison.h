@@ -144,9 +144,9 @@ struct RankComparison {
   /// What is ranked in: every task or, with fewer than five tasks, every run of every task.
   std::size_t blocks = 0;
   bool blocks_are_tasks = false;
-  double critical_difference = 0;  ///< at 0.05: strategies whose mean ranks are closer cannot be told apart
+  double critical_difference = 0;  ///< at 0.05: strategies whose mean ranks are closer cannot be distinguished
 
-  /// The largest sets of consecutive strategies, two or more, that cannot be told apart: first and last index each.
+  /// The largest sets of consecutive strategies, two or more, that cannot be distinguished: first and last index each.
   std::vector<std::pair<std::size_t, std::size_t>> Groups() const;
 };
 

@@ -145,7 +145,7 @@ void AddCalibration(const Campaign& campaign, const storage::CampaignFolder& fol
   const std::int64_t last = campaign.Describe().round();
   for (std::int64_t round = std::max<std::int64_t>(1, last - kMostRounds + 1); round <= last; ++round) {
     const auto batch = storage::ReadRoundBatch(folder, round);
-    // Records of older versions have no certainty, and one that is damaged is told of when its item is looked at.
+    // Records of older versions have no certainty, and one that is damaged is reported when its item is read.
     if (!batch.ok() || batch->uncertainty.size() != batch->items.size()) continue;
     for (std::size_t i = 0; i < batch->items.size(); ++i) {
       const auto decision = gathered.decisions.find(batch->items[i]);

@@ -28,7 +28,7 @@ absl::Status FlowState::Result(bool complete) const {
 
 namespace {
 
-/// The first exception that left a call, for whoever asked for the pass: a flow ends with a status, a stage's numerical
+/// The first exception that left a call, for the caller of the pass: a flow ends with a status, a stage's numerical
 /// code throws.
 class FirstException {
  public:

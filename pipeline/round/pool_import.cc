@@ -116,7 +116,7 @@ absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options) {
   }
   ingest::SettleWidths(*(*first)->batch, roles);
   if (!roles.sparse() && roles.width() == 0) {
-    return absl::DataLossError(absl::StrCat(source->path(), ": its lists are empty; nothing can be told apart"));
+    return absl::DataLossError(absl::StrCat(source->path(), ": its lists are empty; nothing can be distinguished"));
   }
   if (options.check_shape) {
     FULCRUM_RETURN_IF_ERROR(options.check_shape(storage::ShapeFor(roles), roles.FeatureNames()));

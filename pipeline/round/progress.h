@@ -30,7 +30,7 @@ class Progress {
   void Update(std::string_view stage, std::size_t done, std::size_t total);
   /// For a job whose size is known from the start: a bar and the time left, estimated from what this program has done.
   void UpdateJob(std::string_view what, std::size_t done, std::size_t total);
-  /// One part of the job was there already: it counts as done, but says nothing of how long a part takes.
+  /// One part of the job existed before: it counts as done, but not in the time that a part takes.
   void SkipJob();
   /// Removes the line, so that something else can be printed.
   void Clear();

@@ -89,12 +89,12 @@ class Normalizer {
  public:
   static constexpr std::size_t kMostDenseBytes = std::size_t{8} << 30;
 
-  /// Learns from `features` and normalises them in place, step after step. DataLoss where values are so large
+  /// Learns from `features` and normalises them in place, step after step. DataLoss if values are so large
   /// that the statistics overflow.
   static absl::StatusOr<Normalizer> FitInPlace(const std::vector<NormalizeStep>& steps, MutableMatrixView features);
 
   /// The same for either kind of features. Sparse ones stay sparse unless there is a z-score, which makes them dense;
-  /// ResourceExhausted where that would need more than `max_dense_bytes`.
+  /// ResourceExhausted if that would need more than `max_dense_bytes`.
   static absl::StatusOr<Normalizer> FitInPlace(const std::vector<NormalizeStep>& steps, PoolFeatures& features,
                                                std::size_t max_dense_bytes = kMostDenseBytes);
 
@@ -103,7 +103,7 @@ class Normalizer {
   static absl::StatusOr<Normalizer> Fit(const std::vector<NormalizeStep>& steps, ConstMatrixView features);
   static absl::StatusOr<Normalizer> Fit(const std::vector<NormalizeStep>& steps, const SparseMatrix& features);
 
-  /// The same from statistics that are known already, for rows that are never all in memory. FailedPrecondition where
+  /// The same from statistics that are known already, for rows that are never all in memory. FailedPrecondition if
   /// a z-score follows another step, whose rows the statistics know nothing of.
   static absl::StatusOr<Normalizer> FromStatistics(const std::vector<NormalizeStep>& steps, std::vector<double> means,
                                                    std::vector<double> deviations);

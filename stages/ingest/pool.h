@@ -61,7 +61,7 @@ struct Pool {
   std::vector<std::string> feature_names;          ///< of dense features; sparse ones have numbers
   PoolFeatures features;                           ///< one example a row, not normalised
   std::optional<std::vector<std::string>> labels;  ///< by row, as text, where the table has the column
-  /// By row, what a person needs to see and what a label costs; empty where the columns were not named or not kept.
+  /// By row, what a person needs to see and what a label costs; empty if the columns were not named or not kept.
   std::vector<std::string> payloads;
   std::vector<double> costs;
 
@@ -153,7 +153,7 @@ absl::StatusOr<std::vector<RowLabel>> LoadLabelFile(const std::string& path, con
 class ClassNames {
  public:
   /// From labels in any order and number: in numeric order where all are numbers, else by their bytes.
-  /// DataLoss where two names are the same number written differently ("1" and "1.0").
+  /// DataLoss if two names are the same number written differently ("1" and "1.0").
   static absl::StatusOr<ClassNames> FromLabels(std::vector<std::string> labels);
 
   std::size_t size() const { return names_.size(); }

@@ -134,7 +134,7 @@ absl::StatusOr<BackupEntry> AddToBackup(SqliteDatabase& backup, const CampaignFo
                                         bool include);
 /// FailedPrecondition if the database is not a backup.
 absl::StatusOr<std::vector<BackupEntry>> ListBackup(SqliteDatabase& backup);
-/// Reads a file's pieces; DataLoss where they are not what the list says.
+/// Reads a file's pieces; DataLoss if they are not what the list says.
 absl::Status CheckBackupFile(SqliteDatabase& backup, const BackupEntry& entry);
 /// Writes a file out of the backup into the folder. InvalidArgument for a path that leads out of it.
 absl::Status ExtractBackupFile(SqliteDatabase& backup, const BackupEntry& entry, const CampaignFolder& folder);

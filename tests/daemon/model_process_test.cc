@@ -448,6 +448,47 @@ TEST_F(ModelProcessTest, ARestartedDaemonGoesOnWithTheSamePredictionsAndBatches)
   EXPECT_EQ(Client().ExportedBatches("restarted"), Client().ExportedBatches("reference"));
 }
 
+TEST_F(ModelProcessTest, ATaskKeepsItsLabelsWhateverArrivesAndIfTheDaemonRestarts) {
+  StartDaemon();
+  CreateStarted(ExternalSpec("clouds", 9));
+  LabelUntilTheModel("clouds");
+  const v1::ModelTask task = Process("clouds", "mine").AcquireOne();
+  const std::vector<std::int64_t> labeled = Process("clouds", "mine").LabeledRows(task);
+  ASSERT_EQ(static_cast<std::int64_t>(labeled.size()), task.labels());
+  // One label more, and another one that is no longer the answer that LabeledRows expects.
+  DaemonClient client = Client();
+  grpc::ClientContext context;
+  v1::ImportLabelsRequest import;
+  import.set_campaign("clouds");
+  import.set_source("elsewhere");
+  import.set_request_id(NewRequestId());
+  std::int64_t other = 0;
+  while (std::ranges::find(labeled, other) != labeled.end()) ++other;
+  import.add_labels()->set_item_id(std::to_string(other));
+  import.mutable_labels(0)->set_value("neg");
+  v1::ImportLabelsResponse imported;
+  ASSERT_TRUE(client.campaigns().ImportLabels(&context, import, &imported).ok());
+  v1::ChangeLabelsRequest change;
+  change.set_campaign("clouds");
+  change.set_annotator("anna");
+  change.set_request_id(NewRequestId());
+  change.add_changes()->set_item_id(std::to_string(labeled[0]));
+  change.mutable_changes(0)->set_value(AnswerTo(std::to_string(labeled[0])) == "neg" ? "pos" : "neg");
+  v1::ChangeLabelsResponse changed;
+  ASSERT_TRUE(client.Change(change, &changed).ok());
+  ASSERT_EQ(changed.results(0).status().code(), 0) << changed.ShortDebugString();
+  EXPECT_EQ(Process("clouds", "mine").LabeledRows(task), labeled);
+
+  StopDaemon();
+  StartDaemon();
+  ModelProcess process = Process("clouds", "mine");
+  EXPECT_EQ(process.LabeledRows(task), labeled);
+  ASSERT_TRUE(process.Release(task).ok());
+  const v1::ModelTask again = Process("clouds", "other").AcquireOne();
+  EXPECT_EQ(again.task_id(), task.task_id());
+  EXPECT_EQ(again.labels(), task.labels());
+}
+
 TEST_F(ModelProcessTest, WhatCannotWorkIsRefusedByName) {
   StartDaemon();
   DaemonClient client = Client();

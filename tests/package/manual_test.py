@@ -60,6 +60,27 @@ class ManualTest(unittest.TestCase):
         self.assertEqual(self.complete("fulcrum", "campaign", "create", "--upl"), ["--upload"])
         self.assertEqual(self.complete("fulcrum", "select", "--pool", "man"), ["man"], "a file")
 
+    def test_every_command_and_option_is_completed(self):
+        """Against the commands and options as the program itself knows them: what it says of an unknown one."""
+        source = (SOURCE / "pipeline/commands/command_line.cc").read_text()
+        registered = re.findall(r"\b(\w+)Command\(\)", source[source.index("const std::vector<Command>& Commands()"):])
+        self.assertGreater(len(registered), 15)
+        commands = self.complete("fulcrum", "")
+        self.assertEqual(sorted(commands), sorted(name.lower() for name in registered))
+        pending = [[name] for name in commands]
+        while pending:
+            words = pending.pop()
+            help_text = subprocess.run([PROGRAM, *words, "--help"], capture_output=True, text=True, check=True).stdout
+            with self.subTest(" ".join(words)):
+                offered = self.complete("fulcrum", *words, "--")
+                shown = re.findall(r"(?m)^  (?:-\w,)?(--[a-z][\w-]*)", help_text)
+                self.assertIn("--help", shown)
+                self.assertEqual(sorted(set(shown) - set(offered)), [])
+            below = re.search(r"(?ms)^Subcommands:\n(.*?)(?:\n\n|\Z)", help_text)
+            names = re.findall(r"(?m)^  ([a-z][a-z-]*)(?:\s|$)", below[1]) if below else []
+            self.assertEqual(sorted(set(names) - set(self.complete("fulcrum", *words, "") if names else [])), [])
+            pending += [[*words, name] for name in names]
+
 
 class VersionTest(unittest.TestCase):
     def test_every_place_has_the_version_of_the_project(self):
@@ -67,6 +88,9 @@ class VersionTest(unittest.TestCase):
         shown = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout
         self.assertIn(f"fulcrum {version}", shown)
         self.assertIn(f'\nversion = "{version}"', (SOURCE / "clients/python/pyproject.toml").read_text())
+        self.assertIn(f'\n__version__ = "{version}"', (SOURCE / "clients/python/fulcrum/__init__.py").read_text())
+        # Its notes: those of the next release until there is one of this version.
+        self.assertRegex((SOURCE / "CHANGELOG.md").read_text(), rf"(?m)^## \[(Unreleased|{re.escape(version)})\]")
 
 
 if __name__ == "__main__":

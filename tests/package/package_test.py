@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Installs the packages of build/packages in a Debian made by debootstrap with nothing else in it, labels there through
-the API as JSON, upgrades, and removes.
+the API as JSON, upgrades, and removes. The Python wheel with the extension module is installed in another such system.
 
 Needs root and a Debian archive; exit code 77: skipped. `./dev test package` builds the packages first. The bare system is
 kept in $FULCRUM_CACHE, so that only the first run downloads it.
 """
 import contextlib
 import fcntl
+import hashlib
 import http.client
 import json
 import os
@@ -52,7 +53,7 @@ def archive():
     return (found[0], release) if found else skip("no apt source is a Debian archive")
 
 
-def bare_system(folder):
+def bare_system(folder, name="root"):
     """Unpacks the bare system into `folder`; makes it first if it is not in the cache."""
     address, release = archive()
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -63,7 +64,7 @@ def bare_system(folder):
         run("tar", "-C", made, "-cf", f"{kept}.part", ".")
         os.rename(f"{kept}.part", kept)
         shutil.rmtree(made)
-    root = folder / "root"
+    root = folder / name
     root.mkdir()
     run("tar", "-C", root, "-xpf", kept)
     for name in ("resolv.conf", "hosts"):
@@ -238,6 +239,58 @@ def try_service(folder):
     print("systemctl start and stop: ok")
 
 
+USE_OF_WHEEL = """
+import numpy as np, pathlib, fulcrum.api
+from fulcrum import core
+X = np.random.RandomState(1).normal(size=(300, 5))
+y = np.full(300, np.nan)
+y[:20] = X[:20, 0] > 0
+assert len(core.select(X, y, batch=7)) == 7
+scores = core.leverage_scores(X, kernel="rbf", sigma=2.0, tau=0.5, engine="dense")
+assert abs(scores.sum() - round(scores.sum())) < 1e-6, scores.sum()
+assert fulcrum.api.message("fulcrum.v1.CampaignSpec")(name="x").name == "x"
+own = pathlib.Path(fulcrum.__file__).parent / "lib"
+used = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
+foreign = {each for each in used if ("libmkl" in each or "libtbb" in each or "libarrow" in each) and own != pathlib.Path(each).parent}
+assert not foreign, foreign
+"""
+
+
+def try_wheel(folder):
+    """The wheel with the extension module needs nothing but Python and the packages that it declares."""
+    wheels = [each for each in PACKAGES.glob("fulcrum-*.whl") if "-none-any" not in each.name]
+    assert len(wheels) == 1, wheels
+    root = bare_system(folder, "python")
+    with mounted(root):
+        in_root(root, "apt-get", "update")
+        in_root(root, "apt-get", "-y", "-q", "--no-install-recommends", "install", "python3-pip", "python3-numpy",
+                "python3-grpcio", "python3-protobuf")
+        shutil.copy(wheels[0], root / "tmp")
+        in_root(root, "python3", "-m", "pip", "install", "-q", "--no-index", "--break-system-packages", "--root-user-action=ignore",
+                f"/tmp/{wheels[0].name}")
+        in_root(root, "python3", "-c", USE_OF_WHEEL)
+    shutil.rmtree(root)
+    print("the wheel with fulcrum.core: ok")
+
+
+def check_bill(package, folder):
+    """The bill of materials names every library of the package, with its checksum."""
+    bill, = PACKAGES.glob("fulcrum-*.spdx.json")
+    listed = {each["name"]: each for each in json.loads(bill.read_text())["packages"]}
+    place = folder / "listed"
+    run("dpkg-deb", "-x", package, place)
+    files = [place / "usr/bin/fulcrum", *(place / "usr/lib/fulcrum").iterdir()]
+    assert len(files) > 2, files
+    for file in files:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        assert {"algorithm": "SHA256", "checksumValue": digest} in listed[file.name]["checksums"], file.name
+    depends = run("dpkg-deb", "-f", package, "Depends")
+    for name in re.findall(r"(?:^|, )([a-z0-9.+-]+)", depends):
+        assert name in listed or name in ("passwd", "adduser"), f"{name} of '{depends}' is not in the bill of materials"
+    assert listed["fulcrum"]["versionInfo"] in package.name
+    shutil.rmtree(place)
+
+
 def newer(package, folder):
     """The same package with a later version and another default configuration."""
     changed = folder / "newer"
@@ -271,6 +324,8 @@ def main():
     run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=PACKAGES)
     with tempfile.TemporaryDirectory(prefix="fulcrum-package-") as name:
         folder = pathlib.Path(name)
+        check_bill(packages[0], folder)
+        try_wheel(folder)
         root = bare_system(folder)
         with mounted(root):
             try_tarball(root)

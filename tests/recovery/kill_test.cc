@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -132,7 +133,8 @@ TEST_F(KillTest, WhatWasAnsweredSurvivesAnyKill) {
   EXPECT_GT(answers, 5u * FULCRUM_RECOVERY_KILLS);
   EXPECT_GT(late, FULCRUM_RECOVERY_KILLS / 20);
   EXPECT_GT(expired, FULCRUM_RECOVERY_KILLS / 2);
-  RecordProperty("answers", static_cast<int>(answers));
+  // For docs/comparison.md.
+  std::printf("%d kills, %zu acknowledged answers, none lost\n", FULCRUM_RECOVERY_KILLS, answers);
 }
 
 }  // namespace

@@ -101,8 +101,9 @@ void CheckRows(const std::vector<Row>& rows, std::vector<std::string>& problems)
       problems.push_back(absl::StrCat("event ", row.sequence, " answers an item a second time"));
     }
     const std::string request = row.id.empty() ? "" : KeyOf(row.annotator, row.id);
-    // Only an acquire causes several events, and they are consecutive.
-    const bool continues = request == last_request && kind == EventKind::kLeaseGranted;
+    // Only an acquire and an import cause several events, and they are consecutive.
+    const bool several = kind == EventKind::kLeaseGranted || kind == EventKind::kLabelImported;
+    const bool continues = several && request == last_request;
     if (!request.empty() && !continues && !requests.insert(request).second) {
       problems.push_back(absl::StrCat("event ", row.sequence, ": request ", request, " took effect twice"));
     }

@@ -103,7 +103,7 @@ class Worker:
         self._concurrency = concurrency
         self._renew_seconds = renew_seconds
         self._most_errors = most_errors
-        # A SimpleQueue can be used in a signal handler, other than a lock. Whatever the loop waits for is put into it.
+        # A SimpleQueue can be used in a signal handler, unlike a lock. Everything that the loop waits for is put into it.
         self._wake: "queue.SimpleQueue[None]" = queue.SimpleQueue()
         self._stopping = False
         self._running: Dict[int, Tuple[Any, "Future[Any]"]] = {}

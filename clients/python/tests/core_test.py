@@ -5,8 +5,8 @@ import importlib
 import json
 import os
 import pickle
-import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -208,14 +208,106 @@ class SelectTest(unittest.TestCase):
         ticker.join()
         self.assertGreater(during, 10)
 
-    def test_ctrl_c_ends_a_computation(self):
-        X = np.random.RandomState(0).normal(size=(9000, 60))
-        sender = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-        sender.start()
-        with self.assertRaises(KeyboardInterrupt):
-            core.leverage_scores(X, kernel="rbf", sigma=2.0, tau=0.999, engine="dense")
-        sender.join()
-        self.assertEqual(len(core.select(X[:100], np.full(100, np.nan), strategy="random", batch=3)), 3)
+class ProcessTest(unittest.TestCase):
+    """What a call does to its process: each in a process of its own."""
+
+    PRELUDE = """
+import os, signal, threading, time
+import numpy as np
+import fulcrum
+if os.environ.get("FULCRUM_CORE"):
+    fulcrum.__path__.append(os.environ["FULCRUM_CORE"])
+from fulcrum import core
+"""
+
+    def alone(self, script):
+        """What the script prints, as JSON. None of them takes longer than a minute unless something is wrong."""
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", self.PRELUDE + script], capture_output=True, text=True,
+                              timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_ctrl_c_ends_a_computation_and_the_process_goes_on(self):
+        # Each would take many minutes.
+        for call in ("core.leverage_scores(X, kernel='rbf', sigma=2.0, tau=0.999, engine='dense')",
+                     "core.select(X, y, strategy='quire', batch=2000, tune='off')",
+                     "core.select(X, y, strategy='dbalevs', batch=2000, kernel='rbf', sigma=2.0, engine='tiled', tau=0.99)"):
+            with self.subTest(call):
+                seen = self.alone(f"""
+X = np.random.RandomState(0).normal(size=(14000, 60))
+y = np.full(len(X), np.nan)
+y[:200] = np.arange(200) % 2
+threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    {call}
+    seen = "a result"
+except KeyboardInterrupt:
+    seen = "KeyboardInterrupt"
+print('["%s", %d]' % (seen, len(core.select(X[:400], y[:400], batch=3))))
+""")
+                self.assertEqual(seen, ["KeyboardInterrupt", 3])
+
+    # Bytes by which the peak of the process grows while it selects, divided by those of X.
+    GROWTH = """
+import resource
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def growth(X, size, **given):
+    y = np.full(X.shape[0], np.nan)
+    y[:20] = np.arange(20) % 2
+    given = dict(strategy="margin", batch=5, svm_kernel="linear", svm_c=1.0, **given)
+    core.select(X[:500], y[:500], **given)  # loads what is loaded once
+    before = peak()
+    assert len(core.select(X, y, **given)) == 5
+    return (peak() - before) / size
+random = np.random.RandomState(0)
+"""
+
+    def test_arrays_are_used_where_they_are(self):
+        # Made in parts, so that making them is not the peak.
+        grown = self.alone(self.GROWTH + """
+X = np.empty((100_000, 256))
+for first in range(0, len(X), 1000):
+    X[first:first + 1000] = random.normal(size=(1000, 256))
+print([growth(X, X.nbytes, normalize="none"), growth(X, X.nbytes, normalize="zscore")])
+""")
+        self.assertLess(grown[0], 0.3, "float64 in rows is not copied")
+        self.assertGreater(grown[1], 0.9, "this test sees a copy")
+
+    def test_csr_matrices_are_used_where_they_are(self):
+        need(self, "scipy.sparse")
+        grown = self.alone(self.GROWTH + """
+import scipy.sparse
+rows, each, columns = 100_000, 150, 3000
+values = np.empty(rows * each)
+places = np.empty(rows * each, np.int32)
+for first in range(0, rows * each, each * 1000):
+    values[first:first + each * 1000] = random.normal(size=each * 1000)
+    # Ascending within a row.
+    places[first:first + each * 1000] = np.tile(np.arange(each) * (columns // each), 1000)
+X = scipy.sparse.csr_matrix((values, places, np.arange(0, rows * each + 1, each)), shape=(rows, columns))
+X.has_canonical_format = True
+size = values.nbytes + places.nbytes
+print([growth(X, size, normalize="none"), growth(X, size, normalize="unit")])
+""")
+        self.assertLess(grown[0], 0.4, "CSR is not copied")
+        self.assertGreater(grown[1], 0.9, "this test sees a copy")
+
+    def test_threads_limits_the_threads(self):
+        if (os.cpu_count() or 1) < 2:
+            self.skipTest("this machine has one processor")
+        used = {}
+        for threads in (1, 2):
+            # Processor time per second of the call. What else runs can only make it smaller.
+            used[threads] = self.alone(f"""
+X = np.random.RandomState(0).normal(size=(30000, 200))
+y = np.full(len(X), np.nan)
+wall, processor = time.monotonic(), time.process_time()
+core.select(X, y, strategy="k-center", batch=2000, normalize="none", threads={threads})
+print((time.process_time() - processor) / (time.monotonic() - wall))
+""")
+        self.assertLess(used[1], 1.1, used)
+        print(f"processors in use: {used[1]:.2f} with threads=1, {used[2]:.2f} with threads=2", file=sys.stderr)
 
 
 class EstimatorTest(unittest.TestCase):

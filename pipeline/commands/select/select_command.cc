@@ -203,7 +203,7 @@ void NoteOddSpectra(const SelectInputs& inputs, const RoundResult& result, std::
                                 : absl::StrCat("class '", inputs.classes.NameOf(report.class_index), "'");
     if (report.rows > 1 && report.rank == 1 && report.trace_share >= kAllOfTheTrace) {
       notes.push_back(absl::StrCat("the rows of ", who,
-                                   " are identical to the kernel (rank one): leverage cannot tell them apart; "
+                                   " are identical to the kernel (rank one): leverage cannot distinguish them; "
                                    "check the features, the normalisation or --sigma"));
     } else if (report.degenerate_cut) {
       notes.push_back(absl::StrCat("the leverage of ", who,

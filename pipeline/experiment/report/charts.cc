@@ -286,7 +286,7 @@ std::string RankSection(const CurveSet& curves, Metric metric, const SeriesColor
   return Section(
       "ranks", "Ranks",
       absl::StrCat("The mean rank of each strategy by the area under its curve over ", comparison->blocks, " ", blocks,
-                   "; 1 is best. Strategies that a bar joins cannot be told apart (Friedman and Nemenyi, "
+                   "; 1 is best. Strategies that a bar joins cannot be distinguished (Friedman and Nemenyi, "
                    "0.05)."),
       absl::StrCat("<figure class=\"ranks\">\n", drawing.Finish(), "</figure>\n"));
 }

@@ -19,7 +19,7 @@ const char kReportStyle[] = R"css(
   color-scheme: light dark;
   --page: #f7f7f5; --card: #ffffff; --ink: #1c1e21; --muted: #63676e; --line: #e3e4e6; --grid: #ececec;
   --win: #0072b2; --tie: #c9ccd1; --loss: #d55e00; --heat: 213, 94, 0; --accent: #0067a3;
-  /* Okabe and Ito's colours, which people with any colour vision can tell apart, and three more; from s5 on dashed.
+  /* Okabe and Ito's colours, which people with any colour vision can distinguish, and three more; from s5 on dashed.
      Strategies beyond ten have the same colours with other dashes: d1 to d3. */
   --s0: #0072b2; --s1: #d55e00; --s2: #009e73; --s3: #b0568a; --s4: #c98a00; --s5: #3a9bd8; --s6: #4d4d4d;
   --s7: #8a5a2b; --s8: #6a51a3; --s9: #6b7a00;

@@ -82,7 +82,7 @@ class SeriesColors {
   /// CSS classes: "n13" is the strategy's own, "s3" its colour and "d1" its pattern of dashes. No two strategies look
   /// the same, since patterns change when the colours of the style sheet are used up.
   std::string ClassOf(const std::string& strategy) const;
-  /// The legend of all strategies, as HTML; a click pins a strategy's band, a second one lets go of it.
+  /// The legend of all strategies, as HTML; a click pins a strategy's band, a second one unpins it.
   std::string Legend() const;
 
  private:
@@ -119,7 +119,7 @@ std::string LabelNeedsSection(const std::vector<TaskRegret>& tasks, const Series
 std::string SettingsSection(const ExperimentSpec& spec, const ExperimentOptions& options,
                             const ExperimentResult& result);
 
-// The critical-difference diagram: mean ranks, and which strategies cannot be told apart.
+// The critical-difference diagram: mean ranks, and which strategies cannot be distinguished.
 
 /// HTML; empty if there is too little to rank.
 std::string RankSection(const CurveSet& curves, Metric metric, const SeriesColors& colors);

@@ -56,7 +56,7 @@ struct ColumnRoles {
 absl::StatusOr<std::vector<std::string>> ColumnsToRead(const std::vector<std::string>& all,
                                                        const ColumnOptions& options, const std::string& path);
 
-/// DataLoss where a column cannot be what it should be, with the column and what to do.
+/// DataLoss if a column cannot be what it should be, with the column and what to do.
 absl::StatusOr<ColumnRoles> AssignRoles(const arrow::Schema& schema, const ColumnOptions& options,
                                         const std::string& path);
 

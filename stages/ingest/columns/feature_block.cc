@@ -75,7 +75,7 @@ struct PartTask {
   MatrixView<T> out;
 };
 
-/// Copies floating numbers without nulls, `stride` apart in the target; false where one of them is not finite, or where
+/// Copies floating numbers without nulls, `stride` apart in the target; false if one of them is not finite, or if
 /// they cannot be copied just so.
 template <typename T, typename ArrayType>
 bool CopyFinite(const ArrayType& array, std::size_t begin, std::size_t count, T* target, std::size_t stride) {

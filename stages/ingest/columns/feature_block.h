@@ -70,7 +70,7 @@ struct BadCellRequest {
 
 /// Fills the rows of `out`, part after part: numbers of any type, text that reads as one, or lists of numbers; `out`
 /// has as many columns as the parts are wide. T is double, or float, for which a value must fit. Returns the first bad
-/// cells in reading order; empty where every value is finite. Rows are decoded in parallel.
+/// cells in reading order; empty if every value is finite. Rows are decoded in parallel.
 template <typename T>
 std::vector<BadCell> DecodeFeatures(const arrow::RecordBatch& batch, const std::vector<FeaturePart>& parts,
                                     MatrixView<T> out, const BadCellRequest& request);

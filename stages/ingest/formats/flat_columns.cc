@@ -163,7 +163,7 @@ class TypedFlatColumn final : public FlatColumn {
   const OpenParquetFile& file_;
   const int leaf_;
   arrow::MemoryPool* const memory_;
-  const std::int16_t largest_level_;  // 0 where no value can be missing
+  const std::int16_t largest_level_;  // 0 if no value can be missing
   int next_group_ = 0;
   std::int64_t left_in_group_ = 0;
   std::shared_ptr<parquet::TypedColumnReader<ParquetType>> reader_;

@@ -68,7 +68,7 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-/// NotFound where there is no such file.
+/// NotFound if there is no such file.
 absl::StatusOr<FileStamp> StampOf(const std::string& path);
 
 /// InvalidArgument for URIs of other schemes than file://, which this build of Arrow cannot read.

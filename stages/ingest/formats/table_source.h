@@ -127,7 +127,7 @@ absl::StatusOr<std::unique_ptr<TableSource>> OpenSources(const std::vector<std::
 
 // One function per format, implemented next to its reader.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenCsv(const std::string& path, const TableRequest& request);
-/// A file or a stream, told apart by how it begins.
+/// A file or a stream, recognised by how it begins.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenIpc(const std::string& path, const TableRequest& request);
 absl::StatusOr<std::unique_ptr<TableSource>> OpenLibsvm(const std::string& path, const TableRequest& request);
 absl::StatusOr<std::unique_ptr<TableSource>> OpenParquet(const std::string& path, const TableRequest& request);
@@ -144,13 +144,13 @@ absl::StatusOr<std::unique_ptr<TableSource>> OpenParquet(const std::string& path
 
 struct SourceFile {
   std::string path;  ///< a path or a URI, as the readers take it
-  /// Columns that the folders' names give, outermost first; empty where a value is Hive's word for none.
+  /// Columns that the folders' names give, outermost first; empty if a value is Hive's word for none.
   std::vector<std::pair<std::string, std::string>> partitions = {};
 };
 
 /// The files, in the order in which they were named, those of a folder or glob sorted by their paths. In folders, files
-/// whose format has no reader and those that begin with '.' or '_' are left out. NotFound where there are none;
-/// DataLoss where files of one folder are partitioned in different ways.
+/// whose format has no reader and those that begin with '.' or '_' are left out. NotFound if there are none;
+/// DataLoss if files of one folder are partitioned in different ways.
 absl::StatusOr<std::vector<SourceFile>> ListSources(const std::vector<std::string>& named);
 
 /// Whether a folder's name gave this column: it says where rows were kept, so it is no feature unless it is named.

@@ -20,7 +20,7 @@ class LibsvmOracle {
   /// Trains on the rows of `features` that have a label. The kernel may be rbf, linear or poly, not normalised.
   static LibsvmOracle Train(const SvmParameters& parameters, ConstMatrixView features,
                             std::span<const ClassIndex> labels, bool probabilities = false);
-  /// Reads a model file; ok() is false where LIBSVM does not take it.
+  /// Reads a model file; ok() is false if LIBSVM does not take it.
   static LibsvmOracle Load(const std::string& path);
 
   bool ok() const { return model_ != nullptr; }
