@@ -1,6 +1,5 @@
 #include "storage/campaign_reader.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -96,19 +95,20 @@ absl::Status CampaignReader::VisitEvents(std::int64_t first, std::int64_t last,
 }
 
 absl::StatusOr<std::vector<EventRow>> CampaignReader::EventsOfItem(const std::string& item, std::size_t most) {
-  FULCRUM_ASSIGN_OR_RETURN(
-      SqliteStatement select,
-      database_.Prepare("SELECT sequence FROM event WHERE item = ?1 ORDER BY sequence DESC LIMIT ?2"));
-  FULCRUM_RETURN_IF_ERROR(select.Bind(1, item));
-  FULCRUM_RETURN_IF_ERROR(select.Bind(2, static_cast<std::int64_t>(most)));
+  FULCRUM_ASSIGN_OR_RETURN(const SqliteTransaction snapshot, SqliteTransaction::BeginRead(database_));
+  if (!has_checkpoint_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder_.database(), " is of an older version; histories can be read once a daemon has opened it"));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(database_));
+  // Without one that can be used, the whole log is looked through.
+  if (const absl::Status loaded = checkpoint->Load(); !loaded.ok()) checkpoint->Ignore();
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::int64_t> sequences, checkpoint->EventsOfItem(item, most));
   std::vector<EventRow> events;
-  while (true) {
-    FULCRUM_ASSIGN_OR_RETURN(const bool has_row, select.Step());
-    if (!has_row) break;
-    FULCRUM_ASSIGN_OR_RETURN(Event event, log_->Find(select.ColumnInt64(0)));
+  for (const std::int64_t sequence : sequences) {
+    FULCRUM_ASSIGN_OR_RETURN(Event event, log_->Find(sequence));
     events.push_back(EncodeEvent(std::move(event)));
   }
-  std::reverse(events.begin(), events.end());
   return events;
 }
 

@@ -41,7 +41,8 @@ class CampaignReader {
   absl::Status VisitEvents(std::int64_t first, std::int64_t last,
                            const std::function<absl::Status(const Event&)>& visit);
 
-  /// The last events that name an item, at most so many, in order. Looks through the whole log.
+  /// The last events that name an item, at most so many, in order. Reads the events of the item, and
+  /// looks through those after the checkpoint.
   absl::StatusOr<std::vector<EventRow>> EventsOfItem(const std::string& item, std::size_t most);
 
   const CampaignFolder& folder() const { return folder_; }

@@ -31,10 +31,16 @@ using google::protobuf::util::TimeUtil;
 constexpr std::size_t kThreads = 2;
 constexpr std::size_t kMostUnfinished = 100;
 constexpr std::int64_t kKeptSeconds = 24 * 3600;
+// Clients may append every second.
+constexpr std::size_t kMostEndedAppends = 100;
 constexpr char kEnding[] = ".json";
 
 bool HasEnded(const v1::Operation& operation) {
   return operation.has_ended_at();
+}
+
+bool IsAppend(const v1::Operation& operation) {
+  return operation.kind() == v1::OPERATION_KIND_APPEND_ITEMS;
 }
 
 /// With microseconds, unlike TimeUtil's own.
@@ -114,13 +120,19 @@ absl::Status CampaignOperations::Save(const Entry& entry) const {
 
 void CampaignOperations::RemoveOld() {
   const std::int64_t now = TimeUtil::GetCurrentTime().seconds();
+  std::multimap<std::int64_t, std::string> appends;
   std::erase_if(entries_, [&](const auto& named) {
     const v1::Operation& operation = named.second->operation;
-    if (!HasEnded(operation) || now - operation.ended_at().seconds() < kKeptSeconds) return false;
+    if (!HasEnded(operation)) return false;
+    if (now - operation.ended_at().seconds() < kKeptSeconds) {
+      if (IsAppend(operation)) appends.emplace(TimeUtil::TimestampToMicroseconds(operation.ended_at()), named.first);
+      return false;
+    }
     std::error_code ignored;
-    fs::remove(FileOf(operation.name()), ignored);
+    if (!IsAppend(operation)) fs::remove(FileOf(operation.name()), ignored);
     return true;
   });
+  for (; appends.size() > kMostEndedAppends; appends.erase(appends.begin())) entries_.erase(appends.begin()->second);
 }
 
 absl::StatusOr<std::shared_ptr<CampaignOperations::Entry>> CampaignOperations::FindRepeated(
@@ -140,7 +152,7 @@ absl::StatusOr<std::shared_ptr<CampaignOperations::Entry>> CampaignOperations::F
 absl::Status CampaignOperations::CheckName(const std::string& campaign) const {
   std::size_t unfinished = 0;
   for (const auto& [name, entry] : entries_) {
-    if (HasEnded(entry->operation)) continue;
+    if (HasEnded(entry->operation) || IsAppend(entry->operation)) continue;
     ++unfinished;
     if (entry->operation.campaign() == campaign) {
       return absl::AlreadyExistsError(absl::StrCat("campaign '", campaign, "' is being created by operation ", name));
@@ -156,14 +168,16 @@ absl::Status CampaignOperations::CheckName(const std::string& campaign) const {
       std::chrono::seconds(10));
 }
 
-v1::Operation CampaignOperations::NewOperation(const std::string& campaign, const std::string& by) const {
+v1::Operation CampaignOperations::NewOperation(v1::OperationKind kind, const std::string& campaign,
+                                               const std::string& by) const {
   v1::Operation operation;
   *operation.mutable_created_at() = Now();
   std::int64_t number = TimeUtil::TimestampToMicroseconds(operation.created_at());
-  const auto name = [&] { return absl::StrCat("create-", campaign, "-", number); };
+  const char* const verb = kind == v1::OPERATION_KIND_APPEND_ITEMS ? "append-" : "create-";
+  const auto name = [&] { return absl::StrCat(verb, campaign, "-", number); };
   while (entries_.contains(name())) ++number;
   operation.set_name(name());
-  operation.set_kind(v1::OPERATION_KIND_CREATE_CAMPAIGN);
+  operation.set_kind(kind);
   operation.set_campaign(campaign);
   operation.set_state(v1::OPERATION_STATE_QUEUED);
   operation.set_requested_by(by);
@@ -180,7 +194,7 @@ absl::StatusOr<v1::Operation> CampaignOperations::Create(const v1::CreateCampaig
   FULCRUM_RETURN_IF_ERROR(campaigns_.CheckUploads(request.spec()));
   RemoveOld();
   const auto entry = std::make_shared<Entry>();
-  entry->operation = NewOperation(request.spec().name(), by);
+  entry->operation = NewOperation(v1::OPERATION_KIND_CREATE_CAMPAIGN, request.spec().name(), by);
   entry->request = request;
   // On disk before it is answered: a restart must not forget it.
   FULCRUM_RETURN_IF_ERROR(Save(*entry));
@@ -188,6 +202,34 @@ absl::StatusOr<v1::Operation> CampaignOperations::Create(const v1::CreateCampaig
   queue_.push_back(entry);
   changed_.notify_one();
   return entry->operation;
+}
+
+std::string CampaignOperations::BeginAppend(const std::string& campaign, const std::string& by,
+                                            std::function<void()> cancel) {
+  const std::scoped_lock lock(mutex_);
+  const auto entry = std::make_shared<Entry>();
+  entry->operation = NewOperation(v1::OPERATION_KIND_APPEND_ITEMS, campaign, by);
+  entry->operation.set_state(v1::OPERATION_STATE_RUNNING);
+  entry->on_cancel = std::move(cancel);
+  entries_.emplace(entry->operation.name(), entry);
+  return entry->operation.name();
+}
+
+void CampaignOperations::NoteRows(const std::string& name, std::size_t rows) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = entries_.find(name);
+  if (found != entries_.end()) found->second->operation.set_rows_done(static_cast<std::int64_t>(rows));
+}
+
+void CampaignOperations::EndAppend(const std::string& name, const absl::StatusOr<std::int64_t>& added) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return;
+  Entry& entry = *found->second;
+  entry.on_cancel = {};
+  entry.operation.set_rows_done(added.value_or(0));
+  NoteEnd(entry, added.status());
+  RemoveOld();
 }
 
 absl::StatusOr<v1::Operation> CampaignOperations::Get(const std::string& name) const {
@@ -213,6 +255,7 @@ std::vector<v1::Operation> CampaignOperations::List(const std::string& after, st
 
 absl::StatusOr<v1::Operation> CampaignOperations::Cancel(const std::string& name) {
   std::shared_ptr<Entry> waiting;
+  std::function<void()> on_cancel;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = entries_.find(name);
@@ -220,8 +263,10 @@ absl::StatusOr<v1::Operation> CampaignOperations::Cancel(const std::string& name
       found->second->cancelled = true;
       found->second->stop.request_stop();
       if (std::erase(queue_, found->second) > 0) waiting = found->second;
+      on_cancel = found->second->on_cancel;
     }
   }
+  if (on_cancel) on_cancel();
   if (waiting != nullptr) End(waiting, absl::CancelledError("cancelled before it began"));
   return Get(name);
 }
@@ -276,6 +321,23 @@ void CampaignOperations::Run(const std::shared_ptr<Entry>& entry) {
   End(entry, CreateMarked(entry));
 }
 
+void CampaignOperations::NoteEnd(Entry& entry, const absl::Status& status) {
+  v1::Operation& operation = entry.operation;
+  *operation.mutable_ended_at() = Now();
+  if (status.ok()) {
+    operation.set_state(v1::OPERATION_STATE_SUCCEEDED);
+  } else {
+    operation.set_state(entry.cancelled ? v1::OPERATION_STATE_CANCELLED : v1::OPERATION_STATE_FAILED);
+    operation.mutable_error()->set_details(SerializeDetails(status));
+    operation.mutable_error()->set_code(static_cast<int>(status.code()));
+    operation.mutable_error()->set_message(PrintableText(std::string(status.message())));
+  }
+  Log(status.ok() ? LogLevel::kInfo : LogLevel::kWarning, "operation ended",
+      {{"operation", operation.name()},
+       {"campaign", operation.campaign()},
+       {"state", v1::OperationState_Name(operation.state())}});
+}
+
 void CampaignOperations::End(const std::shared_ptr<Entry>& entry,
                              const absl::StatusOr<std::shared_ptr<Campaign>>& created) {
   v1::Campaign result;
@@ -287,21 +349,11 @@ void CampaignOperations::End(const std::shared_ptr<Entry>& entry,
     operation.set_state(v1::OPERATION_STATE_QUEUED);
     return;
   }
-  *operation.mutable_ended_at() = Now();
   if (created.ok()) {
-    operation.set_state(v1::OPERATION_STATE_SUCCEEDED);
     operation.set_rows_done(result.pool_rows());
     *operation.mutable_result() = std::move(result);
-  } else {
-    operation.set_state(entry->cancelled ? v1::OPERATION_STATE_CANCELLED : v1::OPERATION_STATE_FAILED);
-    operation.mutable_error()->set_details(SerializeDetails(created.status()));
-    operation.mutable_error()->set_code(static_cast<int>(created.status().code()));
-    operation.mutable_error()->set_message(PrintableText(std::string(created.status().message())));
   }
-  Log(created.ok() ? LogLevel::kInfo : LogLevel::kWarning, "operation ended",
-      {{"operation", operation.name()},
-       {"campaign", operation.campaign()},
-       {"state", v1::OperationState_Name(operation.state())}});
+  NoteEnd(*entry, created.status());
   if (const absl::Status saved = Save(*entry); !saved.ok()) {
     // It is run again after a restart, and finds the campaign or fails in the same way.
     Log(LogLevel::kWarning, "operation not saved",

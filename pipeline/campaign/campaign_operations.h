@@ -1,13 +1,17 @@
-// Long-running operations: campaigns that are being created.
+// Long-running operations: campaigns that are being created, and rows that are being appended.
 //
-// An operation is a file in DATA/operations from before CreateCampaign is answered until a day after its end. One that
+// A creation is a file in DATA/operations from before CreateCampaign is answered until a day after its end. One that
 // has not ended when the process does is run again by the next one: creating leaves nothing behind unless it succeeds.
-// Operations run on a few threads of their own, so that no call waits behind an import. Thread-safe.
+// Creations run on a few threads of their own, so that no call waits behind an import. An append is work of the call
+// that sends the rows, and is only listed here; it ends with the call and is not known to the next process.
+// Thread-safe.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,6 +41,12 @@ class CampaignOperations {
   /// Starts to create a campaign. A repeated request id of the same caller gives the operation that it started.
   /// AlreadyExists if the name is in use or the request id was used with another specification.
   absl::StatusOr<v1::Operation> Create(const v1::CreateCampaignRequest& request, const std::string& by);
+  /// Lists rows that somebody appends to a campaign, until EndAppend. `cancel` lets the append end soon; it is called
+  /// on any thread. Returns the name of the operation.
+  std::string BeginAppend(const std::string& campaign, const std::string& by, std::function<void()> cancel);
+  void NoteRows(const std::string& name, std::size_t rows);
+  /// `added` is the number of rows, or why there are none.
+  void EndAppend(const std::string& name, const absl::StatusOr<std::int64_t>& added);
   /// NotFound without one of this name.
   absl::StatusOr<v1::Operation> Get(const std::string& name) const;
   /// Up to `most` operations that come after `after`, the newest first.
@@ -51,7 +61,8 @@ class CampaignOperations {
     v1::Operation operation;
     v1::CreateCampaignRequest request;
     std::stop_source stop;
-    bool cancelled = false;  ///< by a call, not by the end of the process
+    std::function<void()> on_cancel;  ///< of an append
+    bool cancelled = false;           ///< by a call, not by the end of the process
   };
   using Entries = std::map<std::string, std::shared_ptr<Entry>>;
 
@@ -64,7 +75,8 @@ class CampaignOperations {
   absl::StatusOr<std::shared_ptr<Entry>> FindRepeated(const v1::CreateCampaignRequest& request,
                                                       const std::string& by) const;
   absl::Status CheckName(const std::string& campaign) const;
-  v1::Operation NewOperation(const std::string& campaign, const std::string& by) const;
+  v1::Operation NewOperation(v1::OperationKind kind, const std::string& campaign, const std::string& by) const;
+  static void NoteEnd(Entry& entry, const absl::Status& status);
   void RemoveOld();
   void Loop(const std::stop_token& stop);
   void Run(const std::shared_ptr<Entry>& entry);

@@ -89,8 +89,8 @@ class LabelingCalls {
                                                             const std::vector<LeaseName>& leases) = 0;
   /// The whole payload of an example whose task says that it is large.
   virtual absl::StatusOr<std::string> GetPayload(const std::string& item_id) = 0;
-  /// Leases of tasks that the server has sent and Acquire has not given yet.
-  virtual std::vector<LeaseName> SentAhead() { return {}; }
+  /// Takes no more tasks. Gives the leases of those that the server has sent and Acquire has not given.
+  virtual std::vector<LeaseName> Close() { return {}; }
 };
 
 /// Over gRPC. `stop` breaks off Acquire, and must outlive the calls; the others are short and are left to end.

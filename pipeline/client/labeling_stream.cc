@@ -32,6 +32,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAnswerTime{15'000};
 constexpr milliseconds kStreamStopCheck{100};
 constexpr milliseconds kNoStreamDeadline{0};
+// To hear the end of a stream that this side has closed.
+constexpr milliseconds kEndTime{5'000};
 
 /// One stream: written by its owner, read by a thread.
 class OpenStream {
@@ -47,6 +49,11 @@ class OpenStream {
   }
 
   bool Write(const v1::WorkRequest& request) { return stream_->Write(request); }
+  /// Waits for what the server still sends.
+  void Close() {
+    stream_->WritesDone();
+    Take(kEndTime, nullptr, [](const v1::WorkResponse&) { return false; });
+  }
 
   /// The next message that `wanted` is true for; others stay. Nothing if the stream is over or the time is.
   template <typename Wanted>
@@ -171,8 +178,12 @@ class StreamLabelingCalls final : public LabelingCalls {
     return absl::UnimplementedError("payloads are not fetched on the stream");
   }
 
-  std::vector<LeaseName> SentAhead() override {
-    if (stream_ != nullptr) CollectTasks(milliseconds(0));
+  std::vector<LeaseName> Close() override {
+    if (stream_ != nullptr) {
+      // Otherwise the server would lease other tasks as soon as these are released.
+      stream_->Close();
+      CollectTasks(milliseconds(0));
+    }
     std::vector<LeaseName> leases;
     for (const WorkTask& task : queued_) leases.push_back(task.lease);
     return leases;
@@ -266,7 +277,12 @@ class AnyLabelingCalls final : public LabelingCalls {
     return Try([&](LabelingCalls& calls) { return calls.Release(request_id, leases); });
   }
   absl::StatusOr<std::string> GetPayload(const std::string& item_id) override { return calls_->GetPayload(item_id); }
-  std::vector<LeaseName> SentAhead() override { return stream_ ? stream_->SentAhead() : std::vector<LeaseName>(); }
+  std::vector<LeaseName> Close() override {
+    if (stream_ == nullptr) return {};
+    std::vector<LeaseName> ahead = stream_->Close();
+    stream_.reset();
+    return ahead;
+  }
 
  private:
   template <typename Call>

@@ -286,7 +286,7 @@ absl::Status WorkSession::Leave() {
   const absl::Status sent = outbox_.Send(0, retrier);
   std::vector<LeaseName> leases;
   for (const WorkTask& task : held_) leases.push_back(task.lease);
-  const std::vector<LeaseName> ahead = calls_.SentAhead();
+  const std::vector<LeaseName> ahead = calls_.Close();
   leases.insert(leases.end(), ahead.begin(), ahead.end());
   if (!leases.empty() && sent.ok()) {
     const std::string request_id = ids_.Next();

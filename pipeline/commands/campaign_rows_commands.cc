@@ -28,7 +28,8 @@ constexpr char kAppendFooter[] =
     R"(The file may be of any format that 'fulcrum convert' reads; it is sent as Arrow IPC. Its columns have the
 names of the pool's. All valid rows are added to the pool together and can be selected from the next round on;
 the others are counted, and some of them are shown with the reason. Rows whose ids exist in the pool are not an
-error; if the pool has no ids, all rows are new and get the next row numbers.)";
+error; if the pool has no ids, all rows are new and get the next row numbers. 'fulcrum operations list' shows how
+far it is.)";
 
 struct AppendOptions {
   CampaignOptions campaign = {};

@@ -1,4 +1,4 @@
-// `fulcrum operations list|get|cancel`: campaigns that are being created.
+// `fulcrum operations list|get|cancel`: campaigns that are being created, and rows that are being appended.
 
 #include <google/protobuf/util/time_util.h>
 
@@ -21,8 +21,9 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr char kOperationsFooter[] =
-    R"('fulcrum campaign create --no-wait' prints the name of the operation that imports the pool. An operation continues
-after a restart of the server, and is listed for a day after its end.
+    R"('fulcrum campaign create --no-wait' prints the name of the operation that imports the pool. It continues after
+a restart of the server. Rows that 'fulcrum campaign append' sends are an operation too, which ends with that command.
+Operations are listed for a day after their end.
 
 Example:
   fulcrum operations list
@@ -99,7 +100,7 @@ CommandRun AddOperations(CLI::App& app) {
 }  // namespace
 
 Command OperationsCommand() {
-  return {"operations", "Campaigns", "List, show and cancel the creation of campaigns", AddOperations};
+  return {"operations", "Campaigns", "List, show and cancel creations of campaigns and appends", AddOperations};
 }
 
 }  // namespace fulcrum::pipeline

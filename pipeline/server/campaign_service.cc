@@ -289,7 +289,7 @@ grpc::ServerReadReactor<v1::AppendItemsRequest>* CampaignService::AppendItems(Co
   if (!status.ok()) return new RefusedUpload<v1::AppendItemsRequest>(status);
   return UploadStream<v1::AppendItemsRequest>::Begin(std::make_shared<AppendStream>(
       heavy_calls_.executor(), StreamCaller{gatekeeper, *caller},
-      [this](const std::string& name) { return campaigns_.Find(name); },
+      [this](const std::string& name) { return campaigns_.Find(name); }, operations_,
       caller->name.empty() ? kUnnamedAdmin : caller->name, response,
       [context, caller = *caller](const v1::AppendItemsRequest::Begin& begin, const absl::Status& ended) {
         LogAdminCall(*context, caller,

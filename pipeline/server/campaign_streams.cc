@@ -17,6 +17,13 @@ void AppendStream::Release() {
   campaign_.reset();
 }
 
+void AppendStream::Note(const absl::Status& status) {
+  if (!operation_.empty()) {
+    operations_.EndAppend(operation_, status.ok() ? absl::StatusOr<std::int64_t>(response_->added()) : status);
+  }
+  on_end_(begin_, status);
+}
+
 absl::Status AppendStream::Take(const v1::AppendItemsRequest& message) {
   if (upload_ == nullptr && message.has_begin()) return BeginUpload(message.begin());
   if (upload_ == nullptr) return absl::InvalidArgumentError("the first message must be 'begin'");
@@ -33,6 +40,11 @@ absl::Status AppendStream::BeginUpload(const v1::AppendItemsRequest::Begin& begi
   begin_ = begin;
   FULCRUM_ASSIGN_OR_RETURN(campaign_, find_(begin.campaign()));
   FULCRUM_ASSIGN_OR_RETURN(upload_, campaign_->BeginUpload());
+  operation_ = operations_.BeginAppend(begin.campaign(), by_, [weak = weak_from_this()] {
+    if (const auto stream = std::static_pointer_cast<AppendStream>(weak.lock())) {
+      stream->Stop(absl::CancelledError("the append was cancelled as an operation; nothing was appended"));
+    }
+  });
   return absl::OkStatus();
 }
 
@@ -40,11 +52,13 @@ absl::Status AppendStream::Complete() {
   // A client that has gone looks like one that has said all: only 'end' tells them apart.
   if (!complete_) return absl::InvalidArgumentError("the stream ended before 'end'; nothing was appended");
   FULCRUM_RETURN_IF_ERROR(upload_->Finish());
-  FULCRUM_ASSIGN_OR_RETURN(Appended appended, campaign_->AppendItems({.by = by_,
-                                                                      .request_id = begin_.request_id(),
-                                                                      .file = upload_->file(),
-                                                                      .checksum = upload_->checksum(),
-                                                                      .control = {.stop = stop_token()}}));
+  const auto note_rows = [this](std::size_t rows) { operations_.NoteRows(operation_, rows); };
+  FULCRUM_ASSIGN_OR_RETURN(Appended appended,
+                           campaign_->AppendItems({.by = by_,
+                                                   .request_id = begin_.request_id(),
+                                                   .file = upload_->file(),
+                                                   .checksum = upload_->checksum(),
+                                                   .control = {.stop = stop_token(), .on_progress = note_rows}}));
   *response_ = std::move(appended.response);
   return absl::OkStatus();
 }

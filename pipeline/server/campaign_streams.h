@@ -23,6 +23,7 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "fulcrum/v1/labeling_service.pb.h"
 #include "pipeline/campaign/campaign.h"
+#include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
 #include "pipeline/text/status.h"
@@ -93,6 +94,19 @@ class UploadStream : public grpc::ServerReadReactor<Request>,
   virtual absl::Status Complete() = 0;
   /// Before the status is sent: whoever gets it may begin again at once.
   virtual void Release() = 0;
+  /// Ends the stream when nothing works for it any more.
+  void Stop(const absl::Status& why) {
+    {
+      const std::scoped_lock lock(mutex_);
+      stop_.Update(why);
+    }
+    work_.request_stop();
+    {
+      const std::scoped_lock lock(mutex_);
+      if (busy_) return;
+    }
+    End(why);
+  }
   /// After it is known how the call ends.
   virtual void Note(const absl::Status& /*status*/) {}
 
@@ -120,19 +134,6 @@ class UploadStream : public grpc::ServerReadReactor<Request>,
     });
     if (!ok || !status.ok()) return End(status);
     ReadMore();
-  }
-  /// Ends the stream when nothing works for it any more.
-  void Stop(const absl::Status& why) {
-    {
-      const std::scoped_lock lock(mutex_);
-      stop_.Update(why);
-    }
-    work_.request_stop();
-    {
-      const std::scoped_lock lock(mutex_);
-      if (busy_) return;
-    }
-    End(why);
   }
   void End(const absl::Status& status) {
     {
@@ -165,7 +166,8 @@ class RefusedUpload final : public grpc::ServerReadReactor<Request> {
   void OnDone() override { delete this; }
 };
 
-/// CampaignService.AppendItems: gathers what a client sends, then lets the campaign take it in.
+/// CampaignService.AppendItems: gathers what a client sends, then lets the campaign take it in. Listed as an operation
+/// meanwhile.
 class AppendStream final : public UploadStream<v1::AppendItemsRequest> {
  public:
   /// Finds the campaign that a request names.
@@ -173,11 +175,12 @@ class AppendStream final : public UploadStream<v1::AppendItemsRequest> {
   /// Is told how the call ended.
   using OnEnd = std::function<void(const v1::AppendItemsRequest::Begin& begin, const absl::Status& status)>;
 
-  /// The executor, the caller and the response must outlive the stream. `by` is who appends.
-  AppendStream(Executor& executor, StreamCaller caller, FindCampaign find, std::string by,
-               v1::AppendItemsResponse* response, OnEnd on_end)
+  /// The executor, the caller, the operations and the response must outlive the stream. `by` is who appends.
+  AppendStream(Executor& executor, StreamCaller caller, FindCampaign find, CampaignOperations& operations,
+               std::string by, v1::AppendItemsResponse* response, OnEnd on_end)
       : UploadStream(executor, std::move(caller)),
         find_(std::move(find)),
+        operations_(operations),
         by_(std::move(by)),
         response_(response),
         on_end_(std::move(on_end)) {}
@@ -186,15 +189,17 @@ class AppendStream final : public UploadStream<v1::AppendItemsRequest> {
   absl::Status Take(const v1::AppendItemsRequest& message) override;
   absl::Status Complete() override;
   void Release() override;
-  void Note(const absl::Status& status) override { on_end_(begin_, status); }
+  void Note(const absl::Status& status) override;
   absl::Status BeginUpload(const v1::AppendItemsRequest::Begin& begin);
 
   const FindCampaign find_;
+  CampaignOperations& operations_;
   const std::string by_;
   v1::AppendItemsResponse* const response_;
   const OnEnd on_end_;
   v1::AppendItemsRequest::Begin begin_;
   std::shared_ptr<Campaign> campaign_;
+  std::string operation_;  // its name
   std::unique_ptr<RowUpload> upload_;
   bool complete_ = false;
 };

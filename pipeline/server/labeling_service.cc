@@ -242,8 +242,12 @@ grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerCont
           if (taken.ok()) ReleaseTaken(held, annotator, *taken);
           return reactor->Finish(ToGrpcStatus(known));
         }
-        if (taken.ok()) DescribeTasks(*held, *taken, 0, *response);
-        if (!taken.ok() || taken->worth_telling()) return reactor->Finish(ToGrpcStatus(taken.status()));
+        // Payloads may need more memory than there is. A repeated request gets the same tasks.
+        const absl::Status described = RunGuarded([&] {
+          if (taken.ok()) DescribeTasks(*held, *taken, 0, *response);
+          return taken.status();
+        });
+        if (!described.ok() || taken->worth_telling()) return reactor->Finish(ToGrpcStatus(described));
         held->DescribeWaiting([this, reactor, response, held](std::vector<v1::WaitingFor> reasons) {
           for (v1::WaitingFor& reason : reasons) *response->add_waiting_for() = std::move(reason);
           // Not on the store's thread, which has others to serve.

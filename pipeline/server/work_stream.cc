@@ -84,6 +84,7 @@ void WorkStream::OnReadDone(bool ok) {
     {
       const std::scoped_lock lock(mutex_);
       half_closed_ = true;
+      left_ = !context_.IsCancelled();
       credit_ = 0;
     }
     return EndIfDrained();
@@ -277,8 +278,11 @@ void WorkStream::TakeTasks(const absl::StatusOr<TakenTasks>& taken) {
 }
 
 void WorkStream::ReleaseUndelivered(const TakenTasks& taken) {
-  // A stream that continues the session gets them.
-  if (resumable_) return;
+  {
+    // A stream that continues the session gets them.
+    const std::scoped_lock lock(mutex_);
+    if (resumable_ && !left_) return;
+  }
   ReleaseTaken(call_.campaign, call_.annotator, taken);
 }
 
@@ -288,13 +292,18 @@ void WorkStream::SendTasks(const TakenTasks& taken) {
     for (const auto& lease : taken.leases) out_.insert_or_assign(lease.lease, SecondsOf(lease.expires_at));
     told_.clear();
   }
-  // Tasks that were leased one by one can be more than fit into a message.
-  for (std::size_t first = 0; first == 0 || first < taken.leases.size();) {
-    const Outgoing response = NewResponse();
-    first += DescribeTasks(*call_.campaign, taken, first, *response.message->mutable_tasks());
-    Send(response);
-    if (taken.leases.empty()) return;
-  }
+  // Payloads may need more memory than there is, and a worker that waits for tasks must not wait for ever.
+  const absl::Status sent = RunGuarded([&] {
+    // Tasks that were leased one by one can be more than fit into a message.
+    for (std::size_t first = 0; first == 0 || first < taken.leases.size();) {
+      const Outgoing response = NewResponse();
+      first += DescribeTasks(*call_.campaign, taken, first, *response.message->mutable_tasks());
+      Send(response);
+      if (taken.leases.empty()) break;
+    }
+    return absl::OkStatus();
+  });
+  if (!sent.ok()) End(sent);
 }
 
 void WorkStream::SendWaiting() {

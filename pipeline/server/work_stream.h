@@ -93,6 +93,7 @@ class WorkStream final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::Wor
   bool asking_ = false;
   bool reading_ = false;
   bool half_closed_ = false;
+  bool left_ = false;  // it did so on its own: no stream continues the session
   bool resumable_ = false;
   bool ended_ = false;
 };

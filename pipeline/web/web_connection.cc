@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
@@ -29,6 +30,7 @@ namespace ssl = net::ssl;
 using Error = boost::system::error_code;
 
 constexpr std::uint32_t kMostHeaderBytes = 16 * 1024;
+// Of requests and answers; smaller ones are not counted.
 constexpr std::size_t kSmallBody = 64 * 1024;
 constexpr std::chrono::milliseconds kGoneCheckTime{500};
 constexpr std::chrono::seconds kDiscardTime{2};
@@ -204,7 +206,11 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
     answered_ = false;
     refused_ = true;
     parser_.reset();  // with what has come of the body
-    SendReply({.status = status, .body = absl::StrCat(R"({"code":")", code, R"(","message":")", message, R"("})")});
+    SendReply({.status = status, .body = ErrorText(code, message)});
+  }
+
+  static std::string ErrorText(const std::string& code, const std::string& message) {
+    return absl::StrCat(R"({"code":")", code, R"(","message":")", message, R"("})");
   }
 
   template <typename Body>
@@ -220,6 +226,9 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
   void SendReply(WebReply reply) {
     if (std::exchange(answered_, true)) return;
     Release();
+    if (!ReserveAnswer(reply.body.size())) {
+      reply = {.status = 503, .body = ErrorText("unavailable", "too many large answers at once; try again")};
+    }
     lowest().expires_after(limits().transfer_time);
     const auto response = std::make_shared<http::response<http::string_body>>();
     Fill(*response, reply);
@@ -232,6 +241,7 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
   }
 
   void AnswerSent(const Error& error) {
+    ReleaseAnswer(unsent_);
     active_ = false;
     on_gone_ = {};
     on_sent_ = {};
@@ -272,6 +282,10 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
   }
 
   void Queue(std::string part) {
+    if (!ReserveAnswer(part.size())) {
+      NoteGone();
+      return Close();
+    }
     if (!part.empty()) parts_.push_back(std::move(part));  // an empty chunk would be the last one
     if (writing_) return;
     if (!parts_.empty()) return WriteNext();
@@ -289,6 +303,7 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
 
   void PartSent(const Error& error) {
     writing_ = false;
+    ReleaseAnswer(std::exchange(part_, {}).size());
     lowest().expires_never();
     if (error) {
       parts_.clear();
@@ -338,6 +353,22 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
   }
   void Release() { server_->buffered_bytes -= std::exchange(reserved_, 0); }
 
+  /// False if the answers, and parts of them, that nobody has taken yet need too much memory already.
+  bool ReserveAnswer(std::size_t bytes) {
+    if (bytes <= kSmallBody) return true;
+    unsent_ += bytes;
+    if (server_->unsent_bytes.fetch_add(bytes) + bytes <= limits().max_unsent_bytes) return true;
+    ReleaseAnswer(bytes);
+    return false;
+  }
+  void ReleaseAnswer(std::size_t bytes) {
+    if (bytes <= kSmallBody) return;
+    // A connection that is closed has released all.
+    const std::size_t released = std::min(bytes, unsent_);
+    unsent_ -= released;
+    server_->unsent_bytes -= released;
+  }
+
   void CloseIfIdle(bool at_once) {
     if (!at_once && !idle_) return;
     NoteGone();
@@ -346,6 +377,7 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
 
   void Close() {
     Release();
+    ReleaseAnswer(unsent_);
     Error ignored;
     lowest().socket().shutdown(net::socket_base::shutdown_both, ignored);
     lowest().close();
@@ -360,6 +392,7 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
   beast::flat_buffer buffer_{kMostHeaderBytes + 64 * 1024};
   std::optional<Parser> parser_;
   std::size_t reserved_ = 0;
+  std::size_t unsent_ = 0;
   unsigned version_ = 11;
   bool idle_ = false;
   bool keep_alive_ = true;

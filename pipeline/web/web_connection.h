@@ -27,6 +27,7 @@ struct WebServerState {
   boost::asio::io_context context;
   std::atomic<bool> stopping = false;
   std::atomic<std::size_t> buffered_bytes = 0;  ///< of large requests that are being received
+  std::atomic<std::size_t> unsent_bytes = 0;    ///< of large answers that are being sent
   std::mutex mutex;
   /// Closes a connection, at once or only if it is idle. By connection.
   std::unordered_map<const void*, std::function<void(bool at_once)>> connections;

@@ -67,9 +67,11 @@ struct WebServerOptions {
   std::size_t max_body_bytes = std::size_t{6} << 20;  ///< 4 MiB, the limit of gRPC, in base64
   /// Of all requests together that are being received; requests below 64 KiB do not count.
   std::size_t max_buffered_bytes = std::size_t{96} << 20;
+  /// Of all answers together that wait to be taken; answers below 64 KiB do not count.
+  std::size_t max_unsent_bytes = std::size_t{96} << 20;
   std::chrono::seconds request_time{10};   ///< to send the header of the first request, and for the TLS handshake
   std::chrono::seconds idle_time{60};      ///< between requests
-  std::chrono::seconds transfer_time{30};  ///< to send a body, or to take a part of the answer
+  std::chrono::seconds transfer_time{30};  ///< to send a whole body, or to take an answer or a part of a stream
 };
 
 class WebServer {

@@ -283,7 +283,6 @@ namespace {
 
 // Multiplications of the product that are worth spending on a class.
 constexpr double kRefinementWork = 2e12;
-constexpr std::size_t kMostVectors = 256;
 // Vectors beyond the rank absorb errors of those before them; with fewer than these nothing is gained.
 constexpr double kVectorsPerRank = 1.25;
 // Vectors with smaller eigenvalues than this share of the last one that counts do not improve it.
@@ -327,19 +326,19 @@ absl::StatusOr<SpanSolution> SolveFor(Matrix<double> inner_products, Matrix<doub
 
 bool IsRefinable(std::size_t rows, std::size_t dims) {
   const auto m = static_cast<double>(rows);
-  return m * m * static_cast<double>(dims + kMostVectors) <= kRefinementWork;
+  return m * m * static_cast<double>(dims + kMostRefinedVectors) <= kRefinementWork;
 }
 
 std::size_t RefinementBytes(std::size_t rows, std::size_t dims) {
   // The vectors, the functions, and the features side by side.
-  return sizeof(float) * rows * (2 * kMostVectors + dims);
+  return sizeof(float) * rows * (2 * kMostRefinedVectors + dims);
 }
 
 std::size_t VectorsToRefine(const linalg::TopEigen& eigen) {
   const auto wanted = static_cast<std::size_t>(kVectorsPerRank * static_cast<double>(eigen.rank));
-  if (wanted > kMostVectors) return 0;
+  if (wanted > kMostRefinedVectors) return 0;
   const double least = std::max(kLeastOfTheLast * eigen.values[eigen.rank - 1], kLeastOfTheFirst * eigen.values[0]);
-  const std::size_t most = std::min(eigen.vectors.rows(), kMostVectors);
+  const std::size_t most = std::min(eigen.vectors.rows(), kMostRefinedVectors);
   std::size_t count = 0;
   while (count < most && linalg::RitzValue(eigen, count) >= least) ++count;
   return count >= eigen.rank ? count : 0;

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "stages/core/matrix.h"
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
@@ -27,20 +26,6 @@ constexpr double kRidge = 1e-3;
 // Scores in float32 are no more accurate.
 constexpr double kScoreTolerance = 1e-6;
 constexpr std::size_t kRowsPerTask = 128;
-
-/// H with the trace of the class, of which the landmarks represent a part.
-class SpanOperator final : public linalg::SymmetricOperator {
- public:
-  SpanOperator(ConstMatrixView matrix, double trace) : matrix_(matrix), trace_(trace) {}
-  std::size_t size() const override { return matrix_.size(); }
-  double Trace() const override { return trace_; }
-  void Apply(ConstMatrixView x, MutableMatrixView y) const override { matrix_.Apply(x, y); }
-  double OwnTrace() const { return matrix_.Trace(); }
-
- private:
-  linalg::DenseSymmetricOperator matrix_;
-  double trace_;
-};
 
 void TransposeInPlace(MutableMatrixView matrix) {
   for (std::size_t i = 0; i < matrix.rows(); ++i) {
@@ -108,17 +93,21 @@ Matrix<double> KernelSubspace::Project(Matrix<double> gram) const {
 absl::StatusOr<SpanSolution> KernelSubspace::Solve(Matrix<double> gram, double trace, double tau, std::uint64_t seed,
                                                    ConstMatrixView start) const {
   const Matrix<double> projected = Project(std::move(gram));
-  const SpanOperator span(projected.view(), trace);
+  // With the matrix at hand the solver can change to the dense one, as it must if the eigenvalues are nearly equal: k
+  // is a large share of n then, and a basis for it costs more than all eigenvectors.
+  const linalg::DenseSymmetricOperator span(projected.view());
   SpanSolution solution;
-  solution.captured_share = span.OwnTrace() / trace;
+  solution.captured_share = span.Trace() / trace;
   linalg::TopEigenRequest request;
-  request.tau = solution.captured_share >= tau ? tau : tau * solution.captured_share;
+  request.tau = solution.captured_share >= tau ? tau / solution.captured_share : tau;
   request.seed = seed;
   request.score_tolerance = kScoreTolerance;
   request.start = start;
+  request.vectors = kMostRefinedVectors;
   linalg::KrylovOptions options;
   options.name = "landmark";
   FULCRUM_ASSIGN_OR_RETURN(solution.eigen, linalg::SolveTopEigenKrylov(span, request, options));
+  solution.eigen.trace_share *= solution.captured_share;
   solution.projection = Projection(solution.eigen, solution.eigen.rank);
   return solution;
 }

@@ -25,6 +25,9 @@
 
 namespace fulcrum::leverage {
 
+/// Vectors of a solution that a refinement begins with at most (landmark_pass.h).
+inline constexpr std::size_t kMostRefinedVectors = 256;
+
 /// The leading space of a class within the span.
 struct SpanSolution {
   linalg::TopEigen eigen = {};    ///< of H: vectors are w_j; its trace_share and rank count the class's whole trace

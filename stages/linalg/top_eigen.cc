@@ -38,6 +38,16 @@ struct DivideAndConquer {
   }
 };
 
+std::size_t VectorsFor(const TopEigenRequest& request, std::size_t rank, std::size_t size) {
+  return std::min(std::max(rank, request.vectors), size);
+}
+
+Matrix<double> Products(ConstMatrixView matrix, ConstMatrixView vectors) {
+  Matrix<double> products(vectors.rows(), matrix.rows());
+  DenseSymmetricOperator(matrix).Apply(vectors, products.view());
+  return products;
+}
+
 absl::Status CheckRows(std::size_t rows) {
   if (rows <= kMostDenseRows) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -83,7 +93,8 @@ absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEig
   top.reason = "full decomposition as asked";
   top.rank = RankForShare(descending, trace, request.tau);
   top.values.assign(descending.begin(), descending.begin() + static_cast<std::ptrdiff_t>(top.rank));
-  top.vectors = LastRowsReversed(full.vectors.view(), top.rank);
+  top.vectors = LastRowsReversed(full.vectors.view(), VectorsFor(request, top.rank, matrix.rows()));
+  if (request.vectors > 0) top.multiplied = Products(matrix, top.vectors.view());
   double sum = 0;
   for (double value : top.values) sum += value;
   top.trace_share = trace > 0 ? sum / trace : 1;
@@ -94,8 +105,7 @@ absl::StatusOr<TopEigen> SolveTopEigenDense(ConstMatrixView matrix, const TopEig
 }
 
 double LargestResidual(ConstMatrixView matrix, const TopEigen& top) {
-  Matrix<double> residuals(top.rank, matrix.rows());
-  DenseSymmetricOperator(matrix).Apply(top.vectors.view().Rows(0, top.rank), residuals.view());
+  Matrix<double> residuals = Products(matrix, top.vectors.view().Rows(0, top.rank));
   double largest = 0;
   for (std::size_t i = 0; i < top.rank; ++i) {
     Axpy(-top.values[i], top.vectors.row(i), residuals.row(i));
@@ -166,10 +176,11 @@ absl::StatusOr<TopEigen> SolveTopEigenPartial(ConstMatrixView matrix, const TopE
   top.engine = "dense";
   top.rank = RankForShare(values, trace, request.tau);
   top.values.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(top.rank));
-  absl::StatusOr<Matrix<double>> vectors = TopVectors(tridiagonal, top.rank);
+  absl::StatusOr<Matrix<double>> vectors = TopVectors(tridiagonal, VectorsFor(request, top.rank, matrix.rows()));
   // Where hundreds of eigenvalues are nearly equal dstemr may give up; divide and conquer does not.
   if (!vectors.ok()) return SolveTopEigenDense(matrix, request);
   top.vectors = *std::move(vectors);
+  if (request.vectors > 0) top.multiplied = Products(matrix, top.vectors.view());
   double sum = 0;
   for (const double value : top.values) sum += value;
   top.trace_share = trace > 0 ? sum / trace : 1;

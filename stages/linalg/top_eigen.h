@@ -26,6 +26,8 @@ struct TopEigenRequest {
   ConstMatrixView start_multiplied = {};
   /// The dense solver had to take over for nearly this matrix before: let it do so at once.
   bool dense_at_once = false;
+  /// Eigenvectors that a dense solver returns if the rank is less, with their products; 0: those of the rank alone.
+  std::size_t vectors = 0;
   /// What a solver that does not hold the matrix may use for its vectors; 0: its own default.
   std::size_t basis_bytes = 0;
 };
@@ -38,7 +40,7 @@ struct TopEigen {
   /// At least k x m: the first k rows are the eigenvectors of `values`; what follows are further
   /// Ritz vectors that make the next start warmer.
   Matrix<double> vectors;
-  /// The matrix times `vectors`; empty from the dense engine.
+  /// The matrix times `vectors`; empty from a dense solver, unless more than the rank were asked for.
   Matrix<double> multiplied;
   /// Sum of `values` over the trace: at least tau.
   double trace_share = 0;

@@ -14,9 +14,14 @@ namespace fulcrum::storage {
 namespace {
 
 // Increase it when the rows or the figures change their meaning: older checkpoints are then derived again.
-constexpr char kVersion[] = "3";
+constexpr char kVersion[] = "4";
 
 constexpr std::size_t kMostDamagedRows = 10;
+
+// Both parts are read from the end, so that no more is read of an item than is asked for.
+constexpr char kHistoryQuery[] =
+    "SELECT sequence FROM item_event WHERE item=?1 AND sequence<=?2 UNION ALL "
+    "SELECT sequence FROM event WHERE sequence>?2 AND item=?1 ORDER BY sequence DESC LIMIT ?3";
 
 std::string Placeholders(absl::string_view columns) {
   std::vector<absl::string_view> marks(1, "?");
@@ -62,11 +67,16 @@ absl::Status Checkpoint::Prepare() {
   FULCRUM_RETURN_IF_ERROR(
       prepare(keep_item_, "INSERT OR IGNORE INTO item_before SELECT * FROM item WHERE item=?1 AND first_sequence<=?2"));
   FULCRUM_RETURN_IF_ERROR(prepare(write_item_, Insert("item", kItemColumns)));
-  return prepare(write_request_, Insert("request", "high, low, sequence"));
+  FULCRUM_RETURN_IF_ERROR(prepare(write_request_, Insert("request", "high, low, sequence")));
+  // In the order of the key, which is that of the pages. A checkpoint that was not finished may have written some.
+  return prepare(write_history_,
+                 "INSERT OR IGNORE INTO item_event SELECT item, sequence FROM event WHERE sequence>?1 AND sequence<=?2 "
+                 "AND item IS NOT NULL ORDER BY item, sequence");
 }
 
 absl::Status Checkpoint::Load() {
   position_ = {};
+  history_through_ = 0;
   figures_.clear();
   damage_ = absl::OkStatus();
   VisitQuery("SELECT name, value FROM derived", [&](const SqliteStatement& row) {
@@ -91,6 +101,7 @@ absl::Status Checkpoint::Load() {
   });
   FULCRUM_RETURN_IF_ERROR(damage_);
   position_ = position;
+  history_through_ = position.sequence;
   return absl::OkStatus();
 }
 
@@ -230,11 +241,46 @@ void Checkpoint::VisitModels(const std::function<void(const StoredModel&)>& visi
   });
 }
 
+absl::StatusOr<std::vector<std::int64_t>> Checkpoint::EventsOfItem(absl::string_view item, std::size_t most) {
+  std::vector<std::int64_t> events;
+  FULCRUM_ASSIGN_OR_RETURN(SqliteStatement select, database_.Prepare(kHistoryQuery));
+  FULCRUM_RETURN_IF_ERROR(select.BindInPlace(1, std::string_view(item.data(), item.size())));
+  FULCRUM_RETURN_IF_ERROR(select.Bind(2, position_.sequence));
+  FULCRUM_RETURN_IF_ERROR(select.Bind(3, static_cast<std::int64_t>(most)));
+  for (;;) {
+    FULCRUM_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+    if (!has_row) break;
+    events.push_back(select.ColumnInt64(0));
+  }
+  std::reverse(events.begin(), events.end());
+  return events;
+}
+
+void Checkpoint::VisitHistoryDifferences(
+    const std::function<void(const std::string& item, std::int64_t sequence)>& lacks,
+    const std::function<void(const std::string& item, std::int64_t sequence)>& has) {
+  const auto report = [](const auto& visit) {
+    return [&visit](const SqliteStatement& row) {
+      visit(std::string(row.ColumnText(0)), row.ColumnInt64(1));
+      return absl::OkStatus();
+    };
+  };
+  VisitQuery(
+      absl::StrCat("SELECT item, sequence FROM event AS e WHERE item IS NOT NULL AND sequence<=", position_.sequence,
+                   " AND NOT EXISTS (SELECT 1 FROM item_event AS h WHERE h.item=e.item AND "
+                   "h.sequence=e.sequence)"),
+      report(lacks));
+  VisitQuery(absl::StrCat("SELECT item, sequence FROM item_event AS h WHERE sequence<=", position_.sequence,
+                          " AND NOT EXISTS (SELECT 1 FROM event AS e WHERE e.sequence=h.sequence AND e.item=h.item)"),
+             report(has));
+}
+
 absl::Status Checkpoint::Write(const CampaignState& state, const Group& group) {
   FULCRUM_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::BeginWrite(database_));
   if (stale_) FULCRUM_RETURN_IF_ERROR(Clear());
   FULCRUM_RETURN_IF_ERROR(WriteItems(state, group.items));
   FULCRUM_RETURN_IF_ERROR(WriteRequests(group.requests));
+  FULCRUM_RETURN_IF_ERROR(WriteHistory(group.history_through));
   std::map<std::string, std::string> figures;
   if (group.position) {
     figures = ExpectedFigures(state, *group.position);
@@ -244,6 +290,7 @@ absl::Status Checkpoint::Write(const CampaignState& state, const Group& group) {
   }
   FULCRUM_RETURN_IF_ERROR(transaction.Commit());
   stale_ = false;
+  history_through_ = std::max(history_through_, group.history_through);
   if (group.position) {
     position_ = *group.position;
     figures_ = std::move(figures);
@@ -275,6 +322,13 @@ absl::Status Checkpoint::WriteRequests(const std::vector<KnownRequest>& requests
   return absl::OkStatus();
 }
 
+absl::Status Checkpoint::WriteHistory(std::int64_t through) {
+  if (through <= history_through_) return absl::OkStatus();
+  FULCRUM_RETURN_IF_ERROR(write_history_->Bind(1, history_through_));
+  FULCRUM_RETURN_IF_ERROR(write_history_->Bind(2, through));
+  return write_history_->Run();
+}
+
 absl::Status Checkpoint::WriteRounds(const RoundTable& rounds) {
   FULCRUM_ASSIGN_OR_RETURN(SqliteStatement write_round, database_.Prepare(Insert("round", kRoundColumns)));
   for (const std::int64_t number : rounds.changed()) {
@@ -304,6 +358,7 @@ absl::Status Checkpoint::WriteFigures(const std::map<std::string, std::string>& 
 
 void Checkpoint::Ignore() {
   position_ = {};
+  history_through_ = 0;
   figures_.clear();
   has_before_ = false;
   damage_ = absl::OkStatus();
@@ -312,7 +367,7 @@ void Checkpoint::Ignore() {
 }
 
 absl::Status Checkpoint::Clear() {
-  for (const char* table : {"derived", "item", "item_before", "request", "round", "model"}) {
+  for (const char* table : {"derived", "item", "item_before", "item_event", "request", "round", "model"}) {
     FULCRUM_RETURN_IF_ERROR(database_.Execute(absl::StrCat("DELETE FROM ", table)));
   }
   return absl::OkStatus();
@@ -320,7 +375,7 @@ absl::Status Checkpoint::Clear() {
 
 absl::Status Checkpoint::Rewrite(const CampaignState& state, const LogPosition& position) {
   Ignore();
-  Group all{.position = position};
+  Group all{.history_through = position.sequence, .position = position};
   state.items().Visit([&](const Item& item) { all.items.push_back(&item); });
   std::sort(all.items.begin(), all.items.end(), [](const Item* a, const Item* b) { return a->id < b->id; });
   state.requests().Visit([&](const KnownRequest& request) { all.requests.push_back(request); });

@@ -7,6 +7,7 @@
 // A checkpoint is written in small groups of rows between commits. The rows that it replaces are kept in `item_before`
 // until the last group is committed: the tables always contain a complete checkpoint, the new one or the one before. A
 // row that is damaged is noted in damage(), and counts as missing; the owner then derives the state from the log alone.
+// `item_event` has the events of each item: what it has of events after the checkpoint is not complete and not used.
 //
 // Belongs to one connection and its thread.
 #pragma once
@@ -133,6 +134,11 @@ class Checkpoint {
   void VisitRequests(const std::function<void(const KnownRequest&)>& visit);
   void VisitRounds(const std::function<void(const Round&)>& visit);
   void VisitModels(const std::function<void(const StoredModel&)>& visit);
+  /// The last events that name an item, at most `most`, in order: from the checkpoint and the log after it.
+  absl::StatusOr<std::vector<std::int64_t>> EventsOfItem(absl::string_view item, std::size_t most);
+  /// Events that the history of an item lacks, or has although the log does not.
+  void VisitHistoryDifferences(const std::function<void(const std::string& item, std::int64_t sequence)>& lacks,
+                               const std::function<void(const std::string& item, std::int64_t sequence)>& has);
 
   // Writing the next checkpoint.
 
@@ -140,8 +146,11 @@ class Checkpoint {
   struct Group {
     std::vector<const Item*> items = {};
     std::vector<KnownRequest> requests = {};
+    std::int64_t history_through = 0;          ///< the histories of items get the events up to this one
     std::optional<LogPosition> position = {};  ///< of the checkpoint, if this is its last group
   };
+  /// The last event that the histories of items include.
+  std::int64_t history_through() const { return history_through_; }
   /// Writes the rows, and with the last group everything else that changed. Commits.
   absl::Status Write(const CampaignState& state, const Group& group);
   /// Writes all of the state in one transaction, as a checkpoint at this position.
@@ -156,6 +165,7 @@ class Checkpoint {
   absl::Status Clear();
   absl::Status WriteItems(const CampaignState& state, const std::vector<const Item*>& items);
   absl::Status WriteRequests(const std::vector<KnownRequest>& requests);
+  absl::Status WriteHistory(std::int64_t through);
   absl::Status WriteRounds(const RoundTable& rounds);
   absl::Status WriteFigures(const std::map<std::string, std::string>& figures);
   /// Calls `visit` for every row of a statement that was bound, until it returns Cancelled; notes other errors.
@@ -165,6 +175,7 @@ class Checkpoint {
 
   SqliteDatabase& database_;
   LogPosition position_;
+  std::int64_t history_through_ = 0;
   std::map<std::string, std::string> figures_;  ///< as they are in the table
   bool stale_ = false;                          ///< the tables are not a checkpoint and have to be cleared
   bool has_before_ = false;                     ///< a checkpoint was being written when the tables were loaded
@@ -177,6 +188,7 @@ class Checkpoint {
   std::optional<SqliteStatement> keep_item_;
   std::optional<SqliteStatement> write_item_;
   std::optional<SqliteStatement> write_request_;
+  std::optional<SqliteStatement> write_history_;
 };
 
 /// The figures of a checkpoint of this state.

@@ -91,9 +91,15 @@ CREATE VIEW lease AS SELECT lease, item, slot, epoch, json_extract(json, '$[7]')
   json_extract(json, '$[10]') AS cost FROM slot WHERE lease<>0;
 )sql";
 
-constexpr std::array kMigrations = {kLog, kDerivedTables, kChain, kCheckpoint};
+// The history of an item: its events up to the one that the checkpoint includes. Kept apart from the log, so that a
+// commit does not write into an index of all items.
+constexpr const char* kHistory = R"sql(
+CREATE TABLE item_event(item TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY(item, sequence)) WITHOUT ROWID;
+)sql";
+
+constexpr std::array kMigrations = {kLog, kDerivedTables, kChain, kCheckpoint, kHistory};
 constexpr std::int64_t kVersionWithChain = 3;
-constexpr std::int64_t kVersionWithCheckpoint = 4;
+constexpr std::int64_t kVersionWithCheckpoint = 5;
 
 absl::StatusOr<std::int64_t> Pragma(SqliteDatabase& database, const std::string& name) {
   FULCRUM_ASSIGN_OR_RETURN(const std::string text, database.QueryText(absl::StrCat("PRAGMA ", name)));

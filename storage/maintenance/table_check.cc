@@ -88,6 +88,15 @@ void CompareRequests(Checkpoint& checkpoint, const CampaignState& state, Differe
   }
 }
 
+void CompareHistories(Checkpoint& checkpoint, Differences& differences) {
+  const auto row = [](const std::string& item, std::int64_t sequence) { return absl::StrCat(item, ", ", sequence); };
+  checkpoint.VisitHistoryDifferences(
+      [&](const std::string& item, std::int64_t sequence) { differences.Lacks("item_event", row(item, sequence)); },
+      [&](const std::string& item, std::int64_t sequence) {
+        differences.HasTooMuch("item_event", row(item, sequence));
+      });
+}
+
 void CompareFigures(const Checkpoint& checkpoint, const CampaignState& state, Differences& differences) {
   for (const auto& [name, value] : ExpectedFigures(state, checkpoint.position())) {
     const auto found = checkpoint.figures().find(name);
@@ -107,6 +116,7 @@ std::vector<std::string> FindDifferences(Checkpoint& checkpoint, const CampaignS
   CompareRounds(checkpoint, state, differences);
   CompareModels(checkpoint, state, differences);
   CompareRequests(checkpoint, state, differences);
+  CompareHistories(checkpoint, differences);
   CompareFigures(checkpoint, state, differences);
   for (const std::string& row : checkpoint.damaged_rows()) differences.Line(row);
   return differences.Take();

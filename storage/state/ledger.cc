@@ -12,6 +12,7 @@ namespace {
 // So many rows are written in a few milliseconds; no commit runs meanwhile.
 constexpr std::size_t kItemsAtOnce = 512;
 constexpr std::size_t kRequestsAtOnce = 1024;
+constexpr std::int64_t kEventsAtOnce = 2048;
 
 }  // namespace
 
@@ -117,9 +118,12 @@ void Ledger::RollBack() {
 absl::StatusOr<bool> Ledger::WriteCheckpoint() {
   if (checkpoint_->position().sequence == state_.last_sequence()) return false;
   RequestTable& requests = state_.changed_requests();
-  Checkpoint::Group group{.items = state_.changed_items().Take(kItemsAtOnce),
-                          .requests = requests.TakeNew(kRequestsAtOnce)};
-  const bool last = state_.changed_items().empty() && !requests.has_new();
+  Checkpoint::Group group{
+      .items = state_.changed_items().Take(kItemsAtOnce),
+      .requests = requests.TakeNew(kRequestsAtOnce),
+      .history_through = std::min(checkpoint_->history_through() + kEventsAtOnce, state_.last_sequence())};
+  const bool last =
+      state_.changed_items().empty() && !requests.has_new() && group.history_through == state_.last_sequence();
   absl::Status status;
   if (last) {
     const absl::StatusOr<LogPosition> position = PositionOf(state_, log_);

@@ -313,6 +313,60 @@ TEST_F(AppendTest, TheStreamHasABeginningAndAnEndAndOneAppendsAtATime) {
   EXPECT_TRUE(refused.ok()) << refused.error_message();
 }
 
+TEST_F(AppendTest, AnAppendIsAnOperationThatCanBeCancelled) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(FewSpec("few")).ok());
+  const auto appends = [&client] {
+    std::vector<v1::Operation> found;
+    grpc::ClientContext context;
+    client.Prepare(context);
+    v1::ListOperationsResponse all;
+    EXPECT_TRUE(client.operations().ListOperations(&context, {}, &all).ok());
+    for (const v1::Operation& operation : all.operations()) {
+      if (operation.kind() == v1::OPERATION_KIND_APPEND_ITEMS) found.push_back(operation);
+    }
+    return found;
+  };
+  EXPECT_THAT(appends(), SizeIs(0));
+
+  grpc::ClientContext context;
+  client.Prepare(context);
+  v1::AppendItemsResponse response;
+  const auto stream = client.campaigns().AppendItems(&context, &response);
+  v1::AppendItemsRequest part;
+  part.mutable_begin()->set_campaign("few");
+  part.mutable_begin()->set_request_id("long");
+  ASSERT_TRUE(stream->Write(part));
+  std::vector<v1::Operation> running;
+  while (running.empty()) running = appends();
+  EXPECT_EQ(running[0].state(), v1::OPERATION_STATE_RUNNING);
+  EXPECT_EQ(running[0].campaign(), "few");
+  grpc::ClientContext cancel_context;
+  client.Prepare(cancel_context);
+  v1::CancelOperationRequest cancel;
+  cancel.set_operation(running[0].name());
+  v1::CancelOperationResponse cancelled;
+  ASSERT_TRUE(client.operations().CancelOperation(&cancel_context, cancel, &cancelled).ok());
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(status.error_message(), HasSubstr("nothing was appended"));
+  EXPECT_EQ(client.AwaitOperation(running[0].name()).state(), v1::OPERATION_STATE_CANCELLED);
+  EXPECT_EQ(client.Get("few").pool_rows(), 12);
+
+  EXPECT_EQ(AppendOrFail(client, "few", ToArrow(NamedCloudsText(30))).added(), 18);
+  const std::vector<v1::Operation> ended = appends();
+  ASSERT_THAT(ended, SizeIs(2));
+  EXPECT_EQ(ended[0].state(), v1::OPERATION_STATE_SUCCEEDED);
+  EXPECT_EQ(ended[0].rows_done(), 18);
+  EXPECT_TRUE(ended[0].has_ended_at());
+  ASSERT_FALSE(TryAppend(client, "few", "no Arrow").ok());
+  EXPECT_EQ(appends()[0].state(), v1::OPERATION_STATE_FAILED);
+  EXPECT_THAT(appends()[0].error().message(), HasSubstr("Arrow"));
+  // It does not count as a campaign of that name that is being created.
+  EXPECT_EQ(client.Create(FewSpec("few")).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+}
+
 TEST_F(AppendTest, AnAcknowledgedAppendSurvivesAKillAndLeftoversAreReplaced) {
   DaemonProcess process({"--data", folder_.File("data"), "--pools", folder_.File("pools"), "--no-tokens"});
   process.Spawn();

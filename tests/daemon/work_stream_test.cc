@@ -182,6 +182,36 @@ TEST_F(WorkStreamTest, AHalfClosedStreamGetsAllAnswersThatAreDue) {
   EXPECT_EQ(client_->Get("clouds").labels(), 6);
 }
 
+TEST_F(WorkStreamTest, NothingIsLeasedToAWorkerThatHasSaidAll) {
+  v1::CampaignSpec spec = CloudSpec("clouds", 4);
+  spec.mutable_labeling()->mutable_lease_time()->set_seconds(24 * 3600);
+  StartClouds(spec);
+  Stream stream(*client_, "ada", 3, "session-1");
+  std::vector<v1::Task> tasks = stream.Tasks(3);
+  // These make room for other tasks, which the server leases at once or not at all.
+  v1::WorkRequest release;
+  release.mutable_release()->set_request_id("r1");
+  for (const v1::Task& task : tasks) *release.mutable_release()->add_leases() = LeaseOf(task);
+  stream.Write(release);
+  stream.HalfClose();
+  v1::ReleaseTasksRequest rest;
+  rest.set_campaign("clouds");
+  rest.set_annotator("ada");
+  rest.set_request_id("r2");
+  for (const v1::WorkResponse& response : stream.Rest()) {
+    for (const v1::Task& task : response.tasks().tasks()) *rest.add_leases() = LeaseOf(task);
+  }
+  EXPECT_TRUE(stream.Finish().ok());
+  if (rest.leases_size() > 0) {
+    grpc::ClientContext context;
+    client_->Prepare(context);
+    v1::ReleaseTasksResponse response;
+    EXPECT_TRUE(client_->labeling().ReleaseTasks(&context, rest, &response).ok());
+  }
+  while (client_->Get("clouds").items().leased() > 0) {
+  }
+}
+
 TEST_F(WorkStreamTest, SkipReleaseRenewAndChangeWorkOnAStream) {
   StartClouds(CloudSpec("clouds", 4));
   Stream stream(*client_, "ada", 4);

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_reader.h"
 #include "storage/maintenance/maintenance.h"
@@ -172,6 +174,62 @@ TEST_F(CheckpointTest, FiguresOfItemsAndOfTheLifeAreStored) {
   EXPECT_GT(after->last_label_sequence, 0);
   EXPECT_EQ(after->last_label_sequence, before->last_label_sequence);
   EXPECT_EQ(Query("SELECT value FROM derived WHERE name='annotators'"), "[[\"ada\"]]");
+}
+
+TEST_F(CheckpointTest, TheHistoryOfAnItemIsThatOfTheLog) {
+  Open();
+  LabelNext("ada", "dog");  // after the checkpoint
+  const auto reader = *CampaignReader::Open(Folder());
+  std::map<std::string, std::vector<std::int64_t>> expected;
+  ASSERT_TRUE(reader
+                  ->VisitEvents(1, kEndOfLog,
+                                [&](const Event& event) {
+                                  const EventRow row = EncodeEvent(event);
+                                  if (!row.item.empty()) expected[row.item].push_back(row.sequence);
+                                  return absl::OkStatus();
+                                })
+                  .ok());
+  const auto history = [&](const std::string& item, std::size_t most = 100) {
+    std::vector<std::int64_t> sequences;
+    const auto events = reader->EventsOfItem(item, most);
+    EXPECT_TRUE(events.ok()) << events.status();
+    for (const EventRow& event : *events) sequences.push_back(event.sequence);
+    return sequences;
+  };
+  EXPECT_EQ(expected.size(), 10u);
+  for (const auto& [item, events] : expected) EXPECT_EQ(history(item), events) << item;
+  EXPECT_THAT(history("item-0", 1), ElementsAre(expected["item-0"].back()));
+  EXPECT_THAT(history("another"), IsEmpty());
+  ASSERT_TRUE(store_->WriteCheckpoint().ok());
+  for (const auto& [item, events] : expected) EXPECT_EQ(history(item), events) << item;
+}
+
+TEST_F(CheckpointTest, TheHistoryOfAnItemIsReadFromAnIndex) {
+  // Of an item without events after the checkpoint, it is not looked for in the log.
+  Execute("DELETE FROM item_event WHERE item='item-0'");
+  const auto reader = *CampaignReader::Open(Folder());
+  EXPECT_THAT(*reader->EventsOfItem("item-0", 100), IsEmpty());
+  EXPECT_THAT(*reader->EventsOfItem("item-1", 100), Not(IsEmpty()));
+  EXPECT_THAT(Problems(), Contains(HasSubstr("table item_event: lacks (item-0, ")));
+  ASSERT_TRUE(RebuildCampaign(Folder()).ok());
+  EXPECT_THAT(*(*CampaignReader::Open(Folder()))->EventsOfItem("item-0", 100), Not(IsEmpty()));
+  EXPECT_THAT(Problems(), IsEmpty());
+  Execute("INSERT INTO item_event VALUES ('item-0', 1)");
+  EXPECT_THAT(Problems(), ElementsAre(HasSubstr("(item-0, 1)")));
+}
+
+TEST_F(CheckpointTest, AHistoryThatIsLongIsIndexedInSeveralGroups) {
+  Open();
+  // More events than are indexed at once, all of one item.
+  for (int i = 0; i < 5000; ++i) {
+    const auto changed =
+        store_->Run(ChangeLabel,
+                    {.annotator = "ada", .request_id = NewId(), .item = "item-0", .value = i % 2 == 0 ? "dog" : "cat"});
+    ASSERT_TRUE(changed.ok()) << changed.status();
+  }
+  Reopen();
+  EXPECT_EQ(Query("SELECT count(*) > 5000 FROM item_event WHERE item='item-0'"), "1");
+  EXPECT_THAT(Problems(), IsEmpty());
 }
 
 TEST_F(CheckpointTest, SlotsAndLeasesAreViewsForSql) {

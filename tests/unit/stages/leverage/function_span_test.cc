@@ -52,5 +52,24 @@ TEST(KernelSubspace, TheSpanOfAllRowsHasTheEigenvaluesOfTheirKernel) {
   EXPECT_NEAR(solution->captured_share, 1, 1e-6);
 }
 
+TEST(KernelSubspace, ManyNearlyEqualEigenvaluesAreLeftToTheDenseSolver) {
+  // As of a kernel that is narrower than the distance between any two rows: half of the eigenvectors are needed.
+  constexpr std::size_t kFunctions = 400;
+  Matrix<double> products = Matrix<double>::Zero(kFunctions, kFunctions);
+  for (std::size_t i = 0; i < kFunctions; ++i) products(i, i) = 1;
+  const KernelSubspace span = *KernelSubspace::OfInnerProducts(products.Clone());
+  // The class has twice the trace that the functions capture.
+  const auto solution = span.Solve(std::move(products), 2 * kFunctions, 0.25, 1, {});
+  ASSERT_TRUE(solution.ok()) << solution.status();
+  EXPECT_EQ(solution->eigen.engine, "dense");
+  EXPECT_LT(solution->eigen.products, kFunctions / 4);
+  EXPECT_EQ(solution->eigen.rank, kFunctions / 2);
+  EXPECT_NEAR(solution->eigen.trace_share, 0.25, 1e-9);
+  EXPECT_NEAR(solution->captured_share, 0.5, 1e-9);
+  // A refinement begins with more vectors than the rank.
+  EXPECT_EQ(solution->eigen.vectors.rows(), kMostRefinedVectors);
+  EXPECT_NEAR(linalg::RitzValue(solution->eigen, kMostRefinedVectors - 1), 1, 1e-9);
+}
+
 }  // namespace
 }  // namespace fulcrum::leverage
