@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/round/round.h"
 #include "stages/ingest/normalize.h"
+#include "stages/stream/stream_selector.h"
 #include "storage/retention.h"
 #include "storage/state/campaign_settings.h"
 
@@ -80,6 +81,12 @@ struct ExternalModel {
   bool builtin_fallback = false;  ///< after that the built-in classifier is used; otherwise the campaign fails
 };
 
+/// Rows that arrive one at a time.
+struct StreamPlan {
+  stream::StreamOptions options = {};
+  double keep_share = 0;  ///< of the rows that are not taken: so many join the pool
+};
+
 struct CampaignPlan {
   std::string name = {};
   std::vector<std::string> sources = {};
@@ -93,6 +100,7 @@ struct CampaignPlan {
   std::vector<ingest::NormalizeStep> normalize = {};  ///< empty if the classifier is tuned
   RoundSpec round = {};
   std::optional<ExternalModel> external = {};
+  std::optional<StreamPlan> stream = {};
   std::int64_t full_every = 0;  ///< rounds between trainings from nothing; 0: never
   StoppingRules stop = {};
   std::vector<std::string> validation_sources = {};
