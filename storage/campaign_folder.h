@@ -7,7 +7,7 @@
 //   pool/           imported pools: imported/, appended-00001/ and so on, and validation/, the set that accuracy is
 //                   measured on
 //   models/         one file per model
-//   rounds/         the scores and the batch of each round as Parquet
+//   rounds/         the scores and the batch of each round as Parquet, and what rows of a stream are compared with
 //
 // A plain value.
 #pragma once

@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 /// What a file is, for those that may be removed: "scores" or "models", and its round.
 std::optional<std::pair<std::string, std::int64_t>> KindAndRound(absl::string_view name) {
   const bool is_model = absl::ConsumePrefix(&name, "models/") && absl::EndsWith(name, ".model");
-  const bool is_scores = absl::ConsumePrefix(&name, "rounds/") && absl::EndsWith(name, "-scores.parquet");
+  const bool is_scores = absl::ConsumePrefix(&name, "rounds/") &&
+                         (absl::EndsWith(name, "-scores.parquet") || absl::EndsWith(name, "-stream.model"));
   std::int64_t round = 0;
   if ((!is_model && !is_scores) || !absl::SimpleAtoi(name.substr(0, name.find('-')), &round)) return std::nullopt;
   return std::pair(std::string(is_model ? "models" : "scores"), round);

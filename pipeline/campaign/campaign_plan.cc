@@ -241,32 +241,9 @@ void PlanSelection(const v1::SelectionSpec& spec, CampaignPlan& plan, Problems& 
   if (spec.engine() != v1::ENGINE_UNSPECIFIED) round.engine = NameOf("ENGINE_", v1::Engine_Name(spec.engine()));
   round.cost_budget = spec.cost_budget();
   if (spec.has_memory_mib()) round.memory_bytes = static_cast<std::size_t>(spec.memory_mib()) << 20;
-  if (spec.has_stream()) PlanStream(spec.stream(), plan, problems);
-}
-
-constexpr double kDefaultKeepShare = 0.1;
-
-void PlanStream(const v1::StreamSpec& spec, CampaignPlan& plan, Problems& problems) {
-  StreamPlan& stream = plan.stream.emplace();
-  if (spec.has_share()) stream.options.budget.share = spec.share();
-  if (spec.has_labels()) {
-    const double milliseconds =
-        spec.has_period() ? static_cast<double>(ToMilliseconds(spec.period()).count()) : 3.6e6;
-    stream.options.budget.per_second = spec.labels() / std::max(milliseconds, 1.0) * 1e3;
-  }
-  if (spec.has_share() == spec.has_labels()) {
-    problems.Add("selection.stream", "needs a budget: either 'share', of the rows, or 'labels' and a 'period'");
-  } else if (spec.has_period() && !spec.has_labels()) {
-    problems.Add("selection.stream.period", "is for 'labels'; leave it out with 'share'");
-  }
-  if (spec.has_novelty()) stream.options.novelty_weight = spec.novelty();
-  if (spec.has_drift_window()) stream.options.drift.window = static_cast<std::size_t>(std::max(spec.drift_window(), 1));
-  if (spec.has_drift_rate()) stream.options.drift.false_alarm_rate = spec.drift_rate();
-  if (spec.keep() == v1::StreamSpec::KEEP_ALL) stream.keep_share = 1;
-  if (spec.keep() == v1::StreamSpec::KEEP_SAMPLE) {
-    stream.keep_share = spec.has_keep_share() ? spec.keep_share() : kDefaultKeepShare;
-  } else if (spec.has_keep_share()) {
-    problems.Add("selection.stream.keep_share", "needs 'keep: sample'");
+  if (spec.has_stream()) {
+    plan.stream = PlanStream(
+        spec.stream(), [&](const std::string& path, const std::string& what) { problems.Add(path, what); });
   }
 }
 

@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "pipeline/campaign/stream/stream_plan.h"
 #include "pipeline/round/round.h"
 #include "stages/ingest/normalize.h"
-#include "stages/stream/stream_selector.h"
 #include "storage/retention.h"
 #include "storage/state/campaign_settings.h"
 
@@ -79,12 +79,6 @@ struct ExternalModel {
   std::chrono::milliseconds timeout{30 * 60'000};  ///< that a round waits for predictions
   std::chrono::milliseconds lease_time{60'000};
   bool builtin_fallback = false;  ///< after that the built-in classifier is used; otherwise the campaign fails
-};
-
-/// Rows that arrive one at a time.
-struct StreamPlan {
-  stream::StreamOptions options = {};
-  double keep_share = 0;  ///< of the rows that are not taken: so many join the pool
 };
 
 struct CampaignPlan {

@@ -91,14 +91,13 @@ absl::StatusOr<OfferRecordsAnswer> ReadOffers(Ledger& ledger, const OfferRecords
   OfferRecordsAnswer answer{.figures = ledger.state().offered().figures()};
   const OfferedFigures& figures = answer.figures;
   if (figures.last == 0) return answer;
-  const bool all_stored = figures.waiting == 0;
-  const std::int64_t first = all_stored ? figures.complete : std::min(figures.complete, figures.stored + 1);
-  FULCRUM_RETURN_IF_ERROR(
-      ledger.log().Visit(std::max<std::int64_t>(first, 1), figures.last, [&](const Event& event) {
-        const auto* const offered = std::get_if<RowsOffered>(&event.body);
-        if (offered != nullptr) answer.records.push_back({event.sequence, *offered});
-        return absl::OkStatus();
-      }));
+  std::int64_t first = figures.complete == 0 ? 1 : figures.complete;
+  if (figures.waiting > 0) first = std::min(first, figures.first);
+  FULCRUM_RETURN_IF_ERROR(ledger.log().Visit(first, figures.last, [&](const Event& event) {
+    const auto* const offered = std::get_if<RowsOffered>(&event.body);
+    if (offered != nullptr) answer.records.push_back({event.sequence, *offered});
+    return absl::OkStatus();
+  }));
   return answer;
 }
 

@@ -49,14 +49,14 @@ struct StoreOfferedRequest {
 /// The rows are in a folder of their own, which is complete and synced before the log mentions it.
 absl::StatusOr<std::int64_t> StoreOfferedRows(Ledger& ledger, const StoreOfferedRequest& request);
 
-struct OfferRecord {
+struct StoredOffer {
   std::int64_t sequence = 0;
   RowsOffered offered = {};
 };
 struct OfferRecordsRequest {};
 struct OfferRecordsAnswer {
   OfferedFigures figures = {};
-  std::vector<OfferRecord> records = {};
+  std::vector<StoredOffer> records = {};
 };
 /// What decisions continue with: the records since the last one with the whole state, it included, and those with rows
 /// that are not stored yet.

@@ -16,6 +16,7 @@ absl::Status OfferedRows::Offer(const RowsOffered& offered, std::int64_t sequenc
   figures_.rows += offered.rows;
   figures_.taken += offered.taken;
   figures_.alarms += offered.alarms;
+  if (figures_.waiting == 0 && offered.kept > 0) figures_.first = sequence;
   figures_.waiting += offered.kept;
   figures_.last = sequence;
   if (offered.complete) figures_.complete = sequence;
@@ -34,7 +35,7 @@ absl::Status OfferedRows::Store(const OfferedRowsStored& stored) {
                                             figures_.last));
   }
   figures_.stored = stored.through;
-  figures_.waiting = 0;
+  figures_.waiting = figures_.first = 0;
   return absl::OkStatus();
 }
 
@@ -70,8 +71,8 @@ void OfferedRows::RollBack() {
 std::string OfferedRows::ToText() const {
   JsonRows rows;
   rows.Row();
-  for (const std::int64_t figure : {figures_.rows, figures_.taken, figures_.alarms, figures_.waiting, figures_.last,
-                                    figures_.complete, figures_.stored, figures_.in_round}) {
+  for (const std::int64_t figure : {figures_.rows, figures_.taken, figures_.alarms, figures_.waiting, figures_.first,
+                                    figures_.last, figures_.complete, figures_.stored, figures_.in_round}) {
     rows.Add(figure);
   }
   if (!taken_.empty()) rows.Row();
@@ -83,8 +84,9 @@ absl::StatusOr<OfferedRows> OfferedRows::FromText(const std::string& text) {
   FULCRUM_ASSIGN_OR_RETURN(auto rows, JsonRows::Parse(text));
   OfferedRows offered;
   OfferedFigures& figures = offered.figures_;
-  std::int64_t* const numbers[] = {&figures.rows, &figures.taken,    &figures.alarms, &figures.waiting,
-                                   &figures.last, &figures.complete, &figures.stored, &figures.in_round};
+  std::int64_t* const numbers[] = {&figures.rows,  &figures.taken, &figures.alarms,
+                                   &figures.waiting, &figures.first, &figures.last,
+                                   &figures.complete, &figures.stored, &figures.in_round};
   bool complete = (rows.size() == 1 || rows.size() == 2) && rows[0].size() == std::size(numbers);
   for (std::size_t i = 0; complete && i < rows[0].size(); ++i) complete = absl::SimpleAtoi(rows[0][i], numbers[i]);
   if (!complete) return absl::DataLossError("what the checkpoint has of the rows of a stream is damaged");

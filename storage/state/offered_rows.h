@@ -22,6 +22,7 @@ struct OfferedFigures {
   std::int64_t taken = 0;
   std::int64_t alarms = 0;    ///< windows of rows that were not distributed as those of the pool
   std::int64_t waiting = 0;   ///< rows that are to join the pool and are in no file of it yet
+  std::int64_t first = 0;     ///< sequence of the first RowsOffered with such rows; 0: there are none
   std::int64_t last = 0;      ///< sequence of the last RowsOffered; 0: there was none
   std::int64_t complete = 0;  ///< the same of the last one with the whole state
   std::int64_t stored = 0;    ///< rows up to this RowsOffered are in the pool's files
