@@ -46,7 +46,7 @@ std::vector<Command> Words() {
   return {CampaignCreateCommand(),       CampaignListCommand(),   CampaignGetCommand(),     CampaignStartCommand(),
           CampaignPauseCommand(),        CampaignResumeCommand(), CampaignStopCommand(),    CampaignRetrainCommand(),
           CampaignUpdateCommand(),       CampaignDeleteCommand(), CampaignWatchCommand(),   CampaignExportCommand(),
-          CampaignImportLabelsCommand(), CampaignAppendCommand(), CampaignPredictCommand(), CampaignModelCommand()};
+          CampaignImportLabelsCommand(), CampaignAppendCommand(), CampaignOfferCommand(), CampaignPredictCommand(), CampaignModelCommand()};
 }
 
 CommandRun AddCampaign(CLI::App& app) {
