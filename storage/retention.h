@@ -21,6 +21,7 @@ inline constexpr char kRemovedFiles[] = "rounds/removed.txt";
 struct Retention {
   std::int64_t scores = 0;
   std::int64_t models = 0;
+  std::int64_t streams = 0;  ///< what rows of a stream were compared with
 };
 
 /// Removes the files of rounds before those that are kept. `newest` is a round that was committed.

@@ -299,9 +299,10 @@ grpc::ServerBidiReactor<v1::OfferItemsRequest, v1::OfferItemsResponse>* Campaign
                            .caller = {gatekeeper, who},
                            .by = who.name.empty() ? kUnnamedAdmin : who.name,
                            .find = [this](const std::string& name) { return campaigns_.Find(name); },
-                           .on_end = [context, who](const std::string& campaign, const absl::Status& ended) {
-                             LogAdminCall(*context, who, {.call = "OfferItems", .campaign = campaign}, ended);
-                           }};
+                           .on_end =
+                               [context, who](const std::string& campaign, const absl::Status& ended) {
+                                 LogAdminCall(*context, who, {.call = "OfferItems", .campaign = campaign}, ended);
+                               }};
   if (!caller.ok()) return OfferStream::Refuse(std::move(parts), caller.status());
   return OfferStream::Begin(std::move(parts));
 }

@@ -20,10 +20,9 @@ OfferStream* OfferStream::Begin(Parts parts) {
   const std::shared_ptr<OfferStream> stream(new OfferStream(std::move(parts)));
   stream->self_ = stream;
   const StreamCaller& caller = stream->parts_.caller;
-  stream->open_ =
-      caller.access.NoteStream(caller.caller, [weak = std::weak_ptr(stream)](const absl::Status& why) {
-        if (const auto revoked = weak.lock()) revoked->Stop(why);
-      });
+  stream->open_ = caller.access.NoteStream(caller.caller, [weak = std::weak_ptr(stream)](const absl::Status& why) {
+    if (const auto revoked = weak.lock()) revoked->Stop(why);
+  });
   stream->ReadMore();
   return stream.get();
 }

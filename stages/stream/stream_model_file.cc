@@ -97,8 +97,8 @@ absl::StatusOr<std::shared_ptr<const StreamModel>> StreamModel::Parse(std::strin
   kernel.offset = in.Get<double>();
   kernel.degree = in.Get<std::int32_t>();
   kernel.normalize = in.Get<std::uint8_t>() != 0;
-  for (Matrix<double>* const matrix : {&model->landmarks_, &model->projection_, &model->coefficients_,
-                                       &model->reference_, &model->labeled_}) {
+  for (Matrix<double>* const matrix :
+       {&model->landmarks_, &model->projection_, &model->coefficients_, &model->reference_, &model->labeled_}) {
     FULCRUM_ASSIGN_OR_RETURN(*matrix, GetMatrix(in));
   }
   FULCRUM_ASSIGN_OR_RETURN(model->norms_, GetVector(in));

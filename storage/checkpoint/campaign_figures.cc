@@ -230,7 +230,8 @@ CampaignStatus StatusOf(const CampaignState& state) {
     status.round_items = round->items;
     status.round_labeled = round->labeled;
     status.round_settled = round->settled();
-    status.round_due = round->open && JudgeRound(state.settings().policy, state.LastProgress(), state.last_time()).advance;
+    status.round_due =
+        round->open && JudgeRound(state.settings().policy, state.LastProgress(), state.last_time()).advance;
   }
   return status;
 }

@@ -235,9 +235,9 @@ struct RowsOffered {
   std::int64_t taken = 0;  ///< of those: the next so many events are about them
   std::int64_t kept = 0;   ///< that are to join the pool, the taken ones included
   std::int64_t alarms = 0;
-  std::int64_t model = 0;    ///< the round whose model they were compared with; 0: before the first
-  bool complete = false;     ///< the record has the whole state of the decisions after it
-  std::string record = {};   ///< what was decided, as text of the decider
+  std::int64_t model = 0;   ///< the round whose model they were compared with; 0: before the first
+  bool complete = false;    ///< the record has the whole state of the decisions after it
+  std::string record = {};  ///< what was decided, as text of the decider
   bool operator==(const RowsOffered&) const = default;
 };
 
@@ -276,13 +276,13 @@ struct AnnotatorResumed {
   bool operator==(const AnnotatorResumed&) const = default;
 };
 
-using EventBody = std::variant<StoreOpened, SettingsChanged, LifeChanged, BatchCommitted, ItemBatched, RoundClosed,
-                               ModelStored, RowsAppended, RetrainRequested, LeaseGranted, LeaseRenewed, LeaseReleased,
-                               LeaseExpired, LabelSubmitted, LabelChanged, LabelWithdrawn, LabelImported, TaskSkipped,
-                               ItemSetAside, ItemReturned, ItemDisputed, ItemResolved, ModelTaskOpened,
-                               ModelLeaseGranted, ModelLeaseRenewed, ModelLeaseEnded, PredictionsStored,
-                               ModelTaskClosed, VotesAccepted, AnnotatorsEstimated, AnnotatorPaused, AnnotatorResumed,
-                               RowsOffered, ItemTaken, OfferedRowsStored>;
+using EventBody =
+    std::variant<StoreOpened, SettingsChanged, LifeChanged, BatchCommitted, ItemBatched, RoundClosed, ModelStored,
+                 RowsAppended, RetrainRequested, LeaseGranted, LeaseRenewed, LeaseReleased, LeaseExpired,
+                 LabelSubmitted, LabelChanged, LabelWithdrawn, LabelImported, TaskSkipped, ItemSetAside, ItemReturned,
+                 ItemDisputed, ItemResolved, ModelTaskOpened, ModelLeaseGranted, ModelLeaseRenewed, ModelLeaseEnded,
+                 PredictionsStored, ModelTaskClosed, VotesAccepted, AnnotatorsEstimated, AnnotatorPaused,
+                 AnnotatorResumed, RowsOffered, ItemTaken, OfferedRowsStored>;
 
 struct Event {
   std::int64_t sequence = 0;     ///< from 1, without gaps; set by the ledger

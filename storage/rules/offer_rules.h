@@ -1,7 +1,7 @@
 // Rules for the rows of a stream: what was decided about them, and when they become part of the pool.
 //
-// Run by the store like the lease rules. What is decided is up to the caller, who keeps the state of its decisions in the
-// records of the log: a campaign has one such caller, and its decisions are a function of its records.
+// Run by the store like the lease rules. What is decided is up to the caller, who keeps the state of its decisions in
+// the records of the log: a campaign has one such caller, and its decisions are a function of its records.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ struct OfferRowsRequest {
   std::int64_t after = 0;  ///< rows that were decided before, as the caller knows
   std::vector<OfferedGroup> groups = {};
 };
-/// All of them or none; returns the sequence of the last record. Aborted, with the log as it was, if the caller does not
-/// know all decisions, if a request took effect meanwhile, or if an item has become part of a batch. FailedPrecondition
-/// unless the campaign is running.
+/// All of them or none; returns the sequence of the last record. Aborted, with the log as it was, if the caller does
+/// not know all decisions, if a request took effect meanwhile, or if an item has become part of a batch.
+/// FailedPrecondition unless the campaign is running.
 absl::StatusOr<std::int64_t> OfferRows(Ledger& ledger, const OfferRowsRequest& request);
 
 struct StoreOfferedRequest {

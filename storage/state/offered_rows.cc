@@ -84,9 +84,8 @@ absl::StatusOr<OfferedRows> OfferedRows::FromText(const std::string& text) {
   FULCRUM_ASSIGN_OR_RETURN(auto rows, JsonRows::Parse(text));
   OfferedRows offered;
   OfferedFigures& figures = offered.figures_;
-  std::int64_t* const numbers[] = {&figures.rows,  &figures.taken, &figures.alarms,
-                                   &figures.waiting, &figures.first, &figures.last,
-                                   &figures.complete, &figures.stored, &figures.in_round};
+  std::int64_t* const numbers[] = {&figures.rows, &figures.taken,    &figures.alarms, &figures.waiting, &figures.first,
+                                   &figures.last, &figures.complete, &figures.stored, &figures.in_round};
   bool complete = (rows.size() == 1 || rows.size() == 2) && rows[0].size() == std::size(numbers);
   for (std::size_t i = 0; complete && i < rows[0].size(); ++i) complete = absl::SimpleAtoi(rows[0][i], numbers[i]);
   if (!complete) return absl::DataLossError("what the checkpoint has of the rows of a stream is damaged");

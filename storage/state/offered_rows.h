@@ -1,8 +1,8 @@
 // What a stream of rows has brought a campaign: figures of what was decided, and the items that were taken.
 //
-// A row that is taken is an item at once. It is a task of the open round; between rounds, and if a round ends without an
-// answer to it, it waits for the next batch, which it then belongs to. The rows themselves are in the log until they are
-// stored in the pool's files. The table changes by its transitions only. Used by one thread at a time.
+// A row that is taken is an item at once. It is a task of the open round; between rounds, and if a round ends without
+// an answer to it, it waits for the next batch, which it then belongs to. The rows themselves are in the log until they
+// are stored in the pool's files. The table changes by its transitions only. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>

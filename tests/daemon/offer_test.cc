@@ -238,8 +238,9 @@ TEST_F(OfferTest, ALongStreamKeepsItsBudgetAndIsSureOfNothing) {
 TEST_F(OfferTest, RowsThatAreNotTakenAreKeptAsTheSpecificationSays) {
   StartDaemon();
   DaemonClient client = Client();
-  for (const auto& [keep, least, most] :
-       {std::tuple(v1::StreamSpec::KEEP_NONE, 20, 20), {v1::StreamSpec::KEEP_SAMPLE, 80, 140}, {v1::StreamSpec::KEEP_ALL, 400, 400}}) {
+  for (const auto& [keep, least, most] : {std::tuple(v1::StreamSpec::KEEP_NONE, 20, 20),
+                                          {v1::StreamSpec::KEEP_SAMPLE, 80, 140},
+                                          {v1::StreamSpec::KEEP_ALL, 400, 400}}) {
     v1::CampaignSpec spec = Spec(absl::StrCat("keep-", static_cast<int>(keep)));
     spec.mutable_selection()->mutable_stream()->set_keep(keep);
     if (keep == v1::StreamSpec::KEEP_SAMPLE) spec.mutable_selection()->mutable_stream()->set_keep_share(0.25);
@@ -282,8 +283,9 @@ TEST_F(OfferTest, OneRowByPost) {
   EXPECT_THAT(answer, HasSubstr("OFFER_DECISION_LABEL"));
   EXPECT_THAT(post(row), HasSubstr("OFFER_DECISION_LABEL"));
   EXPECT_EQ(client.Get(kName).stream().rows(), 1);
-  EXPECT_THAT(post(R"({"campaign": "stream", "requestId": "r2", "item": {"itemId": "x", "features": {"values": [1]}}})"),
-              HasSubstr("has 1 features, and the pool has 4"));
+  EXPECT_THAT(
+      post(R"({"campaign": "stream", "requestId": "r2", "item": {"itemId": "x", "features": {"values": [1]}}})"),
+      HasSubstr("has 1 features, and the pool has 4"));
 }
 
 TEST_F(OfferTest, WhatCannotBeDecidedIsRefusedWithTheReason) {

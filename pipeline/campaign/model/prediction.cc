@@ -66,8 +66,7 @@ absl::StatusOr<Matrix<double>> RowsOf(const CampaignPool& pool, const std::strin
   FULCRUM_ASSIGN_OR_RETURN(const FeatureRows reader, FeatureRows::Make(pool, request.feature_names()));
   for (std::size_t i = 0; i < given; ++i) {
     const int number = static_cast<int>(i);
-    FULCRUM_RETURN_IF_ERROR(
-        reader.Read(request.rows(number), absl::StrCat("rows[", number, "]"), rows.row(named + i)));
+    FULCRUM_RETURN_IF_ERROR(reader.Read(request.rows(number), absl::StrCat("rows[", number, "]"), rows.row(named + i)));
   }
   pool.Normalize(rows.view().Rows(named, given));
   for (std::size_t i = 0; i < named; ++i) {

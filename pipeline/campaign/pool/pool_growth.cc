@@ -205,11 +205,10 @@ absl::Status PoolAppender::StoreOffered(const std::string& file, const ingest::C
   FULCRUM_ASSIGN_OR_RETURN(const auto appended, store_.Run(storage::AppendedSoFar, {}));
   FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_.Follow(appended, store_.folder()));
   FULCRUM_ASSIGN_OR_RETURN(NewFolder made, MakeFolder(file, columns, *pool, appended.size() + 1, {}));
-  FULCRUM_RETURN_IF_ERROR(store_
-                              .Run(storage::StoreOfferedRows, {.folder = made.name,
-                                                               .rows = made.imported.counts.added,
-                                                               .through = through})
-                              .status());
+  FULCRUM_RETURN_IF_ERROR(
+      store_
+          .Run(storage::StoreOfferedRows, {.folder = made.name, .rows = made.imported.counts.added, .through = through})
+          .status());
   return TakeUp(std::move(made.grown));
 }
 

@@ -100,8 +100,8 @@ class PoolAppender {
   /// pool is as before then.
   absl::StatusOr<Appended> Append(const AppendRequest& request);
 
-  /// Rows of a stream, which the log has already: puts them into files of the pool. `file` is of an upload, `through` the
-  /// last of the log that it includes. Rows that others have appended under the same ids stay as those are.
+  /// Rows of a stream, which the log has already: puts them into files of the pool. `file` is of an upload, `through`
+  /// the last of the log that it includes. Rows that others have appended under the same ids stay as those are.
   absl::Status StoreOffered(const std::string& file, const ingest::ColumnOptions& columns, std::int64_t through);
 
  private:

@@ -228,18 +228,18 @@ absl::Status CampaignStream::DecideAndWrite(std::vector<Offered*>& fresh) {
   }
   FULCRUM_RETURN_IF_ERROR(FollowRound());
   const std::string before = selector_->State();
+  const Since since = since_complete_;
   const auto undo = [&] {
     waiting_.ForgetUncommitted();
+    since_complete_ = since;
     return selector_->Restore(before);
   };
   while (Offered* const bad = DecideAll(fresh)) {
     FULCRUM_RETURN_IF_ERROR(undo());
     std::erase(fresh, bad);
   }
-  const Since since = since_complete_;
   const absl::Status written = Write(fresh);
   if (written.ok()) return absl::OkStatus();
-  since_complete_ = since;
   FULCRUM_RETURN_IF_ERROR(undo());
   return written;
 }
@@ -302,8 +302,8 @@ absl::Status CampaignStream::Decide(Offered& offered, double seconds) {
     }
     const auto decision = selector_->Offer(rows.row(i), seconds);
     if (!decision.ok()) {
-      return absl::Status(decision.status().code(), absl::StrCat("the row '", PrintableLine(row.id),
-                                                                 "': ", decision.status().message()));
+      return absl::Status(decision.status().code(),
+                          absl::StrCat("the row '", PrintableLine(row.id), "': ", decision.status().message()));
     }
     answer = {.decision = decision->take ? RowDecision::kLabel : RowDecision::kSkip,
               .score = decision->score,
@@ -323,8 +323,8 @@ absl::Status CampaignStream::Decide(Offered& offered, double seconds) {
   if (group.rows == 0) return absl::OkStatus();
   since_complete_.rows += group.rows;
   ++since_complete_.records;
-  group.complete = since_complete_.due || since_complete_.rows >= kRowsPerState ||
-                   since_complete_.records >= kRecordsPerState;
+  group.complete =
+      since_complete_.due || since_complete_.rows >= kRowsPerState || since_complete_.records >= kRecordsPerState;
   if (group.complete) since_complete_ = {.due = false};
   offered.record.model = selector_->model().fingerprint();
   offered.record.seconds = seconds;
@@ -386,7 +386,8 @@ absl::Status CampaignStream::Repeat(const OfferRecord& record, bool same_model,
   if (same_model && !record.kept.empty()) {
     Matrix<double> raw(record.kept.size(), record.kept.front().row.features.size());
     for (std::size_t k = 0; k < raw.rows(); ++k) {
-      if (record.kept[k].row.features.size() != raw.cols()) return absl::DataLossError("rows of the log differ in width");
+      if (record.kept[k].row.features.size() != raw.cols())
+        return absl::DataLossError("rows of the log differ in width");
       std::ranges::copy(record.kept[k].row.features, raw.row(k).begin());
     }
     FULCRUM_ASSIGN_OR_RETURN(const auto features, pool_.now()->PrepareRows(ingest::PoolFeatures(std::move(raw))));

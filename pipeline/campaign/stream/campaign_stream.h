@@ -1,9 +1,10 @@
-// The rows that are offered to a campaign: decided in the order in which they come, and durable before they are answered.
+// The rows that are offered to a campaign: decided in the order in which they come, and durable before they are
+// answered.
 //
-// Requests that arrive while others are written are decided together and written in one commit. A decision is a function
-// of the decisions before it, which are in the log, and of the model of the last round, which is a file of that round: a
-// campaign that is opened again continues with the same decisions. Rows that are taken, or kept, are in memory until
-// Store puts them into files of the pool, before each round and whenever there are many.
+// Requests that arrive while others are written are decided together and written in one commit. A decision is a
+// function of the decisions before it, which are in the log, and of the model of the last round, which is a file of
+// that round: a campaign that is opened again continues with the same decisions. Rows that are taken, or kept, are in
+// memory until Store puts them into files of the pool, before each round and whenever there are many.
 //
 // Thread-safe.
 #pragma once
@@ -47,9 +48,9 @@ class CampaignStream {
  public:
   /// Continues where the log ends. The pool, the store and the appender must outlive it. `plan` returns that of the
   /// campaign, as it is now.
-  static absl::StatusOr<std::unique_ptr<CampaignStream>> Open(
-      std::function<std::shared_ptr<const CampaignPlan>()> plan, GrowingPool& pool, storage::CampaignStore& store,
-      PoolAppender& appender);
+  static absl::StatusOr<std::unique_ptr<CampaignStream>> Open(std::function<std::shared_ptr<const CampaignPlan>()> plan,
+                                                              GrowingPool& pool, storage::CampaignStore& store,
+                                                              PoolAppender& appender);
 
   /// In the order of the rows. InvalidArgument for rows that are not the pool's, AlreadyExists if the id was used for
   /// another request, ResourceExhausted if too many rows wait; nothing is decided then.

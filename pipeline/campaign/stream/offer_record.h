@@ -1,5 +1,5 @@
-// What was decided about the rows of one request, as it is kept in the log: the answers, the rows that join the pool, and
-// what the next decisions continue with.
+// What was decided about the rows of one request, as it is kept in the log: the answers, the rows that join the pool,
+// and what the next decisions continue with.
 //
 // Binary and little-endian, written as text in base64, because the log has texts. A plain value; stateless functions.
 #pragma once

@@ -46,9 +46,9 @@ arrow::Result<std::shared_ptr<arrow::Table>> TableOf(const ingest::ColumnOptions
   }
   for (std::size_t feature = 0; feature < features.size(); ++feature) {
     fields.push_back(arrow::field(features[feature], arrow::float32()));
-    ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), (ColumnOf<arrow::FloatBuilder>(rows, [feature](const auto& row) {
-                            return row.features[feature];
-                          })));
+    ARROW_ASSIGN_OR_RAISE(
+        columns.emplace_back(),
+        (ColumnOf<arrow::FloatBuilder>(rows, [feature](const auto& row) { return row.features[feature]; })));
   }
   return arrow::Table::Make(arrow::schema(std::move(fields)), columns);
 }

@@ -27,7 +27,8 @@ std::string StreamModelName(std::int64_t round) {
 absl::StatusOr<std::string> WriteStreamModel(const storage::CampaignFolder& folder, std::int64_t round,
                                              const RoundStreamModel& model) {
   const std::string name = StreamModelName(round);
-  FULCRUM_RETURN_IF_ERROR(ReplaceFile(folder.File(name), absl::StrCat(model.normalize, "\n", model.model->Serialize())));
+  FULCRUM_RETURN_IF_ERROR(
+      ReplaceFile(folder.File(name), absl::StrCat(model.normalize, "\n", model.model->Serialize())));
   return name;
 }
 

@@ -1,7 +1,7 @@
 // What the rows of a stream are compared with during a round, as a file next to the scores of the round.
 //
-// The file makes the decisions of a campaign that is opened again the same as before. Stateless; one campaign is handled
-// by one thread.
+// The file makes the decisions of a campaign that is opened again the same as before. Stateless; one campaign is
+// handled by one thread.
 #pragma once
 
 #include <cstdint>

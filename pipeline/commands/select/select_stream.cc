@@ -44,9 +44,10 @@ class StreamColumns {
     for (const std::string& feature : features) {
       const auto place = find(feature);
       if (!place) {
-        return BadStreamLine(line.number, absl::StrCat("there is no column '", feature,
-                                                 "', which the pool has\n  what to do: begin the stream with a line of "
-                                                 "column names, those of the pool's features among them"));
+        return BadStreamLine(line.number,
+                             absl::StrCat("there is no column '", feature,
+                                          "', which the pool has\n  what to do: begin the stream with a line of "
+                                          "column names, those of the pool's features among them"));
       }
       columns.features_.push_back(*place);
     }
