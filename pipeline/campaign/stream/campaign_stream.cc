@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -118,10 +119,13 @@ absl::StatusOr<std::unique_ptr<CampaignStream::Offered>> CampaignStream::Read(co
   }
   FULCRUM_ASSIGN_OR_RETURN(offered->features, pool->PrepareRows(ingest::PoolFeatures(std::move(values))));
   // Values that no round could compute with must not get into the pool.
-  for (std::size_t i = 0; i < offered->rows.size(); ++i) {
-    const RowIndex row[] = {static_cast<RowIndex>(i)};
-    const absl::Status kernels = CheckKernels(plan_()->round, *offered->features, row);
-    if (!kernels.ok()) return absl::Status(kernels.code(), absl::StrCat("items[", i, "]: ", kernels.message()));
+  RowList all(offered->rows.size());
+  std::iota(all.begin(), all.end(), RowIndex{0});
+  const std::shared_ptr<const CampaignPlan> plan = plan_();
+  const absl::Status kernels = CheckKernels(plan->round, *offered->features, all);
+  for (const RowIndex row : all) {
+    if (kernels.ok() || CheckKernels(plan->round, *offered->features, {&row, 1}).ok()) continue;
+    return absl::Status(kernels.code(), absl::StrCat("items[", row, "]: ", kernels.message()));
   }
   return offered;
 }
@@ -279,8 +283,7 @@ absl::Status CampaignStream::Write(const std::vector<Offered*>& decided) {
   return absl::OkStatus();
 }
 
-bool CampaignStream::IsKept(const std::string& id) const {
-  const double share = plan_()->stream->keep_share;
+bool CampaignStream::IsKept(const std::string& id, double share) {
   if (share <= 0 || share >= 1) return share >= 1;
   const auto hash = static_cast<std::uint64_t>(storage::Fingerprint({"keep", id}));
   return static_cast<double>(hash >> 11) < share * 0x1p53;
@@ -291,6 +294,7 @@ absl::Status CampaignStream::Decide(Offered& offered, double seconds) {
   group.rows = group.kept = group.alarms = 0;
   group.taken.clear();
   offered.record = {};
+  const double keep_share = plan_()->stream->keep_share;
   FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> rows, Normalized(*offered.features));
   for (std::size_t i = 0; i < rows.rows(); ++i) {
     OfferedRow& row = offered.rows[i];
@@ -314,7 +318,7 @@ absl::Status CampaignStream::Decide(Offered& offered, double seconds) {
       ++group.alarms;
       NoteDrift(offered, i);
     }
-    if (!decision->take && !IsKept(row.id)) continue;
+    if (!decision->take && !IsKept(row.id, keep_share)) continue;
     ++group.kept;
     offered.record.kept.push_back({.place = static_cast<std::uint32_t>(i), .row = row});
     // From now on annotators may ask for it, and another row of this name is an existing one.

@@ -97,7 +97,7 @@ class CampaignStream {
   Offered* DecideAll(const std::vector<Offered*>& fresh);
   absl::Status Decide(Offered& offered, double seconds);
   absl::Status Write(const std::vector<Offered*>& decided);
-  bool IsKept(const std::string& id) const;
+  static bool IsKept(const std::string& id, double share);
   /// Makes the decisions follow the model of the last round.
   absl::Status FollowRound();
   /// Makes a selector of what the log says.
