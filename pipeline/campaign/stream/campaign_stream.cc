@@ -2,24 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/campaign/model/feature_rows.h"
-#include "pipeline/round/round.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"
-#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "storage/rules/label_rules.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr std::size_t kMostOfferedRows = 10'000;      // of a request, and decided together
-constexpr std::size_t kMostOfferedNumbers = 1 << 22;  // features of a request
 constexpr std::size_t kMostQueuedRows = 100'000;
 // Rows are put into files when they take so much memory, and refused if that fails and they take several times as much.
 constexpr std::size_t kStoredBytes = std::size_t{64} << 20, kMostWaitingBytes = std::size_t{256} << 20;
@@ -27,18 +21,6 @@ constexpr std::size_t kStoredBytes = std::size_t{64} << 20, kMostWaitingBytes = 
 // campaign is opened quickly.
 constexpr std::int64_t kRowsPerState = 4000, kRecordsPerState = 256;
 constexpr int kMostAttempts = 3;
-
-std::string ContentOf(const OfferRequest& request) {
-  Checksum sum;
-  for (const v1::OfferedItem& item : request.items) {
-    const std::string bytes = item.SerializeAsString();
-    const std::uint64_t size = bytes.size();
-    sum.Add({reinterpret_cast<const char*>(&size), sizeof(size)});
-    sum.Add(bytes);
-  }
-  for (const std::string& name : request.feature_names) sum.Add(absl::StrCat(name.size(), ":", name));
-  return sum.ToText();
-}
 
 v1::OfferDecision DecisionOf(RowDecision decision) {
   switch (decision) {
@@ -50,17 +32,6 @@ v1::OfferDecision DecisionOf(RowDecision decision) {
       return v1::OFFER_DECISION_EXISTING;
   }
   return v1::OFFER_DECISION_UNSPECIFIED;
-}
-
-absl::Status CheckPool(const CampaignPool& pool) {
-  if (pool.ids().are_row_numbers()) {
-    return absl::FailedPreconditionError(
-        "the examples of this campaign are known by their row numbers; rows of a stream need a pool with ids");
-  }
-  if (pool.sparse() || pool.feature_names().empty()) {
-    return absl::FailedPreconditionError("the features of this pool are sparse; rows of a stream need dense ones");
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -85,60 +56,18 @@ absl::StatusOr<std::unique_ptr<CampaignStream>> CampaignStream::Open(
   return opened;
 }
 
-absl::Status CampaignStream::CheckRows(const CampaignPool& pool, const OfferRequest& request,
-                                       const Offered& offered) const {
-  FULCRUM_RETURN_IF_ERROR(CheckPool(pool));
-  const auto rows = static_cast<std::size_t>(request.items.size());
-  const std::size_t most = std::min(kMostOfferedRows, kMostOfferedNumbers / pool.features().dims());
-  if (rows < 1 || rows > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the request has ", rows, " rows; it must be 1 to ", most, " of them at a time"));
-  }
-  for (int i = 0; i < request.items.size(); ++i) {
-    const absl::Status named = storage::CheckText("item_id", request.items[i].item_id());
-    if (!named.ok()) return absl::Status(named.code(), absl::StrCat("items[", i, "]: ", named.message()));
-  }
-  return storage::CheckText("name of who offers", offered.group.by);
-}
-
-absl::StatusOr<std::unique_ptr<CampaignStream::Offered>> CampaignStream::Read(const OfferRequest& request) const {
-  const std::shared_ptr<const CampaignPool> pool = pool_.now();
-  auto offered = std::make_unique<Offered>();
-  offered->group.by = request.by;
-  offered->group.request_id = request.request_id;
-  offered->group.content = ContentOf(request);
-  FULCRUM_RETURN_IF_ERROR(CheckRows(*pool, request, *offered));
-  FULCRUM_ASSIGN_OR_RETURN(const FeatureRows reader, FeatureRows::Make(*pool, request.feature_names));
-  Matrix<double> values(static_cast<std::size_t>(request.items.size()), pool->features().dims());
-  for (std::size_t i = 0; i < values.rows(); ++i) {
-    const v1::OfferedItem& item = request.items[static_cast<int>(i)];
-    FULCRUM_RETURN_IF_ERROR(reader.Read(item.features(), absl::StrCat("items[", i, "]"), values.row(i)));
-    OfferedRow& row = offered->rows.emplace_back();
-    row = {.id = item.item_id(), .payload = item.payload(), .cost = item.cost()};
-    row.features.assign(values.row(i).begin(), values.row(i).end());
-  }
-  FULCRUM_ASSIGN_OR_RETURN(offered->features, pool->PrepareRows(ingest::PoolFeatures(std::move(values))));
-  // Values that no round could compute with must not get into the pool.
-  RowList all(offered->rows.size());
-  std::iota(all.begin(), all.end(), RowIndex{0});
-  const std::shared_ptr<const CampaignPlan> plan = plan_();
-  const absl::Status kernels = CheckKernels(plan->round, *offered->features, all);
-  for (const RowIndex row : all) {
-    if (kernels.ok() || CheckKernels(plan->round, *offered->features, {&row, 1}).ok()) continue;
-    return absl::Status(kernels.code(), absl::StrCat("items[", row, "]: ", kernels.message()));
-  }
-  return offered;
-}
-
 absl::StatusOr<std::vector<v1::OfferAnswer>> CampaignStream::Offer(const OfferRequest& request) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<Offered> offered, Read(request));
+  Offered own{.group = {.by = request.by, .request_id = request.request_id}};
+  FULCRUM_ASSIGN_OR_RETURN(own.read, ReadOfferRequest(*plan_(), *pool_.now(), request));
+  own.group.content = own.read.content;
+  Offered* const offered = &own;
   {
     std::unique_lock lock(mutex_);
-    if (queued_rows_ + offered->rows.size() > kMostQueuedRows) {
+    if (queued_rows_ + offered->read.rows.size() > kMostQueuedRows) {
       return absl::ResourceExhaustedError("too many rows wait for their decision; try again later");
     }
-    queue_.push_back(offered.get());
-    queued_rows_ += offered->rows.size();
+    queue_.push_back(offered);
+    queued_rows_ += offered->read.rows.size();
     while (!offered->done) {
       if (leading_) {
         changed_.wait(lock);
@@ -174,9 +103,9 @@ std::vector<CampaignStream::Offered*> CampaignStream::TakeGroup() {
   while (!queue_.empty()) {
     Offered* const next = queue_.front();
     // The second of two requests with one id is a repeat of the first, which must be in the log for that.
-    const bool fits = group.empty() || rows + next->rows.size() <= kMostOfferedRows;
+    const bool fits = group.empty() || rows + next->read.rows.size() <= kMostOfferedRows;
     if (!fits || !requests.emplace(next->group.by, next->group.request_id).second) break;
-    rows += next->rows.size();
+    rows += next->read.rows.size();
     group.push_back(next);
     queue_.pop_front();
   }
@@ -295,9 +224,9 @@ absl::Status CampaignStream::Decide(Offered& offered, double seconds) {
   group.taken.clear();
   offered.record = {};
   const double keep_share = plan_()->stream->keep_share;
-  FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> rows, Normalized(*offered.features));
+  FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> rows, Normalized(*offered.read.features));
   for (std::size_t i = 0; i < rows.rows(); ++i) {
-    OfferedRow& row = offered.rows[i];
+    OfferedRow& row = offered.read.rows[i];
     RowAnswer& answer = offered.record.answers.emplace_back();
     // In this order: rows that are put into files leave the first when the second has them.
     if (waiting_.Has(row.id) || pool_.now()->ids().Find(row.id)) {
@@ -344,7 +273,7 @@ void CampaignStream::NoteDrifting() {
 void CampaignStream::NoteDrift(const Offered& offered, std::size_t row) const {
   Log(LogLevel::kWarning, "rows of the stream are not distributed as those of the pool",
       {{"campaign", plan_()->name},
-       {"up_to", PrintableLine(offered.rows[row].id)},
+       {"up_to", PrintableLine(offered.read.rows[row].id)},
        {"statistic", selector_->drift().statistic}});
 }
 

@@ -27,6 +27,7 @@
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/campaign/stream/offer_record.h"
+#include "pipeline/campaign/stream/offer_request.h"
 #include "pipeline/campaign/stream/stream_model_file.h"
 #include "pipeline/campaign/stream/waiting_rows.h"
 #include "stages/core/matrix.h"
@@ -35,14 +36,6 @@
 #include "storage/rules/offer_rules.h"
 
 namespace fulcrum::pipeline {
-
-/// Rows that came with one request.
-struct OfferRequest {
-  std::string by = {};  ///< who offers them
-  std::string request_id = {};
-  google::protobuf::RepeatedPtrField<v1::OfferedItem> items = {};
-  google::protobuf::RepeatedPtrField<std::string> feature_names = {};
-};
 
 class CampaignStream {
  public:
@@ -68,8 +61,7 @@ class CampaignStream {
   /// A request on its way.
   struct Offered {
     storage::OfferedGroup group = {};
-    std::vector<OfferedRow> rows = {};
-    std::unique_ptr<kernel::Features> features = {};  ///< normalised as the pool's
+    OfferedRows read = {};
     OfferRecord record = {};
     bool done = false;
     absl::StatusOr<std::vector<RowAnswer>> answers = absl::InternalError("not decided");
@@ -79,8 +71,6 @@ class CampaignStream {
                  storage::CampaignStore& store, PoolAppender& appender)
       : plan_(std::move(plan)), pool_(pool), store_(store), appender_(appender) {}
 
-  absl::StatusOr<std::unique_ptr<Offered>> Read(const OfferRequest& request) const;
-  absl::Status CheckRows(const CampaignPool& pool, const OfferRequest& request, const Offered& offered) const;
   /// Those that are decided together, from the front of the queue.
   std::vector<Offered*> TakeGroup();
 
