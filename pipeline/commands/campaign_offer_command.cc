@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/client/campaign_calls.h"
+#include "pipeline/client/campaign_text.h"
 #include "pipeline/client/retry.h"
 #include "pipeline/commands/campaign_commands.h"
 #include "pipeline/commands/options.h"
@@ -102,12 +103,12 @@ class OfferColumns {
   std::vector<std::string> names_;
 };
 
-const char* NameOf(v1::OfferDecision decision) {
+const char* DecisionName(v1::OfferDecision decision) {
   if (decision == v1::OFFER_DECISION_LABEL) return "label";
   return decision == v1::OFFER_DECISION_EXISTING ? "existing" : "skip";
 }
 
-absl::Status Print(const v1::OfferItemsResponse& response) {
+absl::Status PrintDecisions(const v1::OfferItemsResponse& response) {
   std::string out;
   for (const v1::OfferAnswer& answer : response.answers()) {
     ingest::AppendCsvField(answer.item_id(), out);
@@ -115,7 +116,7 @@ absl::Status Print(const v1::OfferItemsResponse& response) {
     AppendNumber(answer.score(), out);
     out.push_back(',');
     AppendNumber(answer.threshold(), out);
-    absl::StrAppend(&out, ",", NameOf(answer.decision()), "\n");
+    absl::StrAppend(&out, ",", DecisionName(answer.decision()), "\n");
   }
   const bool written = std::fwrite(out.data(), 1, out.size(), stdout) == out.size() && std::fflush(stdout) == 0;
   return written ? absl::OkStatus() : absl::DataLossError("cannot write to standard output");
@@ -171,7 +172,7 @@ class OfferRun {
       return absl::OkStatus();
     }));
     request.Clear();
-    return Print(response);
+    return PrintDecisions(response);
   }
 
   const OfferOptions& options_;
