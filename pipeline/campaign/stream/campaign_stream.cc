@@ -200,9 +200,10 @@ absl::Status CampaignStream::Write(const std::vector<Offered*>& decided) {
     decided_rows_ += group.rows;
   }
   if (request.groups.empty()) return absl::OkStatus();
-  const auto sequence = store_.Run(storage::OfferRows, request);
+  const std::int64_t before = request.after;
+  const auto sequence = store_.Run(storage::OfferRows, std::move(request));
   if (!sequence.ok()) {
-    decided_rows_ = request.after;
+    decided_rows_ = before;
     return sequence.status();
   }
   waiting_.Commit(*sequence);
