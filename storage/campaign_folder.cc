@@ -55,13 +55,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a file is, for those that may be removed: "scores" or "models", and its round.
+/// What a file is, for those that may be removed: "scores", "models" or "streams", and its round.
 std::optional<std::pair<std::string, std::int64_t>> KindAndRound(absl::string_view name) {
   const bool is_model = absl::ConsumePrefix(&name, "models/") && absl::EndsWith(name, ".model");
-  const bool is_scores = absl::ConsumePrefix(&name, "rounds/") && absl::EndsWith(name, "-scores.parquet");
+  const bool of_round = absl::ConsumePrefix(&name, "rounds/");
+  const bool is_scores = of_round && absl::EndsWith(name, "-scores.parquet");
+  const bool is_stream = of_round && absl::EndsWith(name, "-stream.model");
   std::int64_t round = 0;
-  if ((!is_model && !is_scores) || !absl::SimpleAtoi(name.substr(0, name.find('-')), &round)) return std::nullopt;
-  return std::pair(std::string(is_model ? "models" : "scores"), round);
+  const bool known = is_model || is_scores || is_stream;
+  if (!known || !absl::SimpleAtoi(name.substr(0, name.find('-')), &round)) return std::nullopt;
+  return std::pair(std::string(is_model ? "models" : is_scores ? "scores" : "streams"), round);
 }
 
 /// By kind: the last round whose files were removed.
@@ -108,6 +111,7 @@ absl::Status RemoveOldFiles(const CampaignFolder& folder, const Retention& reten
   };
   keep("scores", retention.scores);
   keep("models", retention.models);
+  keep("streams", retention.streams);
   if (removed == before) return absl::OkStatus();
   std::string text;
   for (const auto& [kind, round] : removed) absl::StrAppend(&text, kind, " ", round, "\n");

@@ -7,7 +7,7 @@
 //   pool/           imported pools: imported/, appended-00001/ and so on, and validation/, the set that accuracy is
 //                   measured on
 //   models/         one file per model
-//   rounds/         the scores and the batch of each round as Parquet
+//   rounds/         the scores and the batch of each round as Parquet, and what rows of a stream are compared with
 //
 // A plain value.
 #pragma once
@@ -64,6 +64,7 @@ inline constexpr char kRemovedFiles[] = "rounds/removed.txt";
 struct Retention {
   std::int64_t scores = 0;
   std::int64_t models = 0;
+  std::int64_t streams = 0;  ///< what rows of a stream were compared with
 };
 
 /// Removes the files of rounds before those that are kept. `newest` is a round that was committed.

@@ -185,6 +185,7 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   FULCRUM_RETURN_IF_ERROR(Admit(*pool, pool->rows()));
   appender_ = std::make_unique<PoolAppender>(
       *pool_, *store_, [this](const CampaignPool& grown, std::size_t first_new) { return Admit(grown, first_new); });
+  FULCRUM_RETURN_IF_ERROR(OpenStream());
   models_ = std::make_unique<ModelCache>(*store_);
   round_ = std::make_unique<CampaignRound>(
       CampaignRound::Surroundings{.plan_of = [this](const std::string& specification) { return PlanOf(specification); },
@@ -423,6 +424,7 @@ absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, 
 
 absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purpose purpose,
                                         const std::stop_token& stop) {
+  FULCRUM_RETURN_IF_ERROR(StoreOfferedRows());
   if (surroundings_.memory != nullptr) FULCRUM_RETURN_IF_ERROR(surroundings_.memory->BeginRound(place_, stop));
   const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, purpose, stop);
   if (surroundings_.memory != nullptr) surroundings_.memory->EndRound(place_);

@@ -30,6 +30,7 @@
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/campaign/pool/upload_store.h"
 #include "pipeline/campaign/round_marker.h"
+#include "pipeline/campaign/stream/campaign_stream.h"
 #include "pipeline/round/pool_import.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
@@ -108,6 +109,9 @@ class Campaign {
   /// Gathers rows, and adds them to the pool; see PoolAppender.
   absl::StatusOr<std::unique_ptr<RowUpload>> BeginUpload() { return appender_->BeginUpload(); }
   absl::StatusOr<Appended> AppendItems(const AppendRequest& request);
+  /// Decides about rows of a stream; see CampaignStream::Offer. Waits for the disk. FailedPrecondition if the
+  /// specification has no stream or the campaign is not running.
+  absl::StatusOr<std::vector<v1::OfferAnswer>> OfferItems(const OfferRequest& request);
   /// What a model says of examples; see prediction.h.
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   ModelCache& models() { return *models_; }
@@ -129,9 +133,9 @@ class Campaign {
   /// NotFound for an example that the pool does not have.
   absl::Status CheckItem(const std::string& item) const;
   /// What a person needs to see of an example.
-  std::string PayloadOf(const std::string& item) const { return pool_->now()->PayloadOf(item); }
+  std::string PayloadOf(const std::string& item) const;
   /// Size of it.
-  std::size_t PayloadBytes(const std::string& item) const { return pool_->now()->PayloadBytes(item); }
+  std::size_t PayloadBytes(const std::string& item) const;
   /// What it waits for, or why it does not go on; empty if it is over. Does not block: `done` is called on the store's
   /// writing thread, or before this returns.
   void DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> done);
@@ -153,6 +157,12 @@ class Campaign {
   absl::StatusOr<Appended> TakeFile(const AppendRequest& request);
   storage::StoreOptions StoreOptionsHere();
   absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
+  absl::Status OpenStream();
+  /// Puts rows that the stream has brought into files of the pool, before a round.
+  absl::Status StoreOfferedRows();
+  /// Of the pool, those included that are not in its files yet.
+  std::int64_t PoolRows() const;
+  void DescribeStream(const storage::OfferedFigures& figures, v1::Campaign& campaign) const;
   /// Takes up what the log says of the models so far.
   absl::StatusOr<ModelHistory> RecallModels();
   absl::StatusOr<CampaignPlan> PlanOf(const std::string& specification) const;
@@ -213,6 +223,7 @@ class Campaign {
   std::unique_ptr<storage::CampaignReader> reader_;
   std::unique_ptr<storage::CampaignStore> store_;
   std::unique_ptr<PoolAppender> appender_;
+  std::unique_ptr<CampaignStream> stream_;  // none unless the specification has one
   std::unique_ptr<ModelCache> models_;
   std::unique_ptr<CampaignRound> round_;
 

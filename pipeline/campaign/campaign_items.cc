@@ -205,11 +205,20 @@ v1::Item Describe(const storage::FoundItem& found) {
 /// Adds what the latest model predicts; nothing happens if there is none.
 void AddPredictions(Campaign& campaign, google::protobuf::RepeatedPtrField<v1::Item>& items) {
   v1::PredictRequest request;
-  for (const v1::Item& item : items) request.add_item_ids(item.item_id());
-  if (items.empty()) return;
+  std::vector<v1::Item*> asked;
+  const auto pool = campaign.pool();
+  for (v1::Item& item : items) {
+    // A row of a stream may be in no file of the pool yet.
+    if (!pool->ids().Find(item.item_id())) continue;
+    request.add_item_ids(item.item_id());
+    asked.push_back(&item);
+  }
+  if (asked.empty()) return;
   const auto predicted = campaign.Predict(request);
   if (!predicted.ok()) return;
-  for (int i = 0; i < items.size(); ++i) items[i].set_prediction(predicted->predictions(i).value());
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    asked[i]->set_prediction(predicted->predictions(static_cast<int>(i)).value());
+  }
 }
 
 storage::ListItemsRequest WantedItems(const v1::ListItemsRequest& request, std::size_t page_size) {

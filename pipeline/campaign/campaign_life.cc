@@ -141,11 +141,6 @@ bool Campaign::over() const {
   return life() == storage::Life::kDone || closing();
 }
 
-absl::Status Campaign::CheckItem(const std::string& item) const {
-  if (pool_->now()->ids().Find(item)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("the pool of campaign '", name_, "' has no example '", item, "'"));
-}
-
 v1::Campaign Campaign::Describe() const {
   const std::shared_ptr<const storage::CampaignStatus> status = store_->status();
   v1::Campaign campaign;
@@ -153,7 +148,8 @@ v1::Campaign Campaign::Describe() const {
   if (auto spec = ParseSpecificationText(plan()->settings.specification); spec.ok())
     *campaign.mutable_spec() = *std::move(spec);
   campaign.set_state_reason(status->life_reason);
-  campaign.set_pool_rows(static_cast<std::int64_t>(pool_->now()->rows()));
+  campaign.set_pool_rows(PoolRows());
+  DescribeStream(status->offered, campaign);
   campaign.set_round(status->round);
   campaign.set_round_items(status->round_items);
   campaign.set_round_settled(status->round_settled);

@@ -241,6 +241,10 @@ void PlanSelection(const v1::SelectionSpec& spec, CampaignPlan& plan, Problems& 
   if (spec.engine() != v1::ENGINE_UNSPECIFIED) round.engine = NameOf("ENGINE_", v1::Engine_Name(spec.engine()));
   round.cost_budget = spec.cost_budget();
   if (spec.has_memory_mib()) round.memory_bytes = static_cast<std::size_t>(spec.memory_mib()) << 20;
+  if (spec.has_stream()) {
+    plan.stream =
+        PlanStream(spec.stream(), [&](const std::string& path, const std::string& what) { problems.Add(path, what); });
+  }
 }
 
 void PlanExternal(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
@@ -319,7 +323,10 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   settings.policy.hard_time = ToMilliseconds(advance.hard_time());
   if (advance.has_soft_share()) settings.policy.soft_share = advance.soft_share();
   if (advance.has_hard_minimum()) settings.policy.hard_minimum = advance.hard_minimum();
-  plan.retention = {.scores = spec.retention().scores(), .models = spec.retention().models()};
+  // Rows are compared with the last one only; whoever reads it may be a round late.
+  plan.retention = {.scores = spec.retention().scores(),
+                    .models = spec.retention().models(),
+                    .streams = plan.stream ? 2 : 0};
   // Otherwise the same numbers would be reported twice.
   if (!problems.empty()) return;
   problems.Add("labeling and advance", storage::CheckSettings(settings));

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "pipeline/campaign/stream/stream_plan.h"
 #include "pipeline/round/round.h"
 #include "stages/ingest/normalize.h"
 #include "storage/campaign_folder.h"
@@ -93,6 +94,7 @@ struct CampaignPlan {
   std::vector<ingest::NormalizeStep> normalize = {};  ///< empty if the classifier is tuned
   RoundSpec round = {};
   std::optional<ExternalModel> external = {};
+  std::optional<StreamPlan> stream = {};
   std::int64_t full_every = 0;  ///< rounds between trainings from nothing; 0: never
   StoppingRules stop = {};
   std::vector<std::string> validation_sources = {};

@@ -10,6 +10,7 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/stored_text.h"
+#include "pipeline/campaign/stream/stream_model_file.h"
 #include "pipeline/text/structured_log.h"
 #include "stages/classify/model_file.h"
 #include "stages/core/status_macros.h"
@@ -99,7 +100,10 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
   const bool weighted = state.settings().consensus == storage::CampaignSettings::Consensus::kDawidSkene;
   if (weighted) labels.weights.assign(pool_->rows(), 1.0);
   for (const storage::DecidedLabel& label : reader_.state().items().DecidedLabels()) {
-    if (grown && !pool_->ids().Find(label.item) && whole->ids().Find(label.item)) continue;
+    const bool known = pool_->ids().Find(label.item).has_value();
+    if (grown && !known && whole->ids().Find(label.item)) continue;
+    // A row of a stream that is in no file of the pool yet.
+    if (!known && state.offered().figures().waiting > 0) continue;
     FULCRUM_ASSIGN_OR_RETURN(const auto found, Locate(plan_, *pool_, label));
     const auto [row, index] = found;
     labels.of_rows[row] = index;
@@ -140,6 +144,7 @@ absl::StatusOr<bool> CampaignRound::TakePredictions(std::int64_t number, const s
   FULCRUM_ASSIGN_OR_RETURN(const auto decided, reader_.LabelsAt(open.id));
   std::vector<ClassIndex> of_rows(pool_->rows(), kUnlabeled);
   for (const storage::DecidedLabel& label : decided) {
+    if (reader_.state().offered().figures().waiting > 0 && !pool_->ids().Find(label.item)) continue;
     FULCRUM_ASSIGN_OR_RETURN(const auto found, Locate(plan_, *pool_, label));
     of_rows[found.first] = found.second;
   }
@@ -286,6 +291,9 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
     FULCRUM_ASSIGN_OR_RETURN(request.files.emplace_back(),
                              storage::WriteLandmarkFile(store_.folder(), number, landmarks));
   }
+  if (plan_.stream) {
+    FULCRUM_ASSIGN_OR_RETURN(request.files.emplace_back(), StoreStreamModel(number, labels, result));
+  }
   EventBroadcaster::Announcement announcement = events_.Announce();
   FULCRUM_ASSIGN_OR_RETURN(const storage::CommitBatchAnswer committed,
                            store_.Run(storage::CommitBatch, std::move(request)));
@@ -303,6 +311,19 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   event.mutable_batch()->set_seconds(seconds);
   events_.PublishChange(std::move(event), committed.sequence, std::move(announcement));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> CampaignRound::StoreStreamModel(std::int64_t number, const Labels& labels,
+                                                            const RoundResult& result) {
+  stream::StreamModelOptions options;
+  options.seed = plan_.round.seed;
+  RoundStreamModel model{.normalize = result.tuning == nullptr ? "" : result.tuning->chosen.normalize};
+  FULCRUM_ASSIGN_OR_RETURN(model.model, stream::StreamModel::Make({.features = Features(),
+                                                                   .labels = labels.of_rows,
+                                                                   .classifier = result.model.get(),
+                                                                   .kernel = plan_.round.leverage_kernel},
+                                                                  options));
+  return WriteStreamModel(store_.folder(), number, model);
 }
 
 absl::StatusOr<v1::ModelTrained> CampaignRound::Describe(std::int64_t number, const Labels& labels,

@@ -110,6 +110,8 @@ class CampaignRound {
   absl::Status StoreModel(std::int64_t sequence, const RoundResult& result, const v1::ModelTrained& trained);
   absl::Status CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,
                            double seconds);
+  /// What rows of a stream are compared with until the next round; returns the name of its file.
+  absl::StatusOr<std::string> StoreStreamModel(std::int64_t number, const Labels& labels, const RoundResult& result);
   /// The share of predictions that changed since the last round.
   double NoteChanges(const RoundResult& result);
   absl::StatusOr<v1::ModelTrained> Describe(std::int64_t number, const Labels& labels, const RoundResult& result,

@@ -207,6 +207,19 @@ absl::StatusOr<v1::AppendItemsResponse> CampaignCalls::AppendItems(const std::st
   return response;
 }
 
+absl::StatusOr<v1::OfferItemsResponse> CampaignCalls::OfferItems(const v1::OfferItemsRequest& request) {
+  grpc::ClientContext context;
+  impl_->connection->Prepare(kLongCallTime, context);
+  const auto stream = impl_->stub->OfferItems(&context);
+  stream->Write(request);
+  stream->WritesDone();
+  v1::OfferItemsResponse response;
+  const bool answered = stream->Read(&response);
+  FULCRUM_RETURN_IF_ERROR(FromGrpcStatus(stream->Finish(), impl_->connection->server()));
+  if (!answered) return absl::UnavailableError("the server has not answered");
+  return response;
+}
+
 absl::StatusOr<v1::PredictResponse> CampaignCalls::Predict(const v1::PredictRequest& request) {
   return impl_->Call<v1::PredictResponse>(&Stub::Predict, request);
 }

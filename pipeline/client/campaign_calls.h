@@ -29,6 +29,8 @@ class ListItemsResponse;
 class ListLabelErrorsResponse;
 class ListOperationsResponse;
 class ModelDescription;
+class OfferItemsRequest;
+class OfferItemsResponse;
 class Operation;
 class PredictRequest;
 class PredictResponse;
@@ -66,6 +68,8 @@ class CampaignCalls {
   /// Sends an Arrow IPC file, in chunks.
   absl::StatusOr<v1::AppendItemsResponse> AppendItems(const std::string& name, const std::string& request_id,
                                                       const std::string& file);
+  /// Offers the rows of one message.
+  absl::StatusOr<v1::OfferItemsResponse> OfferItems(const v1::OfferItemsRequest& request);
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   /// Calls `write` with the pieces of a model's file; round 0 is the latest's. DataLoss if some are missing.
   absl::StatusOr<v1::ModelDescription> GetModel(const v1::GetModelRequest& request,

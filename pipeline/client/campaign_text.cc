@@ -172,6 +172,11 @@ std::string CampaignDetails(const v1::Campaign& campaign) {
   };
   std::string text;
   for (const auto& [name, value] : facts) absl::StrAppendFormat(&text, "%-9s %s\n", name, value);
+  if (campaign.has_stream()) {
+    const v1::StreamStatus& stream = campaign.stream();
+    absl::StrAppendFormat(&text, "%-9s %d rows decided, %d to label, %d drift alarms%s\n", "stream", stream.rows(),
+                          stream.taken(), stream.drift_alarms(), stream.drifting() ? "; drifting now" : "");
+  }
   for (const v1::WaitingFor& reason : campaign.waiting_for()) {
     absl::StrAppendFormat(&text, "%-9s %s\n", "waits for", PrintableLine(reason.text()));
   }

@@ -39,10 +39,11 @@ Example:
 )";
 
 std::vector<Command> Words() {
-  return {CampaignCreateCommand(),       CampaignListCommand(),   CampaignGetCommand(),     CampaignStartCommand(),
-          CampaignPauseCommand(),        CampaignResumeCommand(), CampaignStopCommand(),    CampaignRetrainCommand(),
-          CampaignUpdateCommand(),       CampaignDeleteCommand(), CampaignWatchCommand(),   CampaignExportCommand(),
-          CampaignImportLabelsCommand(), CampaignAppendCommand(), CampaignPredictCommand(), CampaignModelCommand()};
+  return {CampaignCreateCommand(),       CampaignListCommand(),   CampaignGetCommand(),   CampaignStartCommand(),
+          CampaignPauseCommand(),        CampaignResumeCommand(), CampaignStopCommand(),  CampaignRetrainCommand(),
+          CampaignUpdateCommand(),       CampaignDeleteCommand(), CampaignWatchCommand(), CampaignExportCommand(),
+          CampaignImportLabelsCommand(), CampaignAppendCommand(), CampaignOfferCommand(), CampaignPredictCommand(),
+          CampaignModelCommand()};
 }
 
 CommandRun AddCampaign(CLI::App& app) {

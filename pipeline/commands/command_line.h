@@ -170,6 +170,7 @@ Command CampaignWatchCommand();
 Command CampaignExportCommand();
 Command CampaignImportLabelsCommand();
 Command CampaignAppendCommand();
+Command CampaignOfferCommand();
 Command CampaignModelCommand();
 Command CampaignPredictCommand();
 

@@ -60,6 +60,13 @@ constexpr std::array kFigures = {
            [](const v1::Campaign& campaign) { return campaign.state() == v1::CAMPAIGN_STATE_QUARANTINED ? 1.0 : 0.0; }},
     Figure{MetricType::Gauge, "fulcrum_pool_rows", "Examples in the pool.",
            [](const v1::Campaign& campaign) { return static_cast<double>(campaign.pool_rows()); }},
+    Figure{MetricType::Counter, "fulcrum_stream_rows_total", "Rows of a stream that were decided.",
+           [](const v1::Campaign& campaign) { return static_cast<double>(campaign.stream().rows()); }},
+    Figure{MetricType::Counter, "fulcrum_stream_taken_total", "Rows of a stream that were taken to be labeled.",
+           [](const v1::Campaign& campaign) { return static_cast<double>(campaign.stream().taken()); }},
+    Figure{MetricType::Counter, "fulcrum_stream_drift_alarms_total",
+           "Windows of rows of a stream that were not distributed as those of the pool.",
+           [](const v1::Campaign& campaign) { return static_cast<double>(campaign.stream().drift_alarms()); }},
 };
 
 MetricFamily CampaignsByState(const std::vector<v1::Campaign>& campaigns, std::size_t broken) {

@@ -14,6 +14,7 @@
 #include "pipeline/campaign/field_limits.h"
 #include "pipeline/server/campaign_streams.h"
 #include "pipeline/server/label_requests.h"
+#include "pipeline/server/offer_stream.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
 #include "stages/core/parallel.h"
@@ -277,16 +278,55 @@ absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const 
   return campaigns_.Find(name);
 }
 
+namespace {
+
+absl::StatusOr<Caller> AdmitAdmin(const AccessControl& gatekeeper, const grpc::ServerContextBase& context) {
+  FULCRUM_ASSIGN_OR_RETURN(Caller caller, gatekeeper.Admit(context));
+  if (const absl::Status status = AccessControl::RequireAdmin(caller); !status.ok()) {
+    gatekeeper.LogRefusal(context, caller.name, status);
+    return status;
+  }
+  return caller;
+}
+
+}  // namespace
+
+grpc::ServerBidiReactor<v1::OfferItemsRequest, v1::OfferItemsResponse>* CampaignService::OfferItems(Context* context) {
+  const AccessControl& gatekeeper = calls_.gatekeeper();
+  const absl::StatusOr<Caller> caller = AdmitAdmin(gatekeeper, *context);
+  const Caller who = caller.value_or(Caller{});
+  OfferStream::Parts parts{.executor = file_calls_.executor(),
+                           .caller = {gatekeeper, who},
+                           .by = who.name.empty() ? kUnnamedAdmin : who.name,
+                           .find = [this](const std::string& name) { return campaigns_.Find(name); },
+                           .on_end =
+                               [context, who](const std::string& campaign, const absl::Status& ended) {
+                                 LogAdminCall(*context, who, {.call = "OfferItems", .campaign = campaign}, ended);
+                               }};
+  if (!caller.ok()) return OfferStream::Refuse(std::move(parts), caller.status());
+  return OfferStream::Begin(std::move(parts));
+}
+
+CampaignService::Reactor* CampaignService::OfferItem(Context* context, const v1::OfferItemRequest* request,
+                                                     v1::OfferItemResponse* response) {
+  return file_calls_.Run(
+      context, CallerRole::kAdmin, *request, [this, request, response](const Caller& caller) -> absl::Status {
+        FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
+        OfferRequest offer{.by = caller.name.empty() ? kUnnamedAdmin : caller.name,
+                           .request_id = request->request_id(),
+                           .feature_names = request->feature_names()};
+        *offer.items.Add() = request->item();
+        FULCRUM_ASSIGN_OR_RETURN(auto answers, OfferTo(campaigns_.Find(request->campaign()), std::move(offer)));
+        *response->mutable_answer() = std::move(answers.front());
+        return absl::OkStatus();
+      });
+}
+
 grpc::ServerReadReactor<v1::AppendItemsRequest>* CampaignService::AppendItems(Context* context,
                                                                               v1::AppendItemsResponse* response) {
   const AccessControl& gatekeeper = calls_.gatekeeper();
-  const absl::StatusOr<Caller> caller = gatekeeper.Admit(*context);
-  absl::Status status = caller.status();
-  if (status.ok()) {
-    status = AccessControl::RequireAdmin(*caller);
-    if (!status.ok()) gatekeeper.LogRefusal(*context, caller->name, status);
-  }
-  if (!status.ok()) return new RefusedUpload<v1::AppendItemsRequest>(status);
+  const absl::StatusOr<Caller> caller = AdmitAdmin(gatekeeper, *context);
+  if (!caller.ok()) return new RefusedUpload<v1::AppendItemsRequest>(caller.status());
   return UploadStream<v1::AppendItemsRequest>::Begin(std::make_shared<AppendStream>(
       heavy_calls_.executor(), StreamCaller{gatekeeper, *caller},
       [this](const std::string& name) { return campaigns_.Find(name); }, operations_,

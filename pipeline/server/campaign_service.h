@@ -96,6 +96,8 @@ class CampaignService final : public v1::CampaignService::CallbackService {
                           v1::DeleteCampaignResponse* response) override;
   grpc::ServerReadReactor<v1::AppendItemsRequest>* AppendItems(Context* context,
                                                                v1::AppendItemsResponse* response) override;
+  grpc::ServerBidiReactor<v1::OfferItemsRequest, v1::OfferItemsResponse>* OfferItems(Context* context) override;
+  Reactor* OfferItem(Context* context, const v1::OfferItemRequest* request, v1::OfferItemResponse* response) override;
   Reactor* ImportLabels(Context* context, const v1::ImportLabelsRequest* request,
                         v1::ImportLabelsResponse* response) override;
   grpc::ServerWriteReactor<v1::ExportLabelsResponse>* ExportLabels(Context* context,

@@ -70,6 +70,14 @@ class ByteReader {
     return value;
   }
   void GetDoubles(std::span<double> values) { Copy(values.data(), values.size_bytes()); }
+  /// A text whose length came before it; empty if there is less.
+  std::string GetText(std::uint64_t size) {
+    ok_ = ok_ && size <= bytes_.size();
+    if (!ok_) return {};
+    std::string text(bytes_.substr(0, size));
+    bytes_.remove_prefix(size);
+    return text;
+  }
   bool ok() const { return ok_; }
   std::size_t remaining() const { return bytes_.size(); }
 

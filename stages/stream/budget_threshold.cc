@@ -111,6 +111,12 @@ BudgetThreshold::Answer BudgetThreshold::Offer(double score, double seconds) {
   return answer;
 }
 
+void BudgetThreshold::Repeat(double score, double seconds, bool taken) {
+  Accrue(seconds);
+  if (taken) ++taken_;
+  Remember(score);
+}
+
 void BudgetThreshold::ForgetScores() {
   window_.clear();
   sorted_.clear();

@@ -44,6 +44,9 @@ class BudgetThreshold {
   /// The next row. `seconds` is the time since any fixed moment; it never goes back, and a budget per share ignores it.
   Answer Offer(double score, double seconds);
 
+  /// A row that was decided before, after the state that was read.
+  void Repeat(double score, double seconds, bool taken);
+
   /// What scores mean has changed: the threshold is learned anew, and the budget goes on.
   void ForgetScores();
 

@@ -22,6 +22,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -65,6 +67,11 @@ class StreamModel {
   /// FailedPrecondition if the pool has fewer than two rows; InvalidArgument if its kernel is not finite.
   static absl::StatusOr<std::shared_ptr<const StreamModel>> Make(const StreamPool& pool,
                                                                  const StreamModelOptions& options);
+
+  /// All of it as bytes, little-endian; Parse makes the same model of them. DataLoss if they are damaged,
+  /// InvalidArgument if they are of another version.
+  std::string Serialize() const;
+  static absl::StatusOr<std::shared_ptr<const StreamModel>> Parse(std::string_view bytes);
 
   std::size_t dims() const { return landmarks_.rows(); }
   std::size_t landmarks() const { return norms_.size(); }

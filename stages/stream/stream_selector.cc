@@ -131,6 +131,33 @@ std::string StreamSelector::State() const {
   return out.Take();
 }
 
+void StreamSelector::Repeat(double score, double seconds, bool taken, std::span<const double> row) {
+  threshold_.Repeat(score, seconds, taken);
+  if (!taken || row.size() != model_->dims()) return;
+  model_->Look(row, view_);
+  Take(view_.coordinates, LeverageOf(view_.coordinates));
+}
+
+std::string StreamSelector::DriftState() const {
+  classify::ByteWriter out;
+  drift_.Write(out);
+  return out.Take();
+}
+
+absl::Status StreamSelector::RestoreDrift(std::string_view state, bool same_model) {
+  classify::ByteReader in(state);
+  if (!same_model) {
+    const DriftReport report = DriftTest::ReadReport(in);
+    if (!in.ok()) return absl::InvalidArgumentError("the state of the drift test is damaged");
+    drift_.Continue(report);
+    return absl::OkStatus();
+  }
+  DriftTest drift = drift_;
+  FULCRUM_RETURN_IF_ERROR(drift.Read(in));
+  drift_ = std::move(drift);
+  return absl::OkStatus();
+}
+
 absl::Status StreamSelector::Restore(std::string_view state) {
   const absl::Status damaged = absl::InvalidArgumentError("the state of the stream is damaged");
   if (state.size() < sizeof(std::uint64_t)) return damaged;

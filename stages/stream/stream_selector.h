@@ -69,6 +69,15 @@ class StreamSelector {
   /// states are an InvalidArgument and change nothing.
   absl::Status Restore(std::string_view state);
 
+  // Continuing from an older state and the decisions after it, which take less room than a state each.
+
+  /// A row that was decided after the state. `row` must be as it was if it was taken; otherwise it is not used.
+  void Repeat(double score, double seconds, bool taken, std::span<const double> row);
+  /// The part of the state that does not follow from what Repeat is told.
+  std::string DriftState() const;
+  /// `same_model`: it is of a selector with this model. InvalidArgument if it is damaged.
+  absl::Status RestoreDrift(std::string_view state, bool same_model);
+
  private:
   StreamSelector(std::shared_ptr<const StreamModel> model, const StreamOptions& options, DriftTest drift);
   /// M for the labeled rows of the model.

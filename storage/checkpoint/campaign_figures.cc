@@ -127,6 +127,7 @@ std::map<std::string, std::string> CampaignState::Figures() const {
       {"activity", activity_.ToText()}};
   // Only of campaigns that have one, so that the checkpoints of others are the same as ever.
   if (figures_.model_task) figures["model_task"] = ModelTaskText(*figures_.model_task);
+  if (offered_.figures().last > 0) figures["offered"] = offered_.ToText();
   return figures;
 }
 
@@ -157,6 +158,9 @@ absl::StatusOr<CampaignState> CampaignState::FromCheckpoint(Checkpoint& checkpoi
   }
   if (checkpoint.figures().contains("model_task")) {
     FULCRUM_ASSIGN_OR_RETURN(figures.model_task, ParseModelTask(read.Text("model_task")));
+  }
+  if (checkpoint.figures().contains("offered")) {
+    FULCRUM_ASSIGN_OR_RETURN(state.offered_, OfferedRows::FromText(read.Text("offered")));
   }
   if (const std::string text = read.Text("crowd"); !text.empty()) {
     FULCRUM_ASSIGN_OR_RETURN(Crowd crowd, CrowdFromText(text));
@@ -213,7 +217,8 @@ CampaignStatus StatusOf(const CampaignState& state) {
                            .leased_items = state.items().leased(),
                            .last_label_sequence = state.items().last_label_sequence(),
                            .next_expiry = state.leases().NextExpiry(),
-                           .model_task = state.model_task()};
+                           .model_task = state.model_task(),
+                           .offered = state.offered().figures()};
   if (const Crowd* const crowd = state.crowd()) {
     status.estimated_votes = crowd->votes;
     status.estimated_sequence = crowd->sequence;
@@ -224,7 +229,8 @@ CampaignStatus StatusOf(const CampaignState& state) {
     status.round_items = round->items;
     status.round_labeled = round->labeled;
     status.round_settled = round->settled();
-    status.round_due = round->open && JudgeRound(state.settings().policy, round->progress(), state.last_time()).advance;
+    status.round_due =
+        round->open && JudgeRound(state.settings().policy, state.LastProgress(), state.last_time()).advance;
   }
   return status;
 }

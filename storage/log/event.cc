@@ -10,6 +10,7 @@ namespace fulcrum::storage {
 namespace {
 
 constexpr char kLate[] = "late";
+constexpr char kComplete[] = "complete";
 
 struct KindName {
   EventKind kind;
@@ -50,6 +51,9 @@ constexpr std::array kKinds = {
     KindName{EventKind::kAnnotatorsEstimated, "annotators_estimated"},
     KindName{EventKind::kAnnotatorPaused, "annotator_paused"},
     KindName{EventKind::kAnnotatorResumed, "annotator_resumed"},
+    KindName{EventKind::kRowsOffered, "rows_offered"},
+    KindName{EventKind::kItemTaken, "item_taken"},
+    KindName{EventKind::kOfferedRowsStored, "offered_rows_stored"},
 };
 static_assert(kKinds.size() == std::variant_size_v<EventBody>);
 
@@ -66,6 +70,7 @@ struct Encoder {
   void operator()(BatchCommitted& body) const {
     row.round = body.round;
     row.number = body.based_on;
+    row.slot = body.carried;
     row.detail = std::move(body.files);
   }
   void operator()(ItemBatched& body) const {
@@ -203,6 +208,24 @@ struct Encoder {
     row.value = std::move(body.who);
     row.reason = std::move(body.reason);
   }
+  void operator()(RowsOffered& body) const {
+    row.number = body.rows;
+    row.slot = body.taken;
+    row.lease = body.kept;
+    row.epoch = body.alarms;
+    row.round = body.model;
+    if (body.complete) row.reason = kComplete;
+    row.detail = std::move(body.record);
+  }
+  void operator()(ItemTaken& body) const {
+    row.item = std::move(body.item);
+    row.cost = body.cost;
+  }
+  void operator()(OfferedRowsStored& body) const {
+    row.number = body.rows;
+    row.value = std::move(body.folder);
+    row.lease = body.through;
+  }
 };
 
 absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
@@ -214,7 +237,7 @@ absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
     case EventKind::kLifeChanged:
       return LifeChanged{std::move(row.value), std::move(row.reason)};
     case EventKind::kBatchCommitted:
-      return BatchCommitted{row.round, row.number, std::move(row.detail)};
+      return BatchCommitted{row.round, row.number, std::move(row.detail), row.slot};
     case EventKind::kItemBatched:
       return ItemBatched{std::move(row.item), row.round, row.number, row.cost};
     case EventKind::kRoundClosed:
@@ -273,6 +296,18 @@ absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
       return AnnotatorPaused{std::move(row.value), std::move(row.reason)};
     case EventKind::kAnnotatorResumed:
       return AnnotatorResumed{std::move(row.value), std::move(row.reason)};
+    case EventKind::kRowsOffered:
+      return RowsOffered{.rows = row.number,
+                         .taken = row.slot,
+                         .kept = row.lease,
+                         .alarms = row.epoch,
+                         .model = row.round,
+                         .complete = row.reason == kComplete,
+                         .record = std::move(row.detail)};
+    case EventKind::kItemTaken:
+      return ItemTaken{std::move(row.item), row.cost};
+    case EventKind::kOfferedRowsStored:
+      return OfferedRowsStored{row.number, std::move(row.value), row.lease};
   }
   return absl::DataLossError(absl::StrCat("event ", row.sequence, " of the log is of an unknown kind, ",
                                           static_cast<std::int64_t>(row.kind),

@@ -37,6 +37,7 @@ struct BatchCommitted {
   std::int64_t round = 0;
   std::int64_t based_on = 0;  ///< log sequence that the batch is a function of
   std::string files = {};     ///< of the round, one name per line
+  std::int64_t carried = 0;   ///< items that a stream brought, which come before those of the batch
   bool operator==(const BatchCommitted&) const = default;
 };
 
@@ -228,6 +229,33 @@ struct VotesAccepted {
   bool operator==(const VotesAccepted&) const = default;
 };
 
+/// Rows of a stream were decided. The annotator is who offered them.
+struct RowsOffered {
+  std::int64_t rows = 0;   ///< that were decided
+  std::int64_t taken = 0;  ///< of those: the next so many events are about them
+  std::int64_t kept = 0;   ///< that are to join the pool, the taken ones included
+  std::int64_t alarms = 0;
+  std::int64_t model = 0;   ///< the round whose model they were compared with; 0: before the first
+  bool complete = false;    ///< the record has the whole state of the decisions after it
+  std::string record = {};  ///< what was decided, as text of the decider
+  bool operator==(const RowsOffered&) const = default;
+};
+
+/// A row of a stream is an item, and a task of the open round; between rounds it waits for the next batch.
+struct ItemTaken {
+  std::string item = {};
+  double cost = 0;  ///< of one label
+  bool operator==(const ItemTaken&) const = default;
+};
+
+/// Rows that were offered are in the pool's files now.
+struct OfferedRowsStored {
+  std::int64_t rows = 0;
+  std::string folder = {};
+  std::int64_t through = 0;  ///< sequence of the last RowsOffered that is included
+  bool operator==(const OfferedRowsStored&) const = default;
+};
+
 /// How good the annotators are, estimated from all votes before; the consensus of votes follows from it.
 struct AnnotatorsEstimated {
   std::int64_t votes = 0;  ///< that were submitted until then
@@ -248,12 +276,13 @@ struct AnnotatorResumed {
   bool operator==(const AnnotatorResumed&) const = default;
 };
 
-using EventBody = std::variant<StoreOpened, SettingsChanged, LifeChanged, BatchCommitted, ItemBatched, RoundClosed,
-                               ModelStored, RowsAppended, RetrainRequested, LeaseGranted, LeaseRenewed, LeaseReleased,
-                               LeaseExpired, LabelSubmitted, LabelChanged, LabelWithdrawn, LabelImported, TaskSkipped,
-                               ItemSetAside, ItemReturned, ItemDisputed, ItemResolved, ModelTaskOpened,
-                               ModelLeaseGranted, ModelLeaseRenewed, ModelLeaseEnded, PredictionsStored,
-                               ModelTaskClosed, VotesAccepted, AnnotatorsEstimated, AnnotatorPaused, AnnotatorResumed>;
+using EventBody =
+    std::variant<StoreOpened, SettingsChanged, LifeChanged, BatchCommitted, ItemBatched, RoundClosed, ModelStored,
+                 RowsAppended, RetrainRequested, LeaseGranted, LeaseRenewed, LeaseReleased, LeaseExpired,
+                 LabelSubmitted, LabelChanged, LabelWithdrawn, LabelImported, TaskSkipped, ItemSetAside, ItemReturned,
+                 ItemDisputed, ItemResolved, ModelTaskOpened, ModelLeaseGranted, ModelLeaseRenewed, ModelLeaseEnded,
+                 PredictionsStored, ModelTaskClosed, VotesAccepted, AnnotatorsEstimated, AnnotatorPaused,
+                 AnnotatorResumed, RowsOffered, ItemTaken, OfferedRowsStored>;
 
 struct Event {
   std::int64_t sequence = 0;     ///< from 1, without gaps; set by the ledger
@@ -277,6 +306,9 @@ enum class EventKind : std::int64_t {
   kModelStored = 13,
   kRowsAppended = 14,
   kRetrainRequested = 15,
+  kRowsOffered = 16,
+  kItemTaken = 17,
+  kOfferedRowsStored = 18,
   kLeaseGranted = 20,
   kLeaseRenewed = 21,
   kLeaseReleased = 22,

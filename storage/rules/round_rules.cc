@@ -68,6 +68,20 @@ absl::Status CheckRound(const CampaignState& state, const CommitBatchRequest& re
   return absl::OkStatus();
 }
 
+/// Items that a stream brought and that still need answers, except for those that the batch has anyway.
+std::vector<BatchedItem> CarriedItems(const CampaignState& state, const std::vector<BatchedItem>& batch) {
+  std::vector<BatchedItem> carried;
+  if (state.offered().taken().empty()) return carried;
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const BatchedItem& item : batch) seen.insert(item.item);
+  for (const std::string& id : state.offered().taken()) {
+    const Item* const item = state.items().Find(id);
+    const bool waits = item != nullptr && item->status == ItemStatus::kInPool;
+    if (waits && seen.insert(id).second) carried.push_back({.item = id, .cost = item->cost});
+  }
+  return carried;
+}
+
 absl::StatusOr<const Item*> RequireItem(const Ledger& ledger, const ItemRequest& request) {
   const Item* const item = ledger.state().items().Find(request.item);
   if (item != nullptr) return item;
@@ -83,14 +97,22 @@ absl::StatusOr<CommitBatchAnswer> CommitBatch(Ledger& ledger, const CommitBatchR
   if (repeated.has_value()) return CommitBatchAnswer{repeated->sequence, true};
   FULCRUM_RETURN_IF_ERROR(CheckRound(ledger.state(), request));
   FULCRUM_RETURN_IF_ERROR(CheckItems(ledger.state(), request.items));
+  // They come first: otherwise rounds that end with as many answers as their batch has items would never get to them.
+  const std::vector<BatchedItem> carried = CarriedItems(ledger.state(), request.items);
   FULCRUM_ASSIGN_OR_RETURN(
       const std::int64_t sequence,
       ledger.Append({.request_id = request_id,
                      .fingerprint = fingerprint,
-                     .body = BatchCommitted{request.round, request.based_on, absl::StrJoin(request.files, "\n")}}));
+                     .body = BatchCommitted{.round = request.round,
+                                            .based_on = request.based_on,
+                                            .files = absl::StrJoin(request.files, "\n"),
+                                            .carried = static_cast<std::int64_t>(carried.size())}}));
   std::int64_t rank = 0;
-  for (const BatchedItem& item : request.items) {
-    FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = ItemBatched{item.item, request.round, ++rank, item.cost}}).status());
+  for (const auto* const items : {&carried, &request.items}) {
+    for (const BatchedItem& item : *items) {
+      FULCRUM_RETURN_IF_ERROR(
+          ledger.Append({.body = ItemBatched{item.item, request.round, ++rank, item.cost}}).status());
+    }
   }
   return CommitBatchAnswer{sequence, false};
 }
@@ -99,7 +121,7 @@ absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest&
   const Round* const round = ledger.state().rounds().Find(request.round);
   if (round == nullptr) return absl::NotFoundError(absl::StrCat("there is no round ", request.round));
   if (!round->open) return AdvanceAnswer{true, round->reason, {}};
-  RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, round->progress(), ledger.Now());
+  RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, ledger.state().LastProgress(), ledger.Now());
   if (!verdict.advance && !request.forced.empty()) verdict = {.advance = true, .reason = request.forced};
   if (!verdict.advance) return AdvanceAnswer{false, "", verdict.look_again};
   FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = RoundClosed{request.round, verdict.reason}}).status());

@@ -32,7 +32,8 @@ struct CommitBatchAnswer {
   bool repeated = false;  ///< this batch was committed before
 };
 
-/// Opens a round. FailedPrecondition if one is open, or an item is not in the pool; AlreadyExists if the round was
+/// Opens a round with these items, and before them those that a stream brought and that still need answers.
+/// FailedPrecondition if one is open, or an item is not in the pool; AlreadyExists if the round was
 /// committed with other items.
 absl::StatusOr<CommitBatchAnswer> CommitBatch(Ledger& ledger, const CommitBatchRequest& request);
 

@@ -128,8 +128,8 @@ absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequ
                                         [](const Slot& slot) { return slot.status == SlotStatus::kOpen; });
   }
   if (summary.stuck_items > 0) summary.dispute_at = state.last_time() + state.settings().dispute_time;
-  if (const Round* const round = state.rounds().open()) {
-    summary.advance_at = JudgeRound(state.settings().policy, round->progress(), ledger.Now()).look_again;
+  if (state.rounds().open() != nullptr) {
+    summary.advance_at = JudgeRound(state.settings().policy, state.LastProgress(), ledger.Now()).look_again;
   }
   return summary;
 }

@@ -70,6 +70,7 @@ void CampaignState::Begin() {
   activity_.Begin();
   leases_.Begin();
   rounds_.Begin();
+  offered_.Begin();
   requests_.Begin();
 }
 
@@ -78,6 +79,7 @@ void CampaignState::Accept() {
   activity_.Accept();
   leases_.Accept();
   rounds_.Accept();
+  offered_.Accept();
 }
 
 void CampaignState::RollBack() {
@@ -87,6 +89,7 @@ void CampaignState::RollBack() {
   activity_.RollBack();
   leases_.RollBack();
   rounds_.RollBack();
+  offered_.RollBack();
   requests_.RollBack();
 }
 
@@ -96,6 +99,14 @@ ItemTable::Moment CampaignState::MomentOf(const Event& event) const {
           .open_round = open == nullptr ? 0 : open->number,
           .sequence = event.sequence,
           .crowd = figures_.crowd.get()};
+}
+
+RoundProgress CampaignState::LastProgress() const {
+  const Round* const round = rounds_.last();
+  if (round == nullptr) return {};
+  RoundProgress progress = round->progress();
+  if (round->open) progress.items -= offered_.figures().in_round;
+  return progress;
 }
 
 absl::Status CampaignState::Count(const absl::StatusOr<StatusChange>& change) {
@@ -135,6 +146,11 @@ absl::Status CampaignState::Change(const Event& event, const LifeChanged& change
 }
 
 absl::Status CampaignState::Change(const Event& event, const BatchCommitted& committed) {
+  const auto is_decided = [this](const std::string& id) {
+    const Item* const item = items_.Find(id);
+    return item == nullptr || item->status != ItemStatus::kInPool;
+  };
+  offered_.OpenRound(is_decided, committed.carried);
   return rounds_.Open(committed, event.at);
 }
 
@@ -144,6 +160,7 @@ absl::Status CampaignState::Change(const Event& event, const ItemBatched& batche
 }
 
 absl::Status CampaignState::Change(const Event& event, const RoundClosed& closed) {
+  offered_.CloseRound();
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> items, rounds_.Close(closed, event.at));
   items_.CloseRound(items);
   return absl::OkStatus();
@@ -330,6 +347,30 @@ absl::Status CampaignState::Change(const Event& /*event*/, const AnnotatorPaused
 absl::Status CampaignState::Change(const Event& /*event*/, const AnnotatorResumed& resumed) {
   figures_.paused.erase(resumed.who);
   figures_.resumed.insert(resumed.who);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const RowsOffered& offered) {
+  return offered_.Offer(offered, event.sequence);
+}
+
+absl::Status CampaignState::Change(const Event& event, const ItemTaken& taken) {
+  const Round* const open = rounds_.open();
+  offered_.Take(taken.item, open != nullptr);
+  if (open == nullptr) return items_.Take(taken, event.sequence);
+  const ItemBatched batched = {.item = taken.item,
+                               .round = open->number,
+                               .rank = static_cast<std::int64_t>(rounds_.open_items().size()) + 1,
+                               .cost = taken.cost};
+  FULCRUM_RETURN_IF_ERROR(rounds_.AddItem(batched));
+  return Count(items_.Batch(batched, MomentOf(event)));
+}
+
+absl::Status CampaignState::Change(const Event& event, const OfferedRowsStored& stored) {
+  FULCRUM_RETURN_IF_ERROR(offered_.Store(stored));
+  if (stored.rows > 0) {
+    figures_.appended.push_back({.sequence = event.sequence, .folder = stored.folder, .rows = stored.rows});
+  }
   return absl::OkStatus();
 }
 

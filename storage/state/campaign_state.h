@@ -30,6 +30,7 @@
 #include "storage/state/item_table.h"
 #include "storage/state/lease_table.h"
 #include "storage/state/model_task.h"
+#include "storage/state/offered_rows.h"
 #include "storage/state/request_table.h"
 #include "storage/state/round_table.h"
 
@@ -79,6 +80,11 @@ class CampaignState {
   const LeaseTable& leases() const { return leases_; }
   const RoundTable& rounds() const { return rounds_; }
   const RequestTable& requests() const { return requests_; }
+  /// What a stream has brought.
+  const OfferedRows& offered() const { return offered_; }
+  /// Of the last round, by which it is judged. It needs as many answers as its batch has items, whether they are to
+  /// those or to items that a stream brought: otherwise a steady stream would never let it end.
+  RoundProgress LastProgress() const;
 
   /// Whether an annotator may be asked about an item: they have neither answered, declined nor leased it.
   bool MayAnswer(const Item& item, absl::string_view annotator) const;
@@ -156,6 +162,9 @@ class CampaignState {
   absl::Status Change(const Event& event, const AnnotatorsEstimated& estimated);
   absl::Status Change(const Event& event, const AnnotatorPaused& paused);
   absl::Status Change(const Event& event, const AnnotatorResumed& resumed);
+  absl::Status Change(const Event& event, const RowsOffered& offered);
+  absl::Status Change(const Event& event, const ItemTaken& taken);
+  absl::Status Change(const Event& event, const OfferedRowsStored& stored);
 
   CampaignFigures figures_;
   std::optional<CampaignFigures> figures_before_;  ///< as they were at Begin
@@ -166,6 +175,7 @@ class CampaignState {
   LeaseTable leases_;
   RoundTable rounds_;
   RequestTable requests_;
+  OfferedRows offered_;
 };
 
 /// The figures of a campaign after a commit: small, and cheap to take. A plain value.
@@ -193,6 +203,7 @@ struct CampaignStatus {
   bool round_due = false;                ///< it is open, and AdvanceRound would have closed it at last_time
   std::optional<Time> next_expiry = {};  ///< when the next lease expires
   std::optional<ModelTask> model_task = {};
+  OfferedFigures offered = {};
 };
 
 CampaignStatus StatusOf(const CampaignState& state);

@@ -48,6 +48,14 @@ absl::StatusOr<StatusChange> ItemTable::Batch(const ItemBatched& batched, const 
   return Reconsider(item, item.status, moment);
 }
 
+absl::Status ItemTable::Take(const ItemTaken& taken, std::int64_t sequence) {
+  Item& item = FindOrCreate(taken.item, sequence);
+  if (item.status != ItemStatus::kInPool) return absl::DataLossError("the item is not in the pool");
+  item.cost = taken.cost;
+  Note(item, item.status);
+  return absl::OkStatus();
+}
+
 void ItemTable::CloseRound(const std::vector<std::string>& items) {
   for (const std::string& id : items) {
     const absl::StatusOr<Item*> found = Existing(id);

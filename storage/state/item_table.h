@@ -34,6 +34,8 @@ class ItemTable : public ItemSet {
   // Transitions.
 
   absl::StatusOr<StatusChange> Batch(const ItemBatched& batched, const Moment& moment);
+  /// The item is known, and waits for a batch.
+  absl::Status Take(const ItemTaken& taken, std::int64_t sequence);
   /// Items without an answer return to the pool; slots stay only while they are leased.
   void CloseRound(const std::vector<std::string>& items);
   /// Returns the item. Whether the annotator may answer it is checked by the caller.

@@ -13,6 +13,7 @@
 #include "storage/campaign_store.h"
 #include "storage/rules/label_rules.h"
 #include "storage/rules/lease_rules.h"
+#include "storage/rules/offer_rules.h"
 #include "storage/rules/round_rules.h"
 #include "tests/support/manual_clock.h"
 
@@ -166,10 +167,25 @@ void AdvanceCampaign(CampaignStore& store, Random& random) {
   store.Run(storage::CommitBatch, batch).IgnoreError();
 }
 
+/// Rows of a stream, some of which are taken.
+void OfferRows(CampaignStore& store, Random& random) {
+  const storage::OfferedFigures figures = store.status()->offered;
+  storage::OfferedGroup group{.by = "stream", .request_id = absl::StrCat("rows after ", figures.rows), .rows = 5};
+  const std::uint64_t taken = random.Below(3);
+  for (std::uint64_t i = 0; i < taken; ++i) {
+    group.taken.push_back({.item = absl::StrCat("s", figures.rows, "-", i), .cost = 0.5});
+  }
+  group.kept = static_cast<std::int64_t>(taken + random.Below(2));
+  group.complete = random.Below(4) == 0;
+  group.record = "what was decided";
+  store.Run(storage::OfferRows, {.after = figures.rows, .groups = {group}}).IgnoreError();
+}
+
 /// Advances rounds and time, and makes the clock jump.
 void BeDaemon(CampaignStore& store, ManualClock& clock, Random& random) {
   while (store.health().ok()) {
     AdvanceCampaign(store, random);
+    if (random.Below(4) == 0) OfferRows(store, random);
     const std::uint64_t dice = random.Below(20);
     clock.Advance(dice == 0   ? std::chrono::microseconds(std::chrono::hours(2))
                   : dice == 1 ? std::chrono::microseconds(-std::chrono::hours(1))
@@ -196,6 +212,7 @@ std::string RunVictim(const VictimOptions& options, const OutsideLedger& ledger)
   auto opened = CampaignStore::Open(options.folder, store_options);
   if (!opened.ok()) return opened.status().ToString();
   CampaignStore& store = **opened;
+  store.Run(storage::ChangeLife, {.life = storage::Life::kRunning}).IgnoreError();
   std::vector<std::unique_ptr<Annotator>> annotators;
   std::vector<std::thread> threads;
   for (int i = 0; i < kAnnotators; ++i) {

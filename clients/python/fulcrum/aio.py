@@ -164,6 +164,11 @@ class Campaign:
         added: Dict[str, Any] = await self.client.run(self.sync.append, rows, ids)
         return added
 
+    async def offer(self, rows: Any, ids: Optional[Sequence[Any]] = None,
+                    payloads: Optional[Sequence[str]] = None) -> Any:
+        """Offers rows of a stream, which are decided at once."""
+        return await self.client.run(self.sync.offer, rows, ids, payloads)
+
     async def import_labels(self, labels: Mapping[Any, Any], source: str = "python") -> int:
         """Adds labels that you have already, by id."""
         imported: int = await self.client.run(self.sync.import_labels, labels, source)

@@ -19,6 +19,7 @@ Table = Union["pandas.DataFrame", List[Dict[str, Any]]]
 _CHUNK = 1 << 20
 _PREDICT_AT_ONCE = 1000
 _PREDICT_BYTES = 2 << 20
+_OFFER_AT_ONCE = 1000
 
 
 def message(name: str, **fields: Any) -> Any:
@@ -283,6 +284,33 @@ class Campaign:
         return {"read": response.read, "added": response.added, "existing": response.existing,
                 "rejected": response.rejected, "rejected_examples": list(response.rejected_examples),
                 "pool_rows": response.pool_rows}
+
+    def offer(self, rows: Any, ids: Optional[Sequence[Any]] = None, payloads: Optional[Sequence[str]] = None) -> Table:
+        """Offers rows of a stream: a data frame, an Arrow table or an array, with ids of their own.
+
+        Needs `selection: {stream: ...}` in the campaign's specification. The rows are decided in their order, and those
+        with the decision "label" are tasks. The result has the columns `id`, `decision` ("label", "skip", or "existing"
+        for an id that the pool has), `score` and `threshold`. When it is returned, the decisions are on the server's disk.
+        """
+        names, own_ids, values = _rows_to_predict(rows, self._pool_columns)
+        if values is None:
+            raise ValueError("give rows of features: a data frame, an Arrow table or an array")
+        ids = list(ids) if ids is not None else own_ids
+        payloads = list(payloads) if payloads is not None else None
+        if len(ids) != len(own_ids) or (payloads is not None and len(payloads) != len(ids)):
+            raise ValueError("there must be as many ids and payloads as rows")
+        features = _feature_rows(values)
+        at_once = max(1, min(_OFFER_AT_ONCE, _PREDICT_BYTES // (8 * max(1, values.shape[1]))))
+        results: List[Dict[str, Any]] = []
+        for begin in range(0, len(ids), at_once):
+            items = [{"item_id": str(ids[i]), "features": features[i], "payload": str(payloads[i]) if payloads is not None else ""}
+                     for i in range(begin, min(begin + at_once, len(ids)))]
+            request = message("OfferItemsRequest", campaign=self.name, request_id=new_request_id(), items=items,
+                              feature_names=names or [])
+            for answer in self.client.connection.exchange("OfferItems", request).answers:
+                results.append({"id": answer.item_id, "decision": _enum("OfferDecision", answer.decision),
+                                "score": answer.score, "threshold": answer.threshold})
+        return _table(results, ["id", "decision", "score", "threshold"])
 
     def import_labels(self, labels: Mapping[Any, Any], source: str = "python") -> int:
         """Adds labels that you have already, by id. They decide their items. Returns how many were imported."""

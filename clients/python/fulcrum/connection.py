@@ -53,6 +53,7 @@ class Connection:
         streams = {"WatchCampaign", "ExportLabels", "GetModel", "GetPayload", "GetModelLabels", "GetModelRows"}
         make = self.channel.unary_stream if method.name in streams else self.channel.unary_unary
         make = self.channel.stream_unary if method.name in ("AppendItems", "SubmitPredictions") else make
+        make = self.channel.stream_stream if method.name == "OfferItems" else make
         return make(f"/fulcrum.v1.{service}/{method.name}",
                     request_serializer=lambda message: message.SerializeToString(),
                     response_deserializer=api.message(method.output_type.full_name).FromString)
@@ -105,6 +106,16 @@ class Connection:
     def send(self, method: str, requests: Callable[[], Iterator[Any]]) -> Any:
         """Makes a call whose request is a stream. `requests` makes the same stream again for a repeat."""
         return self._retry(lambda: self._calls[method](requests(), metadata=self.metadata), (*TRANSIENT, "ABORTED"))
+
+    def exchange(self, method: str, request: Any) -> Any:
+        """Makes a call whose messages are answered one by one, with one message. It needs a request id."""
+        def make() -> Any:
+            call = self._calls[method](iter([request]), timeout=60, metadata=self.metadata)
+            responses = list(call)
+            if not responses:
+                raise FulcrumError("UNAVAILABLE", "the server has not answered")
+            return responses[0]
+        return self._retry(make, (*TRANSIENT, "ABORTED"))
 
 
 __all__ = ["Connection", "FulcrumError", "new_request_id"]

@@ -52,6 +52,26 @@ class ClientTest(DaemonTest):
         frame = pandas.DataFrame(rows, columns=list("abcd"))
         self.assertEqual(self.client.create_campaign("frame", frame, ["neg", "pos"]).describe().pool_rows, 200)
 
+    def test_rows_of_a_stream_are_decided_at_once(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("numpy is not installed")
+        rows = numpy.array(clouds(400))
+        campaign = self.client.create_campaign("stream", rows[:200], ["neg", "pos"], ids=[str(i) for i in range(200)],
+                                               selection={"stream": {"share": 0.1}})
+        ids = [f"new-{number}" for number in range(200)]
+        offered = self.rows(campaign.offer(rows[200:], ids=ids, payloads=[f"text of {name}" for name in ids]))
+        self.assertEqual([row["id"] for row in offered], ids)
+        taken = {row["id"] for row in offered if row["decision"] == "label"}
+        self.assertIn(len(taken), (19, 20))
+        self.assertEqual({row["decision"] for row in offered}, {"label", "skip"})
+        self.assertEqual(campaign.describe().pool_rows, 200 + len(taken))
+        again = self.rows(campaign.offer(rows[200:], ids=ids))
+        self.assertEqual({row["id"] for row in again if row["decision"] == "existing"}, taken)
+        with self.assertRaisesRegex(ValueError, "as many ids"):
+            campaign.offer(rows[200:], ids=ids[1:])
+
     def test_errors_have_the_servers_details(self):
         with self.assertRaises(fulcrum.FulcrumError) as missing:
             self.client.campaign("nowhere")

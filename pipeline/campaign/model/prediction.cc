@@ -1,11 +1,11 @@
 #include "pipeline/campaign/model/prediction.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/model/feature_rows.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/onnx/onnx_export.h"
 #include "stages/classify/model_file.h"
@@ -56,67 +56,16 @@ absl::Status BadRow(int row, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("rows[", row, "] ", what));
 }
 
-/// With 32 bits, so that a row of the pool gets the same answer by its values as by its name.
-float AsThePoolHasIt(double value) {
-  return static_cast<float>(value);
-}
-
-absl::Status FillSparse(const v1::FeatureRow& row, int number, std::span<double> to) {
-  if (row.indices_size() != row.values_size()) {
-    return BadRow(number, absl::StrCat("has ", row.indices_size(), " indices and ", row.values_size(), " values"));
-  }
-  int last = -1;
-  for (int i = 0; i < row.indices_size(); ++i) {
-    const int index = row.indices(i);
-    if (index <= last || static_cast<std::size_t>(index) >= to.size()) {
-      return BadRow(number, absl::StrCat("has the index ", index, " after ", last, "; they must ascend, from 0 to ",
-                                         to.size() - 1));
-    }
-    to[static_cast<std::size_t>(index)] = AsThePoolHasIt(row.values(i));
-    last = index;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status FillRow(const v1::FeatureRow& row, int number, std::span<double> to) {
-  if (!std::all_of(row.values().begin(), row.values().end(),
-                   [](double value) { return std::isfinite(AsThePoolHasIt(value)); })) {
-    return BadRow(number, "has a value that is not a finite 32-bit number");
-  }
-  if (row.indices_size() > 0) return FillSparse(row, number, to);
-  if (static_cast<std::size_t>(row.values_size()) != to.size()) {
-    return BadRow(number, absl::StrCat("has ", row.values_size(), " features, and the pool has ", to.size()));
-  }
-  std::transform(row.values().begin(), row.values().end(), to.begin(), AsThePoolHasIt);
-  return absl::OkStatus();
-}
-
 /// All rows of the request, prepared as those that the model was trained on.
 absl::StatusOr<Matrix<double>> RowsOf(const CampaignPool& pool, const std::string& normalize,
                                       const v1::PredictRequest& request) {
   const auto named = static_cast<std::size_t>(request.item_ids_size());
   const auto given = static_cast<std::size_t>(request.rows_size());
   Matrix<double> rows = Matrix<double>::Zero(named + given, pool.features().dims());
-  const std::vector<std::string> names(request.feature_names().begin(), request.feature_names().end());
-  std::vector<std::size_t> columns;
-  if (!names.empty()) {
-    if (pool.feature_names().empty()) {
-      return absl::InvalidArgumentError("the features of this pool have no names; leave 'feature_names' out");
-    }
-    FULCRUM_ASSIGN_OR_RETURN(columns, pool.MatchFeatures(names));
-  }
+  FULCRUM_ASSIGN_OR_RETURN(const FeatureRows reader, FeatureRows::Make(pool, request.feature_names()));
   for (std::size_t i = 0; i < given; ++i) {
     const int number = static_cast<int>(i);
-    const v1::FeatureRow& row = request.rows(number);
-    if (columns.empty()) {
-      FULCRUM_RETURN_IF_ERROR(FillRow(row, number, rows.row(named + i)));
-      continue;
-    }
-    std::vector<double> values(names.size());
-    FULCRUM_RETURN_IF_ERROR(FillRow(row, number, values));
-    for (std::size_t column = 0; column < columns.size(); ++column) {
-      rows.row(named + i)[column] = values[columns[column]];
-    }
+    FULCRUM_RETURN_IF_ERROR(reader.Read(request.rows(number), absl::StrCat("rows[", number, "]"), rows.row(named + i)));
   }
   pool.Normalize(rows.view().Rows(named, given));
   for (std::size_t i = 0; i < named; ++i) {

@@ -20,6 +20,7 @@
 #include "stages/core/status_macros.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_writer.h"
+#include "storage/rules/offer_rules.h"
 #include "storage/rules/round_rules.h"
 
 namespace fulcrum::pipeline {
@@ -143,13 +144,15 @@ absl::StatusOr<v1::AppendItemsResponse> PoolAppender::AppendMarked(const AppendR
   return response;
 }
 
-absl::StatusOr<v1::AppendItemsResponse> PoolAppender::AppendNew(const AppendRequest& request, const CampaignPool& pool,
-                                                                std::size_t number) {
-  const std::string name = absl::StrFormat("pool/appended-%05d", number);
+absl::StatusOr<PoolAppender::NewFolder> PoolAppender::MakeFolder(const std::string& file,
+                                                                 const ingest::ColumnOptions& columns,
+                                                                 const CampaignPool& pool, std::size_t number,
+                                                                 const ImportControl& control) {
+  NewFolder made{.name = absl::StrFormat("pool/appended-%05d", number)};
   ImportOptions options;
-  options.sources = {request.file};
-  options.folder = store_.folder().File(name);
-  options.columns = pool.columns();
+  options.sources = {file};
+  options.folder = store_.folder().File(made.name);
+  options.columns = columns;
   options.memory_bytes = kMemoryBytes;
   options.max_rejected_share = 1;
   options.may_add_nothing = true;
@@ -158,32 +161,55 @@ absl::StatusOr<v1::AppendItemsResponse> PoolAppender::AppendNew(const AppendRequ
   };
   std::error_code ignored;
   std::filesystem::remove_all(options.folder, ignored);
-  options.control = request.control;
+  options.control = control;
   // Without ids each row is a new one. Only the rows that come are looked up, whatever the size of the pool.
   CampaignPool::OpenFolders opened;
   if (!pool.ids().are_row_numbers()) {
     options.find_elsewhere = [&](absl::string_view id) { return pool.ContentOf(id, opened); };
   }
-  const absl::StatusOr<ImportResult> imported = ImportPool(options);
-  if (!imported.ok()) return Blamed(imported.status(), request);
-  std::shared_ptr<const CampaignPool> grown;
-  if (imported->counts.added > 0) {
+  FULCRUM_ASSIGN_OR_RETURN(made.imported, ImportPool(options));
+  if (made.imported.counts.added > 0) {
     // Before the log tells of them: rows that cannot be read back must not become part of the campaign.
-    FULCRUM_ASSIGN_OR_RETURN(grown, pool.With(options.folder));
-    FULCRUM_RETURN_IF_ERROR(admit_(*grown, pool.rows()));
+    FULCRUM_ASSIGN_OR_RETURN(made.grown, pool.With(options.folder));
+    FULCRUM_RETURN_IF_ERROR(admit_(*made.grown, pool.rows()));
   }
-  v1::AppendItemsResponse response = ToResponse(*imported, request, grown == nullptr ? pool.rows() : grown->rows());
+  return made;
+}
+
+absl::Status PoolAppender::TakeUp(std::shared_ptr<const CampaignPool> grown) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto appended, store_.Run(storage::AppendedSoFar, {}));
+  return pool_.Follow(appended, store_.folder(), std::move(grown)).status();
+}
+
+absl::StatusOr<v1::AppendItemsResponse> PoolAppender::AppendNew(const AppendRequest& request, const CampaignPool& pool,
+                                                                std::size_t number) {
+  absl::StatusOr<NewFolder> made = MakeFolder(request.file, pool.columns(), pool, number, request.control);
+  if (!made.ok()) return Blamed(made.status(), request);
+  const ImportResult& imported = made->imported;
+  const std::size_t rows = made->grown == nullptr ? pool.rows() : made->grown->rows();
+  v1::AppendItemsResponse response = ToResponse(imported, request, rows);
   FULCRUM_RETURN_IF_ERROR(store_
                               .Run(storage::AppendRows, {.by = request.by,
                                                          .request_id = request.request_id,
                                                          .content = request.checksum,
-                                                         .folder = name,
-                                                         .rows = imported->counts.added,
+                                                         .folder = made->name,
+                                                         .rows = imported.counts.added,
                                                          .answer = StoredText(response)})
                               .status());
-  FULCRUM_ASSIGN_OR_RETURN(const auto appended, store_.Run(storage::AppendedSoFar, {}));
-  FULCRUM_RETURN_IF_ERROR(pool_.Follow(appended, store_.folder(), grown).status());
+  FULCRUM_RETURN_IF_ERROR(TakeUp(made->grown));
   return response;
+}
+
+absl::Status PoolAppender::StoreOffered(const std::string& file, const ingest::ColumnOptions& columns,
+                                        std::int64_t through) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto appended, store_.Run(storage::AppendedSoFar, {}));
+  FULCRUM_ASSIGN_OR_RETURN(const auto pool, pool_.Follow(appended, store_.folder()));
+  FULCRUM_ASSIGN_OR_RETURN(NewFolder made, MakeFolder(file, columns, *pool, appended.size() + 1, {}));
+  FULCRUM_RETURN_IF_ERROR(
+      store_
+          .Run(storage::StoreOfferedRows, {.folder = made.name, .rows = made.imported.counts.added, .through = through})
+          .status());
+  return TakeUp(std::move(made.grown));
 }
 
 namespace {

@@ -100,7 +100,21 @@ class PoolAppender {
   /// pool is as before then.
   absl::StatusOr<Appended> Append(const AppendRequest& request);
 
+  /// Rows of a stream, which the log has already: puts them into files of the pool. `file` is of an upload, `through`
+  /// the last of the log that it includes. Rows that others have appended under the same ids stay as those are.
+  absl::Status StoreOffered(const std::string& file, const ingest::ColumnOptions& columns, std::int64_t through);
+
  private:
+  struct NewFolder {
+    std::string name = {};  ///< as the log has it
+    ImportResult imported = {};
+    std::shared_ptr<const CampaignPool> grown = {};  ///< null if no row is new
+  };
+  /// Makes a folder of the rows of a file, behind those that were appended so far.
+  absl::StatusOr<NewFolder> MakeFolder(const std::string& file, const ingest::ColumnOptions& columns,
+                                       const CampaignPool& pool, std::size_t number, const ImportControl& control);
+  /// Takes the folder up that the log tells of now.
+  absl::Status TakeUp(std::shared_ptr<const CampaignPool> grown);
   /// Appends, unless the process died in it again and again.
   absl::StatusOr<v1::AppendItemsResponse> AppendMarked(const AppendRequest& request, const CampaignPool& pool,
                                                        std::size_t number);

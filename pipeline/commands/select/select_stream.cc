@@ -3,12 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "pipeline/commands/select/stream_journal.h"
+#include "pipeline/commands/select/stream_lines.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
@@ -28,99 +27,12 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr std::size_t kReadBytes = 256 << 10;
-constexpr std::size_t kLongestLine = 16 << 20;
-
-/// The lines of standard input, in groups of what has arrived.
-class LineReader {
- public:
-  struct Line {
-    std::string text;
-    std::uint64_t number = 0;  // from 1
-  };
-
-  /// Waits for a line or more; none at the end of the input.
-  absl::StatusOr<std::vector<Line>> Next() {
-    std::vector<Line> lines;
-    while (lines.empty() && !ended_) {
-      FULCRUM_RETURN_IF_ERROR(Read());
-      std::size_t begin = 0;
-      for (std::size_t end = rest_.find('\n', searched_); end != std::string::npos; end = rest_.find('\n', begin)) {
-        Add(rest_.substr(begin, end - begin), lines);
-        begin = end + 1;
-      }
-      rest_.erase(0, begin);
-      searched_ = rest_.size();
-      if (rest_.size() > kLongestLine) {
-        return absl::DataLossError(absl::StrCat("line ", number_ + 1, " of the stream is longer than 16 MiB"));
-      }
-      if (ended_ && !rest_.empty()) Add(std::exchange(rest_, {}), lines);
-    }
-    return lines;
-  }
-
- private:
-  absl::Status Read() {
-    const std::size_t before = rest_.size();
-    rest_.resize(before + kReadBytes);
-    ssize_t got = 0;
-    do {
-      got = read(STDIN_FILENO, rest_.data() + before, kReadBytes);
-    } while (got < 0 && errno == EINTR);
-    rest_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0) return absl::DataLossError(absl::StrCat("cannot read the stream: ", std::strerror(errno)));
-    ended_ = got == 0;
-    return absl::OkStatus();
-  }
-
-  void Add(std::string text, std::vector<Line>& lines) {
-    ++number_;
-    if (!text.empty() && text.back() == '\r') text.pop_back();
-    if (!text.empty()) lines.push_back({std::move(text), number_});
-  }
-
-  std::string rest_;
-  std::size_t searched_ = 0;
-  std::uint64_t number_ = 0;
-  bool ended_ = false;
-};
-
-absl::Status BadLine(std::uint64_t number, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("line ", number, " of the stream: ", what));
-}
-
-/// The values of a line of CSV.
-absl::StatusOr<std::vector<std::string>> SplitCsv(const LineReader::Line& line) {
-  std::vector<std::string> values(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.text.size(); ++i) {
-    const char letter = line.text[i];
-    if (quoted) {
-      if (letter != '"') {
-        values.back().push_back(letter);
-      } else if (i + 1 < line.text.size() && line.text[i + 1] == '"') {
-        values.back().push_back(line.text[++i]);
-      } else {
-        quoted = false;
-      }
-    } else if (letter == ',') {
-      values.emplace_back();
-    } else if (letter == '"' && values.back().empty()) {
-      quoted = true;
-    } else {
-      values.back().push_back(letter);
-    }
-  }
-  if (quoted) return BadLine(line.number, "a quote is not closed");
-  return values;
-}
-
 /// Where the id and the features of a line are.
 class StreamColumns {
  public:
-  static absl::StatusOr<StreamColumns> FromHeader(const LineReader::Line& line, const std::string& id_name,
+  static absl::StatusOr<StreamColumns> FromHeader(const StreamLine& line, const std::string& id_name,
                                                   const std::vector<std::string>& features) {
-    FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> names, SplitCsv(line));
+    FULCRUM_ASSIGN_OR_RETURN(const std::vector<std::string> names, SplitStreamLine(line));
     StreamColumns columns;
     columns.count_ = names.size();
     const auto find = [&](const std::string& name) -> std::optional<std::size_t> {
@@ -132,9 +44,10 @@ class StreamColumns {
     for (const std::string& feature : features) {
       const auto place = find(feature);
       if (!place) {
-        return BadLine(line.number, absl::StrCat("there is no column '", feature,
-                                                 "', which the pool has\n  what to do: begin the stream with a line of "
-                                                 "column names, those of the pool's features among them"));
+        return BadStreamLine(line.number,
+                             absl::StrCat("there is no column '", feature,
+                                          "', which the pool has\n  what to do: begin the stream with a line of "
+                                          "column names, those of the pool's features among them"));
       }
       columns.features_.push_back(*place);
     }
@@ -144,20 +57,20 @@ class StreamColumns {
   bool has_ids() const { return id_.has_value(); }
 
   /// Returns the id, and writes the features to `row`.
-  absl::StatusOr<std::string> Parse(const LineReader::Line& line, std::span<double> row) const {
-    FULCRUM_ASSIGN_OR_RETURN(std::vector<std::string> values, SplitCsv(line));
+  absl::StatusOr<std::string> Parse(const StreamLine& line, std::span<double> row) const {
+    FULCRUM_ASSIGN_OR_RETURN(std::vector<std::string> values, SplitStreamLine(line));
     if (values.size() != count_) {
-      return BadLine(line.number, absl::StrCat(values.size(), " values for ", count_, " columns"));
+      return BadStreamLine(line.number, absl::StrCat(values.size(), " values for ", count_, " columns"));
     }
     for (std::size_t j = 0; j < features_.size(); ++j) {
       const std::string& text = values[features_[j]];
       const std::optional<double> value = ParseNumber(text);
       if (!value || !std::isfinite(*value)) {
-        return BadLine(line.number, absl::StrCat("'", text, "' is not a finite number"));
+        return BadStreamLine(line.number, absl::StrCat("'", text, "' is not a finite number"));
       }
       row[j] = *value;
     }
-    if (id_ && values[*id_].empty()) return BadLine(line.number, "the id is empty");
+    if (id_ && values[*id_].empty()) return BadStreamLine(line.number, "the id is empty");
     return id_ ? std::move(values[*id_]) : std::string();
   }
 
@@ -181,8 +94,8 @@ class StreamRun {
       : options_(options), inputs_(inputs), selector_(std::move(selector)), journal_(std::move(journal)) {}
 
   absl::Status Run() {
-    LineReader reader;
-    FULCRUM_ASSIGN_OR_RETURN(std::vector<LineReader::Line> lines, reader.Next());
+    LineReader reader(STDIN_FILENO);
+    FULCRUM_ASSIGN_OR_RETURN(std::vector<StreamLine> lines, reader.Next());
     if (lines.empty()) return absl::DataLossError("the stream is empty; it must begin with a line of column names");
     FULCRUM_ASSIGN_OR_RETURN(columns_,
                              StreamColumns::FromHeader(lines.front(), options_.columns.id, inputs_.feature_names));
@@ -210,10 +123,10 @@ class StreamRun {
     absl::Status status;            // of the line behind the last row
   };
 
-  Parsed Parse(const std::vector<LineReader::Line>& lines) const {
+  Parsed Parse(const std::vector<StreamLine>& lines) const {
     Parsed parsed;
     Matrix<double> rows(lines.size(), inputs_.feature_names.size());
-    for (const LineReader::Line& line : lines) {
+    for (const StreamLine& line : lines) {
       absl::StatusOr<std::string> id = columns_.Parse(line, rows.row(parsed.ids.size()));
       if (!id.ok()) {
         parsed.status = id.status();
@@ -228,7 +141,7 @@ class StreamRun {
   }
 
   /// Decides what comes before the first line that is wrong.
-  absl::Status Decide(const std::vector<LineReader::Line>& lines) {
+  absl::Status Decide(const std::vector<StreamLine>& lines) {
     const Parsed parsed = Parse(lines);
     const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     std::vector<StreamAnswer> fresh;

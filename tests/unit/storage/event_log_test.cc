@@ -70,6 +70,7 @@ TEST(EventTest, EveryKindComesBackAndKeepsItsNumberAndColumns) {
       {SettingsChanged{"s"}, {.kind = EventKind{2}, .detail = "s"}},
       {LifeChanged{"running", "r"}, {.kind = EventKind{3}, .value = "running", .reason = "r"}},
       {BatchCommitted{1, 2, "f"}, {.kind = EventKind{10}, .round = 1, .number = 2, .detail = "f"}},
+      {BatchCommitted{1, 2, "f", 3}, {.kind = EventKind{10}, .slot = 3, .round = 1, .number = 2, .detail = "f"}},
       {ItemBatched{"i", 1, 2, 0.5}, {.kind = EventKind{11}, .item = "i", .round = 1, .cost = 0.5, .number = 2}},
       {RoundClosed{1, "r"}, {.kind = EventKind{12}, .round = 1, .reason = "r"}},
       {ModelStored{1, 2, "f", "c", "r"},
@@ -111,8 +112,19 @@ TEST(EventTest, EveryKindComesBackAndKeepsItsNumberAndColumns) {
       {AnnotatorsEstimated{5, "c"}, {.kind = EventKind{60}, .number = 5, .detail = "c"}},
       {AnnotatorPaused{"w", "r"}, {.kind = EventKind{61}, .value = "w", .reason = "r"}},
       {AnnotatorResumed{"w", "r"}, {.kind = EventKind{62}, .value = "w", .reason = "r"}},
+      {RowsOffered{1, 2, 3, 4, 5, true, "r"},
+       {.kind = EventKind{16},
+        .slot = 2,
+        .lease = 3,
+        .epoch = 4,
+        .round = 5,
+        .reason = "complete",
+        .number = 1,
+        .detail = "r"}},
+      {ItemTaken{"i", 0.5}, {.kind = EventKind{17}, .item = "i", .cost = 0.5}},
+      {OfferedRowsStored{1, "f", 2}, {.kind = EventKind{18}, .lease = 2, .value = "f", .number = 1}},
   };
-  EXPECT_EQ(kinds.size(), std::variant_size_v<EventBody>);
+  EXPECT_EQ(kinds.size(), std::variant_size_v<EventBody> + 1);
   for (const auto& [body, row] : kinds) {
     EXPECT_EQ(EncodeEvent({.body = body}), row) << EventKindName(row.kind);
     EXPECT_EQ(DecodeEvent(row)->body, body) << EventKindName(row.kind);

@@ -30,6 +30,17 @@ class RetentionTest : public ::testing::Test {
   CampaignFolder folder_;
 };
 
+TEST_F(RetentionTest, KeepsTheLastModelsOfAStream) {
+  const auto stream = [](int round) { return absl::StrFormat("rounds/%06d-stream.model", round); };
+  for (int round = 1; round <= 5; ++round) ASSERT_TRUE(ReplaceFile(folder_.File(stream(round)), "content").ok());
+  ASSERT_TRUE(RemoveOldFiles(folder_, {.streams = 2}, 5).ok());
+  for (int round = 1; round <= 5; ++round) {
+    EXPECT_EQ(Exists(stream(round)), round > 3) << round;
+    EXPECT_EQ(WasRemoved(folder_, stream(round)), round <= 3) << round;
+    EXPECT_TRUE(Exists(Scores(round)) && Exists(Model(round)));
+  }
+}
+
 TEST_F(RetentionTest, KeepsEverythingUnlessTold) {
   ASSERT_TRUE(RemoveOldFiles(folder_, {}, 5).ok());
   for (int round = 1; round <= 5; ++round) {

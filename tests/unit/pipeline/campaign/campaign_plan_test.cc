@@ -164,6 +164,38 @@ TEST(CampaignPlanTest, AdaptiveOverlapIsAConsensus) {
               AllOf(HasSubstr("labeling.overlap: is auto, which needs"), HasSubstr("labeling.confidence: needs")));
 }
 
+TEST(PlanCampaign, AStreamHasOneBudget) {
+  v1::CampaignSpec spec = SmallSpec();
+  EXPECT_FALSE(PlanCampaign(spec)->stream);
+  v1::StreamSpec& stream = *spec.mutable_selection()->mutable_stream();
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()), HasSubstr("selection.stream: needs a budget"));
+  stream.set_labels(200);
+  auto plan = PlanCampaign(spec);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_DOUBLE_EQ(plan->stream->options.budget.per_second, 200.0 / 3600);
+  EXPECT_EQ(plan->stream->options.budget.share, 0);
+  EXPECT_EQ(plan->stream->options.drift.window, 500u);
+  EXPECT_EQ(plan->stream->keep_share, 0);
+  stream.mutable_period()->set_seconds(60);
+  EXPECT_DOUBLE_EQ(PlanCampaign(spec)->stream->options.budget.per_second, 200.0 / 60);
+  stream.set_share(0.01);
+  EXPECT_FALSE(PlanCampaign(spec).ok()) << "both";
+  stream.clear_labels();
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()), HasSubstr("selection.stream.period"));
+  stream.clear_period();
+  stream.set_keep(v1::StreamSpec::KEEP_ALL);
+  EXPECT_EQ(PlanCampaign(spec)->stream->keep_share, 1);
+  stream.set_keep_share(0.5);
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()), HasSubstr("needs 'keep: sample'"));
+  stream.set_keep(v1::StreamSpec::KEEP_SAMPLE);
+  plan = PlanCampaign(spec);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->stream->keep_share, 0.5);
+  EXPECT_EQ(plan->stream->options.budget.share, 0.01);
+  stream.set_share(1.5);
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()), HasSubstr("selection.stream.share"));
+}
+
 TEST(PlanCampaign, LimitsTheTasksOfARound) {
   v1::CampaignSpec spec = SmallSpec();
   spec.mutable_selection()->set_batch(1'000'000);

@@ -129,5 +129,29 @@ TEST(StreamModel, APoolOfOneRowIsRefused) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(StreamModel, WhatWasSavedIsTheSameAndDamageIsNoticed) {
+  const TestPool pool(80, 3, 3, 4, 1.5);
+  const auto model = pool.Model({.landmarks = 24, .rank = 6, .reference = 50});
+  const std::string bytes = model->Serialize();
+  const auto parsed = StreamModel::Parse(bytes);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ((*parsed)->fingerprint(), model->fingerprint());
+  EXPECT_EQ((*parsed)->Serialize(), bytes);
+  RowView a, b;
+  for (std::size_t i = 0; i < 80; ++i) {
+    model->Look(pool.Row(i), a);
+    (*parsed)->Look(pool.Row(i), b);
+    EXPECT_EQ(a.coordinates, b.coordinates);
+    EXPECT_EQ(a.novelty, b.novelty);
+    EXPECT_EQ(a.uncertainty, b.uncertainty);
+  }
+  for (std::size_t place = 0; place < bytes.size(); place += 97) {
+    std::string damaged = bytes;
+    damaged[place] = static_cast<char>(damaged[place] ^ 0x10);
+    EXPECT_FALSE(StreamModel::Parse(damaged).ok()) << place;
+    EXPECT_FALSE(StreamModel::Parse(bytes.substr(0, place)).ok()) << place;
+  }
+}
+
 }  // namespace
 }  // namespace fulcrum::stream

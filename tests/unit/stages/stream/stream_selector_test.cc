@@ -133,6 +133,32 @@ TEST(StreamSelector, AStateContinuesWithTheSameDecisions) {
   EXPECT_EQ(whole.drift.alarms, killed.drift.alarms);
 }
 
+TEST(StreamSelector, AnOlderStateAndTheDecisionsAfterItAreAsGoodAsTheState) {
+  const TestPool pool(400, 4, 2, 10, 2);
+  const StreamOptions options = {.budget = {.per_second = 3}, .drift = {.window = 100, .false_alarm_rate = 0.01}};
+  StreamSelector selector = StreamSelector::Make(pool.Model(), options).value();
+  // What was saved is the same model.
+  const auto saved = StreamModel::Parse(pool.Model()->Serialize());
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  StreamSelector other = StreamSelector::Make(*saved, options).value();
+  Random random(37);
+  std::string older;
+  for (int i = 0; i < 1500; ++i) {
+    if (i == 700) {
+      older = selector.State();
+      ASSERT_TRUE(other.Restore(older).ok());
+    }
+    const std::vector<double> row = ClusterRow(4, static_cast<std::size_t>(i % 2), random);
+    const double seconds = 0.1 * i + (i > 900 ? 5 : 0);
+    const Decision decision = selector.Offer(row, seconds).value();
+    if (i >= 700) other.Repeat(decision.score, seconds, decision.take, decision.take ? row : std::vector<double>());
+  }
+  ASSERT_TRUE(other.RestoreDrift(selector.DriftState(), true).ok());
+  EXPECT_EQ(other.State(), selector.State());
+  EXPECT_NE(other.State(), older);
+  EXPECT_FALSE(other.RestoreDrift(selector.DriftState().substr(0, 20), true).ok());
+}
+
 TEST(StreamSelector, TheBudgetGoesOnWithAnotherModel) {
   const TestPool pool(400, 4, 2, 10, 2), more(400, 4, 2, 2, 3);
   const StreamOptions options = {.budget = {.share = 0.05}};

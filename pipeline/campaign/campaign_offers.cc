@@ -1,0 +1,65 @@
+// The part of a campaign that is about rows of a stream and about examples that are not in the pool's files yet.
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/campaign/campaign.h"
+#include "pipeline/text/structured_log.h"
+#include "stages/core/status_macros.h"
+
+namespace fulcrum::pipeline {
+
+absl::Status Campaign::OpenStream() {
+  if (!plan()->stream) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(stream_, CampaignStream::Open([this] { return plan(); }, *pool_, *store_, *appender_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<v1::OfferAnswer>> Campaign::OfferItems(const OfferRequest& request) {
+  if (stream_ == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("campaign '", name_,
+                                                      "' takes no rows of a stream; create one with "
+                                                      "'selection: {stream: {share: 0.01}}' in its specification"));
+  }
+  if (closing_) return absl::FailedPreconditionError(absl::StrCat("campaign '", name_, "' is being deleted"));
+  return stream_->Offer(request);
+}
+
+absl::Status Campaign::StoreOfferedRows() {
+  if (stream_ == nullptr) return absl::OkStatus();
+  const absl::Status stored = stream_->Store();
+  // Rows that others append at the moment may take long. Those of the stream take part from the next round on.
+  return absl::IsAborted(stored) ? absl::OkStatus() : stored;
+}
+
+absl::Status Campaign::CheckItem(const std::string& item) const {
+  const bool waits = stream_ != nullptr && stream_->waiting().Has(item);
+  if (waits || pool_->now()->ids().Find(item)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("the pool of campaign '", name_, "' has no example '", item, "'"));
+}
+
+std::string Campaign::PayloadOf(const std::string& item) const {
+  // In this order: a row that is put into files leaves the first when the second has it.
+  const auto waiting = stream_ == nullptr ? std::nullopt : stream_->waiting().PayloadOf(item);
+  return waiting ? *waiting : pool_->now()->PayloadOf(item);
+}
+
+std::size_t Campaign::PayloadBytes(const std::string& item) const {
+  const auto waiting = stream_ == nullptr ? std::nullopt : stream_->waiting().PayloadBytes(item);
+  return waiting ? *waiting : pool_->now()->PayloadBytes(item);
+}
+
+std::int64_t Campaign::PoolRows() const {
+  const std::size_t waiting = stream_ == nullptr ? 0 : stream_->waiting().size();
+  return static_cast<std::int64_t>(pool_->now()->rows() + waiting);
+}
+
+void Campaign::DescribeStream(const storage::OfferedFigures& figures, v1::Campaign& campaign) const {
+  if (stream_ == nullptr) return;
+  v1::StreamStatus& status = *campaign.mutable_stream();
+  status.set_rows(figures.rows);
+  status.set_taken(figures.taken);
+  status.set_waiting_rows(static_cast<std::int64_t>(stream_->waiting().size()));
+  status.set_drift_alarms(figures.alarms);
+  status.set_drifting(stream_->drifting());
+}
+
+}  // namespace fulcrum::pipeline
