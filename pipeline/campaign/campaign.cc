@@ -192,7 +192,8 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
                                   .store = *store_,
                                   .reader = *reader_,
                                   .events = events_,
-                                  .desk = desk_},
+                                  .desk = desk_,
+                                  .launchers = surroundings_.launchers},
       std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
   const std::scoped_lock lock(mutex_);
@@ -423,9 +424,11 @@ absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, 
 
 absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purpose purpose,
                                         const std::stop_token& stop) {
-  if (surroundings_.memory != nullptr) FULCRUM_RETURN_IF_ERROR(surroundings_.memory->BeginRound(place_, stop));
+  // A job has the memory of its own machines, and may take hours.
+  MemoryBudgetShare* const memory = plan()->cluster ? nullptr : surroundings_.memory;
+  if (memory != nullptr) FULCRUM_RETURN_IF_ERROR(memory->BeginRound(place_, stop));
   const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, purpose, stop);
-  if (surroundings_.memory != nullptr) surroundings_.memory->EndRound(place_);
+  if (memory != nullptr) memory->EndRound(place_);
   memory_failures_ = !outcome.ok() && round_->out_of_memory() ? memory_failures_ + 1 : 0;
   FULCRUM_RETURN_IF_ERROR(outcome.status());
   trained_at_ = std::max(trained_at_, outcome->trained_on);

@@ -80,6 +80,12 @@ struct ExternalModel {
   bool builtin_fallback = false;  ///< after that the built-in classifier is used; otherwise the campaign fails
 };
 
+/// Rounds are computed by jobs; see cluster/cluster_round_job.h.
+struct ClusterPlan {
+  std::string launcher = {};  ///< as the specification names it
+  std::chrono::milliseconds timeout{24 * 3'600'000};
+};
+
 struct CampaignPlan {
   std::string name = {};
   std::vector<std::string> sources = {};
@@ -93,6 +99,7 @@ struct CampaignPlan {
   std::vector<ingest::NormalizeStep> normalize = {};  ///< empty if the classifier is tuned
   RoundSpec round = {};
   std::optional<ExternalModel> external = {};
+  std::optional<ClusterPlan> cluster = {};
   std::int64_t full_every = 0;  ///< rounds between trainings from nothing; 0: never
   StoppingRules stop = {};
   std::vector<std::string> validation_sources = {};

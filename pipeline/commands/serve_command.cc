@@ -44,6 +44,7 @@ constexpr char kServeFooter[] = R"(The configuration is a YAML file with the lon
   threads: 0                 # of all rounds together; 0 for one per core
   limits: {connections: 10000, streams: 100, calls_a_second: 1000, burst: 2000, campaigns: 10000}
   uploads: {limit: 20GB, keep_hours: 24}   # of the files that clients send to be pools
+  cluster_launchers: {eight: mpirun -n 8}  # commands that campaigns may name to compute their rounds; default: none
 Options on the command line override the file. 'streams' limits the concurrent calls of one connection;
 'calls_a_second' limits the calls of one token, 0 for no limit.
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/text/spec_reader.h"
@@ -83,6 +84,14 @@ absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
         values.Number("campaigns", static_cast<double>(options.most_campaigns), {.low = 1, .high = 1e6}));
     values.RejectOthers();
   }
+  fields.ForEachNamed("cluster_launchers",
+                      [&](const std::string& name, const YAML::Node& command, const std::string& path) {
+                        const std::string words = command.IsScalar() ? command.Scalar() : "";
+                        if (absl::StripAsciiWhitespace(words).empty()) {
+                          problems.Add(command, path, "must be a command such as mpirun -n 8");
+                        }
+                        options.launchers.commands[name] = words;
+                      });
   if (const YAML::Node uploads = fields.Take("uploads"); uploads.IsDefined()) {
     SpecFields values(problems, uploads, "uploads");
     if (const std::string text = values.Text("limit", ""); !text.empty()) {
