@@ -143,9 +143,8 @@ storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& po
     const bool known = i < decisions.rows();
     const std::size_t classes = plan.classes.size();
     batch.uncertainty.push_back(
-        given.empty()
-            ? UncertaintyOf(result, pick.class_index, known ? decisions.row(i) : std::span<const double>())
-            : UncertaintyOf(given.subspan(pick.row * classes, classes)));
+        given.empty() ? UncertaintyOf(result, pick.class_index, known ? decisions.row(i) : std::span<const double>())
+                      : UncertaintyOf(given.subspan(pick.row * classes, classes)));
   }
   RankInClass(result, labels, batch);
   batch.nearest = NearestLabeled(plan, pool, features, result, labels);

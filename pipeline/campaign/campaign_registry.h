@@ -63,7 +63,9 @@ class CampaignRegistry {
   /// NotFound or FailedPrecondition if a source is an upload that cannot be used; otherwise it is kept for a while.
   absl::Status CheckUploads(const v1::CampaignSpec& spec) const;
   /// InvalidArgument if its rounds are to be computed by something that this daemon may not start.
-  absl::Status CheckLauncher(const CampaignPlan& plan) const { return pipeline::CheckLauncher(options_.launchers, plan); }
+  absl::Status CheckLauncher(const CampaignPlan& plan) const {
+    return pipeline::CheckLauncher(options_.launchers, plan);
+  }
   /// Whether there is a campaign of this name, also a broken one.
   bool Contains(const std::string& name) const;
   /// NotFound without one of this name; for a broken campaign, why it could not be opened.

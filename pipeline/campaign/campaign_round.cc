@@ -11,8 +11,8 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/stored_text.h"
-#include "pipeline/text/structured_log.h"
 #include "pipeline/round/memory_budget.h"
+#include "pipeline/text/structured_log.h"
 #include "stages/classify/model_file.h"
 #include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
@@ -198,13 +198,12 @@ absl::StatusOr<RoundResult> CampaignRound::RunJob(std::int64_t number, std::int6
     const std::scoped_lock lock(job_mutex_);
     job_description_ = description;
   };
-  FULCRUM_ASSIGN_OR_RETURN(
-      RoundResult result,
-      job_.Run(std::move(plan), *plan_.cluster, plan_.classes.size(), progress, watch, stop));
+  FULCRUM_ASSIGN_OR_RETURN(RoundResult result,
+                           job_.Run(std::move(plan), *plan_.cluster, plan_.classes.size(), progress, watch, stop));
   if (result.tuning != nullptr) {
     const std::string& normalize = result.tuning->chosen.normalize;
-    const bool known = job_features_.pool != nullptr && job_normalization_ == normalize &&
-                       job_features_.pool->rows() == pool_->rows();
+    const bool known =
+        job_features_.pool != nullptr && job_normalization_ == normalize && job_features_.pool->rows() == pool_->rows();
     if (!known) {
       FULCRUM_ASSIGN_OR_RETURN(job_features_, pool_->Prepare(normalize));
       job_normalization_ = normalize;

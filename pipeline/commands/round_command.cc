@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -128,8 +129,7 @@ absl::StatusOr<PlannedRound> ReadPlanned(const job::RoundPlan& plan) {
 }
 
 absl::StatusOr<std::shared_ptr<const CampaignPool>> LoadPool(const job::RoundPlan& plan, const PlannedRound& planned) {
-  FULCRUM_ASSIGN_OR_RETURN(auto pool,
-                           CampaignPool::Load(planned.campaign, planned.folder, plan.pool_memory_bytes()));
+  FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(planned.campaign, planned.folder, plan.pool_memory_bytes()));
   for (const std::string& appended : plan.appended()) {
     FULCRUM_ASSIGN_OR_RETURN(pool, pool->With(planned.folder.File(appended)));
   }
@@ -151,9 +151,9 @@ absl::StatusOr<RoundResult> RunAlone(const job::RoundPlan& plan, const PlannedRo
 
 /// The pool of one of several processes, before it is normalised by settings that are yet to be chosen.
 struct SharedPool {
-  std::optional<MappedSource> mapped = {};                  ///< the own rows, if the pool stays on the disk
-  std::shared_ptr<const CampaignPool> whole = nullptr;      ///< otherwise all rows
-  std::shared_ptr<const kernel::Features> features = {};    ///< the own rows, normalised
+  std::optional<MappedSource> mapped = {};                ///< the own rows, if the pool stays on the disk
+  std::shared_ptr<const CampaignPool> whole = nullptr;    ///< otherwise all rows
+  std::shared_ptr<const kernel::Features> features = {};  ///< the own rows, normalised
 };
 
 absl::StatusOr<SharedPool> OpenShare(const job::RoundPlan& plan, const PlannedRound& planned,
@@ -161,9 +161,8 @@ absl::StatusOr<SharedPool> OpenShare(const job::RoundPlan& plan, const PlannedRo
   SharedPool pool;
   if (plan.appended().empty()) {
     FULCRUM_ASSIGN_OR_RETURN(
-        pool.mapped,
-        MapPoolShare(planned.folder.imported_pool(), planned.campaign.normalize, plan.pool_memory_bytes(),
-                     static_cast<std::size_t>(peers.rank()), static_cast<std::size_t>(peers.size())));
+        pool.mapped, MapPoolShare(planned.folder.imported_pool(), planned.campaign.normalize, plan.pool_memory_bytes(),
+                                  static_cast<std::size_t>(peers.rank()), static_cast<std::size_t>(peers.size())));
   }
   if (pool.mapped) return pool;
   FULCRUM_ASSIGN_OR_RETURN(pool.whole, LoadPool(plan, planned));
@@ -176,8 +175,8 @@ absl::StatusOr<SharedPool> OpenShare(const job::RoundPlan& plan, const PlannedRo
 }
 
 /// The same on every rank. Only the root reads what it takes to choose.
-absl::StatusOr<std::shared_ptr<const TunedSettings>> ChooseSettings(const PlannedRound& planned,
-                                                                    const SharedPool& pool, const Communicator& peers) {
+absl::StatusOr<std::shared_ptr<const TunedSettings>> ChooseSettings(const PlannedRound& planned, const SharedPool& pool,
+                                                                    const Communicator& peers) {
   if (planned.tuning != nullptr && !ShouldTuneAgain(*planned.tuning, planned.labels)) return planned.tuning;
   return ChooseTogether(peers, [&]() -> absl::StatusOr<std::shared_ptr<const TunedSettings>> {
     const std::unique_ptr<FeatureSource> mapped = pool.mapped ? SourceOfWholePool(pool.mapped->pool) : nullptr;
@@ -207,7 +206,8 @@ absl::Status NormalizeShare(const std::string& normalize, const RowShare& share,
   const auto* const dense = dynamic_cast<const kernel::DenseFeatures*>(&all);
   if (dense == nullptr) {
     return absl::InvalidArgumentError(
-        "the features of the pool are sparse, and only dense pools can be spread over processes; let the launcher start "
+        "the features of the pool are sparse, and only dense pools can be spread over processes; let the launcher "
+        "start "
         "one process, normalize by zscore, which makes them dense, or leave selection.cluster out");
   }
   pool.features = std::make_shared<const kernel::DenseFeatures>(
@@ -233,6 +233,8 @@ absl::StatusOr<std::string> Fingerprint(const job::RoundPlan& plan, const Planne
 
 absl::StatusOr<RoundResult> RunTogether(const job::RoundPlan& plan, const PlannedRound& planned,
                                         const ProgressCallback& progress, const Communicator& peers) {
+  // Before the first labels another strategy is used, and the campaign should not fail after them.
+  FULCRUM_RETURN_IF_ERROR(AgreeOn(peers, CheckClusterStrategy(planned.campaign.round.strategy)));
   const absl::StatusOr<std::string> fingerprint = Fingerprint(plan, planned);
   FULCRUM_RETURN_IF_ERROR(AgreeOn(peers, fingerprint.status()));
   FULCRUM_RETURN_IF_ERROR(CheckSameInputs(peers, *fingerprint));
@@ -250,9 +252,8 @@ absl::StatusOr<RoundResult> RunTogether(const job::RoundPlan& plan, const Planne
   const RowShare share =
       ShareOfRank(plan.rows(), static_cast<std::size_t>(peers.rank()), static_cast<std::size_t>(peers.size()));
   FULCRUM_RETURN_IF_ERROR(AgreeOn(peers, NormalizeShare(normalize, share, *pool)));
-  FULCRUM_ASSIGN_OR_RETURN(
-      RoundResult result,
-      RunClusterRound(spec, {peers, *pool->features, share}, planned.InputFor(plan, share), progress));
+  FULCRUM_ASSIGN_OR_RETURN(RoundResult result, RunClusterRound(spec, {peers, *pool->features, share},
+                                                               planned.InputFor(plan, share), progress));
   result.predicted = GatherValues(peers, std::move(result.predicted));
   result.leverage = GatherValues(peers, std::move(result.leverage));
   if (result.model) {
@@ -321,7 +322,7 @@ CommandRun AddRound(CLI::App& app) {
 }  // namespace
 
 Command RoundCommand() {
-  return {"round", "Server", "Compute a round of a campaign as a job of the daemon", AddRound,
+  return {"round", "Daemon", "Compute a round of a campaign as a job of the daemon", AddRound,
           Command::Processes::kDivideTheWork};
 }
 

@@ -20,10 +20,21 @@ namespace fulcrum::pipeline {
 namespace {
 
 // How soon a request to stop is noticed, and progress shown.
-constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kJobLook{100};
 
 std::vector<std::string> WordsOf(const std::string& command) {
   return absl::StrSplit(command, absl::ByAnyChar(" \t\n"), absl::SkipEmpty());
+}
+
+/// The last lines of what a job printed, for a message.
+std::string LastLines(const std::string& output) {
+  constexpr std::size_t kMostLines = 10, kMostLineBytes = 500;
+  std::vector<std::string> lines = absl::StrSplit(output, '\n', absl::SkipWhitespace());
+  if (lines.size() > kMostLines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMostLines));
+  for (std::string& line : lines) {
+    if (line.size() > kMostLineBytes) line.resize(kMostLineBytes);
+  }
+  return absl::StrJoin(lines, "\n");
 }
 
 std::string DurationText(std::chrono::milliseconds time) {
@@ -38,8 +49,7 @@ absl::StatusOr<std::vector<std::string>> FindLauncher(const ClusterLaunchers& la
     if (name == launcher || WordsOf(command) == WordsOf(launcher)) return WordsOf(command);
     names.push_back(name);
   }
-  const std::string known =
-      names.empty() ? "; it has none" : absl::StrCat("; it has: ", absl::StrJoin(names, ", "));
+  const std::string known = names.empty() ? "; it has none" : absl::StrCat("; it has: ", absl::StrJoin(names, ", "));
   return absl::InvalidArgumentError(
       absl::StrCat("'", launcher.substr(0, 200), "' is not a launcher that this server may start", known,
                    ". Who runs the server adds launchers as 'cluster_launchers' to its configuration"));
@@ -78,12 +88,23 @@ absl::StatusOr<RoundResult> ClusterRoundJob::RunOnce(const job::RoundPlan& plan,
   FULCRUM_ASSIGN_OR_RETURN(const auto process, LaunchedProcess::Start(*command));
   const auto begun = std::chrono::steady_clock::now();
   Log(LogLevel::kInfo, "round started as a job",
-      {{"campaign", plan.campaign()}, {"round", plan.round()}, {"launcher", cluster.launcher}, {"process", std::int64_t{process->id()}}});
-  const std::string what = absl::StrCat("by a job of the launcher '", cluster.launcher, "' (process ", process->id(), ")");
+      {{"campaign", plan.campaign()},
+       {"round", plan.round()},
+       {"launcher", cluster.launcher},
+       {"process", std::int64_t{process->id()}}});
+  const std::string what =
+      absl::StrCat("by a job of the launcher '", cluster.launcher, "' (process ", process->id(), ")");
   watcher(what);
   std::optional<RoundFiles::Progress> shown;
+  const auto show_progress = [&] {
+    auto now = files.ReadProgress();
+    if (!now || now == shown) return;
+    progress(now->stage, now->done, now->total);
+    watcher(absl::StrCat(what, ", at stage '", now->stage, "'"));
+    shown = std::move(now);
+  };
   bool in_time = true;
-  while (!process->WaitFor(kLook)) {
+  while (!process->WaitFor(kJobLook)) {
     if (stop.stop_requested()) {
       // Those on other machines end when their plan is gone.
       RemoveFiles();
@@ -92,12 +113,9 @@ absl::StatusOr<RoundResult> ClusterRoundJob::RunOnce(const job::RoundPlan& plan,
     }
     in_time = std::chrono::steady_clock::now() - begun < cluster.timeout;
     if (!in_time) break;
-    if (auto now = files.ReadProgress(); now && now != shown) {
-      progress(now->stage, now->done, now->total);
-      watcher(absl::StrCat(what, ", at stage '", now->stage, "'"));
-      shown = std::move(now);
-    }
+    show_progress();
   }
+  show_progress();
   if (!in_time) {
     process->Stop();
     failure = absl::StrCat("took longer than ", DurationText(cluster.timeout), " (selection.cluster.timeout)");
@@ -106,7 +124,7 @@ absl::StatusOr<RoundResult> ClusterRoundJob::RunOnce(const job::RoundPlan& plan,
   } else {
     failure = absl::StrCat(process->DescribeEnd(), " without a result");
   }
-  const std::string lines = process->LastLines();
+  const std::string lines = LastLines(absl::StrCat(process->output(), "\n", files.ReadOutput()));
   absl::StrAppend(&failure, lines.empty() ? "; it printed nothing" : "; it printed last:\n", lines);
   return absl::UnavailableError(failure);
 }
@@ -120,8 +138,7 @@ absl::StatusOr<RoundResult> ClusterRoundJob::Run(job::RoundPlan plan, const Clus
   plan.set_token(absl::StrFormat("%08x%08x", random(), random()));
   const std::string folder = absl::StrFormat("%s/%06d-%s", folder_, plan.round(), plan.token());
   std::string failure;
-  absl::StatusOr<RoundResult> result =
-      RunOnce(plan, folder, cluster, classes, progress, watcher, stop, failure);
+  absl::StatusOr<RoundResult> result = RunOnce(plan, folder, cluster, classes, progress, watcher, stop, failure);
   watcher("");
   RemoveFiles();
   if (failure.empty()) {
@@ -133,8 +150,8 @@ absl::StatusOr<RoundResult> ClusterRoundJob::Run(job::RoundPlan plan, const Clus
       absl::StrCat("the job of round ", plan.round(), " (launcher '", cluster.launcher, "') ", failure);
   if (!again) return absl::UnavailableError(message);
   failed_round_ = 0;
-  return absl::InternalError(absl::StrCat("it failed twice: ", message,
-                                          "\nFix the cause, or change selection.cluster, and start the campaign again"));
+  return absl::InternalError(absl::StrCat(
+      "it failed twice: ", message, "\nFix the cause, or change selection.cluster, and start the campaign again"));
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,11 +1,11 @@
 // A round that is computed by a job: processes that a launcher (mpirun, sbatch, a script) starts, possibly on other
 // machines, instead of by the daemon.
 //
-// The job is `LAUNCHER FULCRUM round --plan FILE`. It gets the labels and the settings, and returns the batch, the model
-// and the scores, through files in the campaign's folder, which all of its machines must see under the same path. What
-// it computes is a function of the plan, so one that was killed is simply started again. A job whose daemon is gone
-// ends: the kernel ends its launcher, and the processes end themselves when their plan is removed, which is done before
-// the next job is started and when the campaign is opened.
+// The job is `LAUNCHER FULCRUM round --plan FILE`. It gets the labels and the settings, and returns the batch, the
+// model and the scores, through files in the campaign's folder, which all of its machines must see under the same path.
+// What it computes is a function of the plan, so one that was killed is simply started again. A job whose daemon is
+// gone ends: the kernel ends its launcher, and the processes end themselves when their plan is removed, which is done
+// before the next job is started and when the campaign is opened.
 //
 // A launcher is a command line, so only those in the daemon's configuration are used. Used by one thread at a time.
 #pragma once
@@ -28,7 +28,7 @@ namespace fulcrum::pipeline {
 
 /// What the daemon allows to be started.
 struct ClusterLaunchers {
-  std::string program = {};                         ///< fulcrum
+  std::string program = {};                          ///< fulcrum
   std::map<std::string, std::string> commands = {};  ///< by name; split at white space, not read by a shell
 };
 
@@ -51,7 +51,8 @@ class ClusterRoundJob {
   /// (it was killed, took too long, or ended without a result) is Unavailable the first time, and Internal the second
   /// time for the same round, with what it printed last.
   absl::StatusOr<RoundResult> Run(job::RoundPlan plan, const ClusterPlan& cluster, std::size_t classes,
-                                  const ProgressCallback& progress, const Watcher& watcher, const std::stop_token& stop);
+                                  const ProgressCallback& progress, const Watcher& watcher,
+                                  const std::stop_token& stop);
 
  private:
   absl::StatusOr<RoundResult> RunOnce(const job::RoundPlan& plan, const std::string& folder, const ClusterPlan& cluster,

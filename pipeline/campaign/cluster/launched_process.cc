@@ -15,16 +15,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
 constexpr std::size_t kMostTailBytes = std::size_t{16} << 10;
-constexpr std::size_t kMostLines = 10, kMostLineBytes = 500;
 // How soon an end is noticed of a process that prints nothing.
-constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kOutputWait{50};
 
 /// In the new process, where only calls that are safe after a fork of a process with threads are allowed.
 [[noreturn]] void Become(char* const* arguments, int output, pid_t parent) {
@@ -107,10 +104,9 @@ bool LaunchedProcess::HasEnded() {
 bool LaunchedProcess::WaitFor(std::chrono::milliseconds time) {
   const auto until = std::chrono::steady_clock::now() + time;
   while (!HasEnded()) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
-    ReadOutput(std::min(left, kLook));
+    ReadOutput(std::min(left, kOutputWait));
   }
   return true;
 }
@@ -131,15 +127,6 @@ std::string LaunchedProcess::DescribeEnd() const {
     return absl::StrCat("was ended by signal ", signal, " (", strsignal(signal), ")");
   }
   return absl::StrCat("ended with exit code ", WEXITSTATUS(wait_status_));
-}
-
-std::string LaunchedProcess::LastLines() const {
-  std::vector<std::string> lines = absl::StrSplit(tail_, '\n', absl::SkipWhitespace());
-  if (lines.size() > kMostLines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMostLines));
-  for (std::string& line : lines) {
-    if (line.size() > kMostLineBytes) line.resize(kMostLineBytes);
-  }
-  return absl::StrJoin(lines, "\n");
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,4 +1,4 @@
-// A process that the daemon starts, in a process group of its own, and whose last lines of output it keeps.
+// A process that the daemon starts, in a process group of its own, and whose last output it keeps.
 //
 // It is ended when the object goes, and by the kernel if the daemon dies. Used by one thread, on which it is started
 // and which outlives it: the death of that thread counts as that of the daemon.
@@ -33,8 +33,8 @@ class LaunchedProcess {
   void Stop();
   /// After the end: "ended with exit code 1" or "was ended by signal 9 (Killed)".
   std::string DescribeEnd() const;
-  /// The last lines of its standard output and error.
-  std::string LastLines() const;
+  /// What it wrote to its standard output and error, without the beginning if that is long.
+  const std::string& output() const { return tail_; }
 
  private:
   LaunchedProcess(pid_t process, int output) : process_(process), output_(output) {}

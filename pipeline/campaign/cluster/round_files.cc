@@ -1,5 +1,6 @@
 #include "pipeline/campaign/cluster/round_files.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -25,13 +26,13 @@ std::string BytesIn(const std::string& path) {
 }
 
 template <typename Value>
-void Append(const std::vector<Value>& values, std::string& bytes) {
+void AppendValues(const std::vector<Value>& values, std::string& bytes) {
   bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Value));
 }
 
 /// False if there are not so many bytes left.
 template <typename Value>
-bool Take(std::uint64_t count, std::string_view& bytes, std::vector<Value>& values) {
+bool TakeValues(std::uint64_t count, std::string_view& bytes, std::vector<Value>& values) {
   if (count > bytes.size() / sizeof(Value)) return false;
   values.resize(count);
   if (count > 0) std::memcpy(values.data(), bytes.data(), count * sizeof(Value));
@@ -100,8 +101,7 @@ std::shared_ptr<const classify::SvmModel> ModelFrom(const job::Model& message, s
     fits = fits && model->support_rows[i] < rows && (i == 0 || model->support_rows[i - 1] < model->support_rows[i]);
   }
   if (!fits) return nullptr;
-  model->coefficients =
-      Matrix<double>::CopyOf(ConstMatrixView(message.coefficients().data(), support, pairs));
+  model->coefficients = Matrix<double>::CopyOf(ConstMatrixView(message.coefficients().data(), support, pairs));
   return model;
 }
 
@@ -191,8 +191,8 @@ absl::Status RoundFiles::WritePlan(const job::RoundPlan& plan) const {
 absl::StatusOr<job::RoundPlan> RoundFiles::ReadPlan() const {
   std::error_code ignored;
   if (!std::filesystem::exists(plan(), ignored)) {
-    return absl::NotFoundError(absl::StrCat("there is no plan '", plan(),
-                                            "'; the data folder of the daemon must be visible here under the same path"));
+    return absl::NotFoundError(absl::StrCat(
+        "there is no plan '", plan(), "'; the data folder of the daemon must be visible here under the same path"));
   }
   job::RoundPlan read;
   if (read.ParseFromString(BytesIn(plan())) && !read.folder().empty()) return read;
@@ -213,6 +213,14 @@ std::optional<RoundFiles::Progress> RoundFiles::ReadProgress() const {
   return std::nullopt;
 }
 
+std::string RoundFiles::ReadOutput() const {
+  constexpr std::streamoff kMostBytes = 16 << 10;
+  std::ifstream file(folder_ + "/output", std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  file.seekg(std::max<std::streamoff>(0, static_cast<std::streamoff>(file.tellg()) - kMostBytes));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
 absl::Status RoundFiles::WriteOutcome(const job::RoundPlan& plan, const absl::StatusOr<RoundResult>& result) const {
   job::RoundOutcome outcome = result.ok() ? OutcomeMessage(*result) : job::RoundOutcome();
   outcome.set_token(plan.token());
@@ -223,8 +231,8 @@ absl::Status RoundFiles::WriteOutcome(const job::RoundPlan& plan, const absl::St
   std::string bytes(reinterpret_cast<const char*>(&size), sizeof(size));
   bytes += message;
   if (result.ok()) {
-    Append(result->predicted, bytes);
-    Append(result->leverage, bytes);
+    AppendValues(result->predicted, bytes);
+    AppendValues(result->leverage, bytes);
   }
   return ReplaceFile(folder_ + "/outcome", bytes);
 }
@@ -235,7 +243,8 @@ std::optional<absl::StatusOr<RoundResult>> RoundFiles::ReadOutcome(const job::Ro
   std::string_view bytes = file;
   std::vector<std::uint64_t> size;
   job::RoundOutcome outcome;
-  if (!Take(1, bytes, size) || size[0] > bytes.size() || size[0] > std::numeric_limits<int>::max()) return std::nullopt;
+  if (!TakeValues(1, bytes, size) || size[0] > bytes.size() || size[0] > std::numeric_limits<int>::max())
+    return std::nullopt;
   if (!outcome.ParseFromArray(bytes.data(), static_cast<int>(size[0])) || outcome.token() != plan.token()) {
     return std::nullopt;
   }
@@ -246,8 +255,8 @@ std::optional<absl::StatusOr<RoundResult>> RoundFiles::ReadOutcome(const job::Ro
   const auto fits = [&](std::uint64_t rows) { return rows == 0 || rows == plan.rows(); };
   std::optional<RoundResult> result = ResultFrom(outcome, plan.rows(), classes);
   if (!result || !fits(outcome.predicted_rows()) || !fits(outcome.leverage_rows())) return std::nullopt;
-  if (!Take(outcome.predicted_rows(), bytes, result->predicted)) return std::nullopt;
-  if (!Take(outcome.leverage_rows(), bytes, result->leverage) || !bytes.empty()) return std::nullopt;
+  if (!TakeValues(outcome.predicted_rows(), bytes, result->predicted)) return std::nullopt;
+  if (!TakeValues(outcome.leverage_rows(), bytes, result->leverage) || !bytes.empty()) return std::nullopt;
   for (const ClassIndex index : result->predicted) {
     if (index < kUnlabeled || index >= static_cast<ClassIndex>(classes)) return std::nullopt;
   }

@@ -2,6 +2,7 @@
 //
 //   plan       the round: labels, settings and where the pool is; the job ends itself when it is gone
 //   progress   what the job is doing
+//   output     what the job prints, if its launcher puts it there (a scheduler does not print it itself)
 //   outcome    the batch, the model and the scores, or an error; appears when it is complete
 //
 // Functions and plain values; thread-safe.
@@ -43,6 +44,9 @@ class RoundFiles {
   /// Best effort: a round does not fail because nobody can see how far it is.
   void WriteProgress(const Progress& progress) const;
   std::optional<Progress> ReadProgress() const;
+
+  /// The end of what the job printed there; empty if it did not.
+  std::string ReadOutput() const;
 
   /// What the round of this plan ended with.
   absl::Status WriteOutcome(const job::RoundPlan& plan, const absl::StatusOr<RoundResult>& result) const;
