@@ -2,7 +2,8 @@
 # A round of a campaign as a job of the Kubernetes MPI operator (kubeflow.org/v2beta1). In the configuration of the daemon:
 #   cluster_launchers: {kubernetes: /usr/local/lib/fulcrum/round_mpijob.sh}
 # The daemon adds the command that each process runs: FULCRUM round --plan FILE. It needs kubectl and a service account that
-# may create, get, watch and delete MPIJobs and read the log of pods. The claim has the data folder of the daemon.
+# may create, get and delete MPIJobs and read the log of pods. The claim shows the data folder of the daemon, which has it on
+# a local disk (docs/cluster.md).
 set -euo pipefail
 image=${FULCRUM_MPI_IMAGE:-fulcrum-mpi:latest}
 claim=${FULCRUM_CLAIM:-fulcrum-data}
