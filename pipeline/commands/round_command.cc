@@ -180,9 +180,9 @@ absl::StatusOr<std::shared_ptr<const TunedSettings>> ChooseSettings(const Planne
   if (planned.tuning != nullptr && !ShouldTuneAgain(*planned.tuning, planned.labels)) return planned.tuning;
   return ChooseTogether(peers, [&]() -> absl::StatusOr<std::shared_ptr<const TunedSettings>> {
     const std::unique_ptr<FeatureSource> mapped = pool.mapped ? SourceOfWholePool(pool.mapped->pool) : nullptr;
-    const FeatureSource& source = mapped != nullptr ? *mapped : *pool.whole;
+    const FeatureSource* const source = mapped != nullptr ? mapped.get() : pool.whole.get();
     FULCRUM_ASSIGN_OR_RETURN(TunedSettings chosen,
-                             Tune(source, planned.labels, planned.campaign.round.seed, planned.weights));
+                             Tune(*source, planned.labels, planned.campaign.round.seed, planned.weights));
     return std::make_shared<const TunedSettings>(std::move(chosen));
   });
 }

@@ -85,10 +85,10 @@ absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
     values.RejectOthers();
   }
   fields.ForEachNamed("cluster_launchers",
-                      [&](const std::string& name, const YAML::Node& command, const std::string& path) {
+                      [&](const std::string& name, const YAML::Node& command, const std::string& place) {
                         const std::string words = command.IsScalar() ? command.Scalar() : "";
                         if (absl::StripAsciiWhitespace(words).empty()) {
-                          problems.Add(command, path, "must be a command such as mpirun -n 8");
+                          problems.Add(command, place, "must be a command such as mpirun -n 8");
                         }
                         options.launchers.commands[name] = words;
                       });

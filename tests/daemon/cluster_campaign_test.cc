@@ -61,14 +61,17 @@ class ClusterCampaignTest : public DaemonTest {
   void SetUp() override {
     DaemonTest::SetUp();
     ASSERT_EQ(mkfifo(folder_.File("gate").c_str(), 0600), 0);
-    WriteScript("gate.sh", absl::StrCat("echo $$ > ", folder_.File("process"), "\nread word < ", folder_.File("gate"),
-                                        "\nexec \"$@\"\n"));
+    WriteScript("gate.sh", absl::StrCat("echo $$ > ", folder_.File("process"), "\ntest -e ", folder_.File("open"),
+                                        " || read word < ", folder_.File("gate"), "\nexec \"$@\"\n"));
     WriteScript("stubborn.sh",
                 absl::StrCat("trap '' TERM\necho waiting >&2\nread word < ", folder_.File("gate"), "\n"));
     WriteScript("broken.sh", "echo starting\necho 'rank 3 on node-7: out of memory' >&2\nexit 75\n");
     WriteScript("lazy.sh",
                 "for plan; do :; done\necho 'slurmstepd: out of memory' > \"$(dirname \"$plan\")/output\"\n");
   }
+
+  /// Lets all jobs through from now on that are not at the gate yet.
+  void LeaveGateOpen() { folder_.Write("open", ""); }
 
   void WriteScript(const std::string& name, const std::string& text) {
     folder_.Write(name, "#!/bin/sh\n" + text);
@@ -189,7 +192,9 @@ TEST_F(ClusterCampaignTest, ShowsWhatTheJobDoes) {
   Run(client, JobSpec("shown", "gate", 1));
   CampaignWatch watch(daemon_->port(), "shown");
   HeldJob job(folder_.path());
-  const v1::Campaign campaign = client.Get("shown");
+  v1::Campaign campaign = client.Get("shown");
+  // The daemon notes it after it has started it.
+  while (campaign.waiting_for(0).text().find("process") == std::string::npos) campaign = client.Get("shown");
   EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_RUNNING);
   ASSERT_EQ(campaign.waiting_for_size(), 1);
   EXPECT_EQ(campaign.waiting_for(0).text(),
@@ -218,6 +223,7 @@ TEST_F(ClusterCampaignTest, AJobThatIsKilledIsStartedAgain) {
   EXPECT_THAT(
       campaign.conditions(0).reason(),
       AllOf(HasSubstr("the job of round 1 (launcher 'gate') was ended by signal 9"), HasSubstr("printed nothing")));
+  LeaveGateOpen();
   second.LetThrough();
   WorkUntilOver(client, "killed", "ada");
   EXPECT_EQ(client.ExportedBatches("killed"), BatchesWithoutJobs(client, spec));
@@ -337,7 +343,9 @@ TEST_F(ClusterCampaignTest, TheJobOfADaemonThatIsKilledEndsAndTheNextOneSelectsT
     EXPECT_TRUE(job.Ends());
   }
   daemon.Spawn();
-  HeldJob(folder_.path()).LetThrough();
+  HeldJob again(folder_.path());
+  LeaveGateOpen();
+  again.LetThrough();
   WorkUntilOver(client, "killed", "ada");
   EXPECT_EQ(client.ExportedBatches("killed"), BatchesWithoutJobs(client, spec));
 }
