@@ -322,8 +322,8 @@ absl::StatusOr<bool> Campaign::GuardedStep(const std::stop_token& stop) {
 std::chrono::milliseconds Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
   const std::string reason(why.message());
   const auto status = store_->status();
-  if (stop.stop_requested() || status->life != storage::Life::kRunning) {
-    // Nothing of the round is kept; it is run again when the campaign is opened or resumed.
+  if (stop.stop_requested() || status->life != storage::Life::kRunning || absl::IsCancelled(why)) {
+    // Nothing of the round is kept; it is run again when the campaign is opened or resumed, which it may be by now.
     Log(LogLevel::kInfo, "round stopped", {{"campaign", name_}, {"round", status->round + 1}, {"reason", reason}});
     return kTick;
   }

@@ -180,7 +180,8 @@ absl::StatusOr<std::shared_ptr<const TunedSettings>> ChooseSettings(const Planne
   if (planned.tuning != nullptr && !ShouldTuneAgain(*planned.tuning, planned.labels)) return planned.tuning;
   return ChooseTogether(peers, [&]() -> absl::StatusOr<std::shared_ptr<const TunedSettings>> {
     const std::unique_ptr<FeatureSource> mapped = pool.mapped ? SourceOfWholePool(pool.mapped->pool) : nullptr;
-    const FeatureSource* const source = mapped != nullptr ? mapped.get() : pool.whole.get();
+    const FeatureSource* source = pool.whole.get();
+    if (mapped != nullptr) source = mapped.get();
     FULCRUM_ASSIGN_OR_RETURN(TunedSettings chosen,
                              Tune(*source, planned.labels, planned.campaign.round.seed, planned.weights));
     return std::make_shared<const TunedSettings>(std::move(chosen));

@@ -167,20 +167,27 @@ TEST_F(ClusterCampaignTest, SelectsWhatTheDaemonItselfSelects) {
 TEST_F(ClusterCampaignTest, RowsThatAreAppendedTakePart) {
   StartDaemon(ClusterOptions());
   DaemonClient client = Client();
-  for (const char* const name : {"job", "local"}) {
+  std::string rows = "id,f0,f1,f2,f3\n";
+  for (int row = 200; row < 240; ++row) absl::StrAppend(&rows, row, row % 2 == 0 ? ",-3,-3,1,1\n" : ",3,3,1,-1\n");
+  for (const std::string name : {"job", "local"}) {
     v1::CampaignSpec spec = JobSpec(name, "here", 4);
     spec.mutable_pool()->set_sources(0, "named.csv");
     spec.mutable_pool()->set_id_column("id");
-    if (std::string(name) == "local") spec.mutable_selection()->clear_cluster();
+    spec.mutable_pool()->set_watch(name);
+    std::filesystem::create_directories(folder_.File("pools/" + name));
+    if (name == "local") spec.mutable_selection()->clear_cluster();
     Run(client, spec);
-    WorkUntilOver(client, name, "ada", 6);
-    std::string rows = "id,f0,f1,f2,f3\n";
-    for (int row = 200; row < 240; ++row) {
-      absl::StrAppend(&rows, row, row % 2 == 0 ? ",-3,-3,1,1\n" : ",3,3,1,-1\n");
+    // The first round is still open when they come.
+    WorkUntilOver(client, name, "ada", 4);
+    CampaignWatch watch(daemon_->port(), name);
+    v1::CampaignEvent event;
+    ASSERT_TRUE(watch.Next(&event));
+    folder_.Write("more.csv", rows);
+    std::filesystem::rename(folder_.File("more.csv"), folder_.File("pools/" + name + "/more.csv"));
+    while (watch.Next(&event) && !event.has_items()) {
     }
-    v1::AppendItemsResponse response;
-    const grpc::Status appended = client.Append(name, NewRequestId(), rows, &response);
-    ASSERT_TRUE(appended.ok()) << appended.error_message();
+    EXPECT_EQ(event.items().pool_rows(), 240);
+    watch.Leave();
     WorkUntilOver(client, name, "ada");
   }
   EXPECT_EQ(client.ExportedBatches("job"), client.ExportedBatches("local"));

@@ -41,7 +41,7 @@ RoundResult Result() {
   model.class_count = kClasses;
   model.kernel = {.type = kernel::KernelType::kLinear, .offset = 2};
   model.pairs = {{.first = 0, .second = 1, .rho = 0.5, .has_platt = true, .platt = {-1, 0.25}},
-                 {.first = 1, .second = 2, .rho = -0.5}};
+                 {.first = 1, .second = 2, .rho = -0.5, .platt = {}}};
   model.support_rows = {1, 3};
   model.coefficients = Matrix<double>(2, 2);
   model.coefficients(1, 0) = 0.125;
