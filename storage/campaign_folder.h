@@ -8,6 +8,7 @@
 //                   measured on
 //   models/         one file per model
 //   rounds/         the scores and the batch of each round as Parquet, and what rows of a stream are compared with
+//   cluster/        what the daemon and the job of a round exchange; only while the job runs
 //
 // A plain value.
 #pragma once
@@ -41,6 +42,7 @@ class CampaignFolder {
   std::string validation_pool() const { return pool() + "/validation"; }
   std::string models() const { return path_ + "/models"; }
   std::string rounds() const { return path_ + "/rounds"; }
+  std::string cluster() const { return path_ + "/cluster"; }
   /// A file named in the log, such as "rounds/000001-batch.parquet".
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 

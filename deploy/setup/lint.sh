@@ -73,7 +73,7 @@ lint_command() {
   lint_failed=0
   # clang-tidy needs the generated headers; an existing build tree is used if there is one.
   [[ ! -f build/dev/build.ninja ]] || preset=dev
-  prepare_build "$preset" fulcrum_proto fulcrum_onnx_proto
+  prepare_build "$preset" fulcrum_proto fulcrum_onnx_proto fulcrum_round_job_proto
   mapfile -t sources < <(lint_files '*.cc' '*.h' -- "$@")
   mapfile -t units < <(lint_files '*.cc' -- "$@" | grep -v '^clients/python/')
   # The extension module has a build tree of its own, whose commands have the headers of Python.

@@ -193,7 +193,8 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
                                   .store = *store_,
                                   .reader = *reader_,
                                   .events = events_,
-                                  .desk = desk_},
+                                  .desk = desk_,
+                                  .launchers = surroundings_.launchers},
       std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
   const std::scoped_lock lock(mutex_);
@@ -322,8 +323,8 @@ absl::StatusOr<bool> Campaign::GuardedStep(const std::stop_token& stop) {
 std::chrono::milliseconds Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
   const std::string reason(why.message());
   const auto status = store_->status();
-  if (stop.stop_requested() || status->life != storage::Life::kRunning) {
-    // Nothing of the round is kept; it is run again when the campaign is opened or resumed.
+  if (stop.stop_requested() || status->life != storage::Life::kRunning || absl::IsCancelled(why)) {
+    // Nothing of the round is kept; it is run again when the campaign is opened or resumed, which it may be by now.
     Log(LogLevel::kInfo, "round stopped", {{"campaign", name_}, {"round", status->round + 1}, {"reason", reason}});
     return kTick;
   }
@@ -425,9 +426,11 @@ absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, 
 absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purpose purpose,
                                         const std::stop_token& stop) {
   FULCRUM_RETURN_IF_ERROR(StoreOfferedRows());
-  if (surroundings_.memory != nullptr) FULCRUM_RETURN_IF_ERROR(surroundings_.memory->BeginRound(place_, stop));
+  // A job has the memory of its own machines, and may take hours.
+  MemoryBudgetShare* const memory = plan()->cluster ? nullptr : surroundings_.memory;
+  if (memory != nullptr) FULCRUM_RETURN_IF_ERROR(memory->BeginRound(place_, stop));
   const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, purpose, stop);
-  if (surroundings_.memory != nullptr) surroundings_.memory->EndRound(place_);
+  if (memory != nullptr) memory->EndRound(place_);
   memory_failures_ = !outcome.ok() && round_->out_of_memory() ? memory_failures_ + 1 : 0;
   FULCRUM_RETURN_IF_ERROR(outcome.status());
   trained_at_ = std::max(trained_at_, outcome->trained_on);

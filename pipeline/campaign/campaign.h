@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_round.h"
+#include "pipeline/campaign/cluster/cluster_round_job.h"
 #include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/campaign/memory_allowance.h"
 #include "pipeline/campaign/model/model_desk.h"
@@ -44,7 +45,8 @@ namespace fulcrum::pipeline {
 
 /// What a campaign needs of the daemon around it.
 struct CampaignServices {
-  PoolPlaces pools = {};  ///< where pools are imported from
+  PoolPlaces pools = {};            ///< where pools are imported from
+  ClusterLaunchers launchers = {};  ///< what may compute rounds
   /// Must outlive the campaign; may be null.
   MemoryBudgetShare* memory = nullptr;
   /// Of the store. Must outlive the campaign; null for a storage::AnchoredClock.

@@ -134,21 +134,33 @@ storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& po
                                 ConstMatrixView decisions, std::span<const float> given) {
   storage::RoundBatch batch;
   batch.strategy = plan.round.strategy;
-  for (const select::Pick& pick : result.selection.picks) {
+  for (std::size_t i = 0; i < result.selection.picks.size(); ++i) {
+    const select::Pick& pick = result.selection.picks[i];
     batch.items.push_back(pool.ids().TextOf(pick.row));
     batch.predicted.push_back(plan.ClassName(pick.class_index));
     batch.leverage.push_back(pick.leverage);
     batch.gain.push_back(pick.gain);
-    const bool known = static_cast<std::size_t>(pick.row) < decisions.rows();
+    const bool known = i < decisions.rows();
     const std::size_t classes = plan.classes.size();
     batch.uncertainty.push_back(
-        given.empty()
-            ? UncertaintyOf(result, pick.class_index, known ? decisions.row(pick.row) : std::span<const double>())
-            : UncertaintyOf(given.subspan(pick.row * classes, classes)));
+        given.empty() ? UncertaintyOf(result, pick.class_index, known ? decisions.row(i) : std::span<const double>())
+                      : UncertaintyOf(given.subspan(pick.row * classes, classes)));
   }
   RankInClass(result, labels, batch);
   batch.nearest = NearestLabeled(plan, pool, features, result, labels);
   return batch;
+}
+
+storage::RoundScores RecordScores(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result,
+                                  std::span<const ClassIndex> labels) {
+  storage::RoundScores scores;
+  for (std::size_t row = 0; row < pool.rows(); ++row) {
+    scores.items.push_back(pool.ids().TextOf(static_cast<RowIndex>(row)));
+    scores.predicted.push_back(result.predicted.empty() ? std::string() : plan.ClassName(result.predicted[row]));
+    scores.labeled.push_back(labels[row] != kUnlabeled);
+    scores.leverage.push_back(result.leverage.empty() ? 0 : result.leverage[row]);
+  }
+  return scores;
 }
 
 v1::ItemState ItemStateOf(const storage::FoundItem& found) {

@@ -17,11 +17,15 @@
 namespace fulcrum::pipeline {
 
 /// The record of a batch: what is known about each of its examples when it is selected. `labels` are those of the rows,
-/// `features` those of the round's model, `decisions` the decision values by row if there is a model, `given` the class
-/// probabilities by row if a model process predicted them.
+/// `features` those of the round's model, `decisions` the decision values of the picks in their order if there is a
+/// model, `given` the class probabilities by row if a model process predicted them.
 storage::RoundBatch RecordBatch(const CampaignPlan& plan, const CampaignPool& pool, const kernel::Features& features,
                                 const RoundResult& result, std::span<const ClassIndex> labels,
                                 ConstMatrixView decisions, std::span<const float> given = {});
+
+/// The record of what a round computed for every row.
+storage::RoundScores RecordScores(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result,
+                                  std::span<const ClassIndex> labels);
 
 /// The state of an example as clients see it.
 v1::ItemState ItemStateOf(const storage::FoundItem& found);

@@ -213,7 +213,9 @@ void Campaign::DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> 
              now == storage::Life::kPaused ? "an administrator who resumes it" : "an administrator who starts it");
   }
   if (computing) {
-    list.Add(v1::WaitingFor::KIND_ROUND, 1, absl::StrCat("round ", store_->status()->round + 1, " to be computed"));
+    const std::string job = round_->DescribeJob();
+    list.Add(v1::WaitingFor::KIND_ROUND, 1,
+             absl::StrCat("round ", store_->status()->round + 1, " to be computed", job.empty() ? "" : " ", job));
   }
   const auto status = store_->status();
   const std::shared_ptr<const CampaignPlan> plan = this->plan();
@@ -420,6 +422,7 @@ absl::Status Campaign::Update(const v1::CampaignSpec& spec, const google::protob
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec before, ParseSpecificationText(plan()->settings.specification));
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec updated, UpdatedSpec(before, spec, mask));
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(updated));
+  FULCRUM_RETURN_IF_ERROR(CheckLauncher(surroundings_.launchers, plan));
   const auto& paths = mask.paths();
   request.settings = plan.settings;
   request.goes_on =

@@ -186,7 +186,8 @@ v1::Operation CampaignOperations::NewOperation(v1::OperationKind kind, const std
 
 absl::StatusOr<v1::Operation> CampaignOperations::Create(const v1::CreateCampaignRequest& request,
                                                          const std::string& by) {
-  FULCRUM_RETURN_IF_ERROR(PlanCampaign(request.spec()).status());
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(request.spec()));
+  FULCRUM_RETURN_IF_ERROR(campaigns_.CheckLauncher(plan));
   const std::scoped_lock lock(mutex_);
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated, FindRepeated(request, by));
   if (repeated != nullptr) return repeated->operation;

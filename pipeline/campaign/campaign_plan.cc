@@ -264,6 +264,20 @@ void PlanExternal(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   }
 }
 
+void PlanCluster(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& problems) {
+  if (!spec.selection().has_cluster()) return;
+  const v1::ClusterSpec& cluster = spec.selection().cluster();
+  plan.cluster = ClusterPlan{.launcher = cluster.launcher()};
+  if (cluster.has_timeout()) plan.cluster->timeout = ToMilliseconds(cluster.timeout());
+  if (cluster.launcher().empty()) {
+    problems.Add("selection.cluster.launcher", "is missing; name a launcher of the server's configuration");
+  }
+  if (plan.external) problems.Add("selection.cluster", "is for the built-in classifier; leave classifier.external out");
+  if (spec.selection().has_cost_budget()) {
+    problems.Add("selection.cluster", "does not weigh costs; leave selection.cost_budget out");
+  }
+}
+
 constexpr int kDefaultMaxVotes = 5;
 constexpr double kDefaultConfidence = 0.95;
 constexpr double kDefaultGoldRate = 0.1;
@@ -377,6 +391,7 @@ absl::StatusOr<CampaignPlan> PlanCampaign(const v1::CampaignSpec& spec) {
   PlanClassifier(spec.classifier(), plan, problems);
   PlanSelection(spec.selection(), plan, problems);
   PlanExternal(spec, plan, problems);
+  PlanCluster(spec, plan, problems);
   PlanLabeling(spec, plan, problems);
   PlanStop(spec.stop(), plan, problems);
   plan.round.seed = spec.seed() == 0 ? 1 : spec.seed();
@@ -390,71 +405,6 @@ absl::StatusOr<v1::CampaignSpec> ParseSpecificationText(const std::string& text)
   v1::CampaignSpec spec;
   FULCRUM_RETURN_IF_ERROR(ParseStoredText(text, spec));
   return spec;
-}
-
-namespace {
-
-using google::protobuf::Descriptor;
-using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
-
-// What can change while a campaign runs. The rest decides what its pool and its models are.
-constexpr const char* kChangeable[] = {
-    "question", "selection.batch",          "selection.cost_budget", "labeling", "advance",
-    "stop",     "classifier.class_weights", "classifier.external",   "retention"};
-
-bool IsChangeable(absl::string_view path) {
-  return std::any_of(std::begin(kChangeable), std::end(kChangeable), [&](absl::string_view allowed) {
-    return path == allowed || absl::StartsWith(path, absl::StrCat(allowed, "."));
-  });
-}
-
-/// Replaces one field, given by its path, by what it is in `from`. False if there is no such field.
-bool ReplaceField(const Message& from, absl::string_view path, Message& to) {
-  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(path, absl::MaxSplits('.', 1));
-  const FieldDescriptor* const field = to.GetDescriptor()->FindFieldByName(std::string(parts.first));
-  if (field == nullptr) return false;
-  if (!parts.second.empty()) {
-    if (field->message_type() == nullptr || field->is_repeated()) return false;
-    return ReplaceField(from.GetReflection()->GetMessage(from, field), parts.second,
-                        *to.GetReflection()->MutableMessage(&to, field));
-  }
-  const std::unique_ptr<Message> only(from.New());
-  only->CopyFrom(from);
-  std::vector<const FieldDescriptor*> set;
-  only->GetReflection()->ListFields(*only, &set);
-  for (const FieldDescriptor* const other : set) {
-    if (other != field) only->GetReflection()->ClearField(only.get(), other);
-  }
-  to.GetReflection()->ClearField(&to, field);
-  to.MergeFrom(*only);
-  return true;
-}
-
-}  // namespace
-
-absl::StatusOr<v1::CampaignSpec> UpdatedSpec(const v1::CampaignSpec& spec, const v1::CampaignSpec& changed,
-                                             const google::protobuf::FieldMask& mask) {
-  if (mask.paths().empty()) return absl::InvalidArgumentError("'update_mask' is empty; name the fields that change");
-  v1::CampaignSpec updated = spec;
-  for (const std::string& path : mask.paths()) {
-    if (IsChangeable(path) && ReplaceField(changed, path, updated)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("'", path.substr(0, 200),
-                                                   "' cannot be changed; what can be changed is ",
-                                                   absl::StrJoin(kChangeable, ", "), ", and fields of these"));
-  }
-  if (spec.classifier().has_external() != updated.classifier().has_external()) {
-    return absl::InvalidArgumentError(
-        "whether a campaign uses classifier.external cannot be changed; create another campaign");
-  }
-  const auto& before = spec.stop().accuracy().sources();
-  const auto& after = updated.stop().accuracy().sources();
-  if (!std::equal(before.begin(), before.end(), after.begin(), after.end())) {
-    return absl::InvalidArgumentError(
-        "the validation set cannot be changed, it was imported when the campaign was created; "
-        "name stop.accuracy.target instead of stop or stop.accuracy");
-  }
-  return updated;
 }
 
 }  // namespace fulcrum::pipeline

@@ -81,6 +81,12 @@ struct ExternalModel {
   bool builtin_fallback = false;  ///< after that the built-in classifier is used; otherwise the campaign fails
 };
 
+/// Rounds are computed by jobs; see cluster/cluster_round_job.h.
+struct ClusterPlan {
+  std::string launcher = {};  ///< as the specification names it
+  std::chrono::milliseconds timeout{24 * 3'600'000};
+};
+
 struct CampaignPlan {
   std::string name = {};
   std::vector<std::string> sources = {};
@@ -95,6 +101,7 @@ struct CampaignPlan {
   RoundSpec round = {};
   std::optional<ExternalModel> external = {};
   std::optional<StreamPlan> stream = {};
+  std::optional<ClusterPlan> cluster = {};
   std::int64_t full_every = 0;  ///< rounds between trainings from nothing; 0: never
   StoppingRules stop = {};
   std::vector<std::string> validation_sources = {};

@@ -134,6 +134,7 @@ CampaignRegistry::Entry CampaignRegistry::OpenCampaign(const std::string& name, 
 CampaignServices CampaignRegistry::SurroundingsOf(const std::string& name) const {
   CampaignServices surroundings;
   surroundings.pools = options_.pools;
+  surroundings.launchers = options_.launchers;
   surroundings.memory = &memory_;
   surroundings.clock = options_.clock;
   surroundings.on_change = [this, name] {
@@ -272,7 +273,8 @@ absl::Status CampaignRegistry::CheckRoom() const {
 
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Create(const v1::CampaignSpec& spec,
                                                                    const ImportControl& control) {
-  FULCRUM_RETURN_IF_ERROR(PlanCampaign(spec).status());
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(spec));
+  FULCRUM_RETURN_IF_ERROR(CheckLauncher(plan));
   FULCRUM_ASSIGN_OR_RETURN(const NameClaim claim, Claim(spec.name()));
   if (Contains(spec.name())) {
     return absl::AlreadyExistsError(

@@ -32,6 +32,7 @@ namespace fulcrum::pipeline {
 struct CampaignBookOptions {
   std::string data_folder = {};
   PoolPlaces pools = {};
+  ClusterLaunchers launchers = {};      ///< what may compute rounds
   std::size_t memory_budget = 0;        ///< bytes for pools and rounds; 0: no limit but the machine's
   std::size_t most_campaigns = 10'000;  ///< more are refused; each takes two threads and four files
   /// Something changed in this campaign; called on its store's writing thread.
@@ -61,6 +62,10 @@ class CampaignRegistry {
   absl::StatusOr<std::shared_ptr<Campaign>> Create(const v1::CampaignSpec& spec, const ImportControl& control = {});
   /// NotFound or FailedPrecondition if a source is an upload that cannot be used; otherwise it is kept for a while.
   absl::Status CheckUploads(const v1::CampaignSpec& spec) const;
+  /// InvalidArgument if its rounds are to be computed by something that this daemon may not start.
+  absl::Status CheckLauncher(const CampaignPlan& plan) const {
+    return pipeline::CheckLauncher(options_.launchers, plan);
+  }
   /// Whether there is a campaign of this name, also a broken one.
   bool Contains(const std::string& name) const;
   /// NotFound without one of this name; for a broken campaign, why it could not be opened.

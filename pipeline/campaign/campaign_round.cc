@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 #include <utility>
 
@@ -11,8 +12,10 @@
 #include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/campaign/stream/stream_model_file.h"
+#include "pipeline/round/memory_budget.h"
 #include "pipeline/text/structured_log.h"
 #include "stages/classify/model_file.h"
+#include "stages/classify/svm_predictor.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
 #include "storage/rules/annotator_rules.h"
@@ -22,18 +25,6 @@
 namespace fulcrum::pipeline {
 
 namespace {
-
-storage::RoundScores ScoresOf(const CampaignPlan& plan, const CampaignPool& pool, const RoundResult& result,
-                              std::span<const ClassIndex> labels) {
-  storage::RoundScores scores;
-  for (std::size_t row = 0; row < pool.rows(); ++row) {
-    scores.items.push_back(pool.ids().TextOf(static_cast<RowIndex>(row)));
-    scores.predicted.push_back(result.predicted.empty() ? std::string() : plan.ClassName(result.predicted[row]));
-    scores.labeled.push_back(labels[row] != kUnlabeled);
-    scores.leverage.push_back(result.leverage.empty() ? 0 : result.leverage[row]);
-  }
-  return scores;
-}
 
 /// "train" is STAGE_TRAIN.
 v1::Stage StageOf(std::string_view name) {
@@ -71,7 +62,8 @@ CampaignRound::CampaignRound(Surroundings surroundings, ModelHistory history)
       reader_(surroundings.reader),
       events_(surroundings.events),
       desk_(surroundings.desk),
-      history_(std::move(history)) {}
+      history_(std::move(history)),
+      job_(surroundings.launchers, surroundings.store.folder().cluster()) {}
 
 absl::Status CampaignRound::FollowPlan() {
   const std::string& specification = reader_.state().settings().specification;
@@ -183,26 +175,100 @@ absl::Status CampaignRound::PrepareRunner(std::int64_t number) {
 }
 
 const kernel::Features& CampaignRound::Features() const {
-  return tuned_ != nullptr ? *tuned_->features().pool : pool_->features();
+  if (tuned_ != nullptr) return *tuned_->features().pool;
+  return job_features_.pool != nullptr ? *job_features_.pool : pool_->features();
 }
 
-absl::StatusOr<RoundResult> CampaignRound::RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
-                                                    const CommitCallback& commit) {
-  const bool trainable = labels.classes >= 2;
-  std::optional<std::span<const float>> given;
-  if (!given_.probabilities.empty()) given = given_.probabilities;
+std::vector<double> CampaignRound::CostsOfRows() const {
+  std::vector<double> costs;
+  if (plan_.round.cost_budget <= 0 || !pool_->has_costs()) return costs;
   // Every answer that an example may need counts, so that the round keeps its budget whatever they are.
   const storage::CampaignSettings& settings = reader_.state().settings();
   const bool one_vote = settings.overlap == 1 && settings.margin == 1 && settings.confidence == 0;
   const double votes = one_vote ? 1 : static_cast<double>(settings.most_votes);
-  std::vector<double> costs;
-  double cost_left = std::numeric_limits<double>::infinity();
-  if (plan_.round.cost_budget > 0 && pool_->has_costs()) {
-    for (std::size_t row = 0; row < pool_->rows(); ++row) {
-      costs.push_back(votes * pool_->CostOf(static_cast<RowIndex>(row)));
-    }
-    if (settings.cost_budget > 0) cost_left = settings.cost_budget - reader_.state().totals().cost;
+  for (std::size_t row = 0; row < pool_->rows(); ++row) {
+    costs.push_back(votes * pool_->CostOf(static_cast<RowIndex>(row)));
   }
+  return costs;
+}
+
+absl::StatusOr<RoundResult> CampaignRound::RunJob(std::int64_t number, std::int64_t sequence, const Labels& labels,
+                                                  const ProgressCallback& progress, const std::stop_token& stop) {
+  job::RoundPlan plan;
+  plan.set_campaign(plan_.name);
+  plan.set_round(number);
+  plan.set_sequence(sequence);
+  plan.set_folder(std::filesystem::absolute(store_.folder().path()).string());
+  for (const storage::AppendedRows& rows : reader_.state().appended()) plan.add_appended(rows.folder);
+  plan.set_rows(pool_->rows());
+  plan.set_specification(*specification_);
+  plan.set_pool_memory_bytes(UsableMemoryBytes());
+  plan.set_round_memory_bytes(plan_.round.memory_bytes > 0 ? plan_.round.memory_bytes : UsableMemoryBytes());
+  for (std::size_t row = 0; row < labels.of_rows.size(); ++row) {
+    if (labels.of_rows[row] == kUnlabeled) continue;
+    plan.add_labeled_rows(static_cast<std::uint32_t>(row));
+    plan.add_labels(labels.of_rows[row]);
+    if (!labels.weights.empty()) plan.add_weights(labels.weights[row]);
+  }
+  plan.mutable_barred()->Add(labels.barred.begin(), labels.barred.end());
+  if (plan_.round.tune) {
+    if (const auto tuning = history_.TuningBefore(number)) plan.set_tuning(ToProto(*tuning).SerializeAsString());
+  }
+  const auto watch = [this](const std::string& description) {
+    const std::scoped_lock lock(job_mutex_);
+    job_description_ = description;
+  };
+  FULCRUM_ASSIGN_OR_RETURN(RoundResult result,
+                           job_.Run(std::move(plan), *plan_.cluster, plan_.classes.size(), progress, watch, stop));
+  if (result.tuning != nullptr) {
+    const std::string& normalize = result.tuning->chosen.normalize;
+    const bool known =
+        job_features_.pool != nullptr && job_normalization_ == normalize && job_features_.pool->rows() == pool_->rows();
+    if (!known) {
+      FULCRUM_ASSIGN_OR_RETURN(job_features_, pool_->Prepare(normalize));
+      job_normalization_ = normalize;
+    }
+  }
+  return result;
+}
+
+Matrix<double> CampaignRound::DecisionsOfPicks(const RoundResult& result) const {
+  if (!result.model) return {};
+  RowList rows;
+  for (const select::Pick& pick : result.selection.picks) rows.push_back(pick.row);
+  Matrix<double> decisions(rows.size(), result.model->pairs.size());
+  if (plan_.cluster) {
+    classify::DecisionValues(*result.model, Features(), Features(), rows, decisions.view());
+    return decisions;
+  }
+  const ConstMatrixView of_rows = tuned_ != nullptr ? tuned_->decisions() : runner_->decisions();
+  if (of_rows.rows() < pool_->rows()) return {};
+  for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(of_rows.row(rows[i]), decisions.row(i).begin());
+  return decisions;
+}
+
+absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int64_t sequence, const Labels& labels,
+                                                   std::stop_token stop, const CommitCallback& commit) {
+  const auto progress = [&](std::string_view stage, std::size_t done, std::size_t total) {
+    v1::CampaignEvent event;
+    event.mutable_stage()->set_round(number);
+    event.mutable_stage()->set_stage(StageOf(stage));
+    event.mutable_stage()->set_done(static_cast<std::int64_t>(done));
+    event.mutable_stage()->set_total(static_cast<std::int64_t>(total));
+    events_.Publish(std::move(event));
+  };
+  if (plan_.cluster) {
+    FULCRUM_ASSIGN_OR_RETURN(RoundResult result, RunJob(number, sequence, labels, progress, stop));
+    FULCRUM_RETURN_IF_ERROR(commit(result));
+    return result;
+  }
+  const bool trainable = labels.classes >= 2;
+  std::optional<std::span<const float>> given;
+  if (!given_.probabilities.empty()) given = given_.probabilities;
+  const std::vector<double> costs = CostsOfRows();
+  double cost_left = std::numeric_limits<double>::infinity();
+  const double budget = reader_.state().settings().cost_budget;
+  if (!costs.empty() && budget > 0) cost_left = budget - reader_.state().totals().cost;
   const RoundInput input{.class_count = plan_.classes.size(),
                          .labels = labels.of_rows,
                          .predictions = {},
@@ -214,14 +280,6 @@ absl::StatusOr<RoundResult> CampaignRound::RunGraph(std::int64_t number, const L
                          .barred = labels.barred,
                          .always_classify = trainable,
                          .probabilities = trainable};
-  const auto progress = [&](std::string_view stage, std::size_t done, std::size_t total) {
-    v1::CampaignEvent event;
-    event.mutable_stage()->set_round(number);
-    event.mutable_stage()->set_stage(StageOf(stage));
-    event.mutable_stage()->set_done(static_cast<std::int64_t>(done));
-    event.mutable_stage()->set_total(static_cast<std::int64_t>(total));
-    events_.Publish(std::move(event));
-  };
   FULCRUM_RETURN_IF_ERROR(PrepareRunner(number));
   if (tuned_ != nullptr) return tuned_->Run(*pool_, input, progress, std::move(stop), commit);
   return runner_->Run(input, progress, std::move(stop), commit);
@@ -271,11 +329,9 @@ absl::Status CampaignRound::StoreModel(std::int64_t sequence, const RoundResult&
 
 absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels,
                                         const RoundResult& result, double seconds) {
-  // Decision values are of the model of this round, if it has one.
-  ConstMatrixView decisions;
-  if (result.model) decisions = tuned_ != nullptr ? tuned_->decisions() : runner_->decisions();
+  const Matrix<double> decisions = DecisionsOfPicks(result);
   const storage::RoundBatch batch =
-      RecordBatch(plan_, *pool_, Features(), result, labels.of_rows, decisions, given_.probabilities);
+      RecordBatch(plan_, *pool_, Features(), result, labels.of_rows, decisions.view(), given_.probabilities);
   storage::CommitBatchRequest request;
   request.round = number;
   request.based_on = sequence;
@@ -285,8 +341,10 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   }
   FULCRUM_ASSIGN_OR_RETURN(
       request.files,
-      storage::WriteRoundFiles(store_.folder(), number, ScoresOf(plan_, *pool_, result, labels.of_rows), batch));
-  const auto landmarks = tuned_ != nullptr ? tuned_->Landmarks() : runner_->Landmarks();
+      storage::WriteRoundFiles(store_.folder(), number, RecordScores(plan_, *pool_, result, labels.of_rows), batch));
+  // A job has none that the next one would continue with.
+  storage::LandmarksByClass landmarks;
+  if (!plan_.cluster) landmarks = tuned_ != nullptr ? tuned_->Landmarks() : runner_->Landmarks();
   if (!landmarks.empty()) {
     FULCRUM_ASSIGN_OR_RETURN(request.files.emplace_back(),
                              storage::WriteLandmarkFile(store_.folder(), number, landmarks));
@@ -317,11 +375,13 @@ absl::StatusOr<std::string> CampaignRound::StoreStreamModel(std::int64_t number,
                                                             const RoundResult& result) {
   stream::StreamModelOptions options;
   options.seed = plan_.round.seed;
+  const bool follows = result.tuning != nullptr && plan_.round.leverage_follows;
   RoundStreamModel model{.normalize = result.tuning == nullptr ? "" : result.tuning->chosen.normalize};
   FULCRUM_ASSIGN_OR_RETURN(model.model, stream::StreamModel::Make({.features = Features(),
                                                                    .labels = labels.of_rows,
                                                                    .classifier = result.model.get(),
-                                                                   .kernel = plan_.round.leverage_kernel},
+                                                                   .kernel = follows ? result.tuning->leverage_kernel
+                                                                                     : plan_.round.leverage_kernel},
                                                                   options));
   return WriteStreamModel(store_.folder(), number, model);
 }
@@ -400,10 +460,11 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, P
   Outcome outcome{.decided_under = *specification_};
   absl::Status concluded;
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
-  absl::StatusOr<RoundResult> result = RunGraph(number, labels, std::move(stop), [&](const RoundResult& selected) {
+  const CommitCallback commit = [&](const RoundResult& selected) {
     concluded = Conclude(number, purpose, sequence, labels, selected, seconds(), outcome);
     return concluded;
-  });
+  };
+  absl::StatusOr<RoundResult> result = Compute(number, sequence, labels, std::move(stop), commit);
   // The end of a round writes to the disk, which may be full; what comes before needs memory.
   out_of_memory_ = absl::IsResourceExhausted(result.status()) && concluded.ok();
   if (result.status().code() == absl::StatusCode::kOutOfRange) {

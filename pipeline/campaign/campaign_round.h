@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/campaign/cluster/cluster_round_job.h"
 #include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/campaign/model/model_desk.h"
 #include "pipeline/campaign/model/model_history.h"
@@ -40,6 +42,7 @@ class CampaignRound {
     storage::CampaignReader& reader;
     EventBroadcaster& events;
     ModelDesk& desk;
+    const ClusterLaunchers& launchers;
   };
   /// `history` is what the log says of the models so far.
   CampaignRound(Surroundings surroundings, ModelHistory history);
@@ -48,6 +51,7 @@ class CampaignRound {
   void Forget() {
     runner_.reset();
     tuned_.reset();
+    job_features_ = {};
   }
 
   /// How long a round took that ended with a batch.
@@ -74,6 +78,11 @@ class CampaignRound {
   absl::StatusOr<Outcome> Run(std::int64_t number, Purpose purpose, std::stop_token stop);
   /// Whether the last round failed because what it computes takes more memory than it may use.
   bool out_of_memory() const { return out_of_memory_; }
+  /// What computes the running round, if that is a job; otherwise empty. Thread-safe.
+  std::string DescribeJob() const {
+    const std::scoped_lock lock(job_mutex_);
+    return job_description_;
+  }
 
  private:
   struct Labels {
@@ -98,11 +107,18 @@ class CampaignRound {
   /// Makes runner_, or tuned_, the one for this round. There is only ever one: each may hold kernel matrices as large
   /// as the pool squared.
   absl::Status PrepareRunner(std::int64_t number);
+  /// The costs of the rows; empty unless the plan limits what a round may cost.
+  std::vector<double> CostsOfRows() const;
+  /// The round as a job; see cluster_round_job.h.
+  absl::StatusOr<RoundResult> RunJob(std::int64_t number, std::int64_t sequence, const Labels& labels,
+                                     const ProgressCallback& progress, const std::stop_token& stop);
+  /// The decision values of the model of this round for the picks, in their order; empty without a model.
+  Matrix<double> DecisionsOfPicks(const RoundResult& result) const;
   /// The features that the model of the last round was trained on.
   const kernel::Features& Features() const;
-  /// The graph of the round, which ends with `commit`.
-  absl::StatusOr<RoundResult> RunGraph(std::int64_t number, const Labels& labels, std::stop_token stop,
-                                       const CommitCallback& commit);
+  /// Computes the round, here or as a job; it ends with `commit`.
+  absl::StatusOr<RoundResult> Compute(std::int64_t number, std::int64_t sequence, const Labels& labels,
+                                      std::stop_token stop, const CommitCallback& commit);
   /// The end of the round: its model, the decision whether to continue, and the batch.
   absl::Status Conclude(std::int64_t number, Purpose purpose, std::int64_t sequence, const Labels& labels,
                         const RoundResult& result, double seconds, Outcome& outcome);
@@ -129,11 +145,16 @@ class CampaignRound {
   std::shared_ptr<const CampaignPool> pool_;  // of the round that runs; the runner refers to it
   std::unique_ptr<RoundRunner> runner_;
   std::unique_ptr<TunedRunner> tuned_;  // instead, if the classifier is tuned
+  ClusterRoundJob job_;                 // instead, if rounds are jobs
+  PreparedFeatures job_features_;       // that the model of the last job was trained on, if the classifier is tuned
+  std::string job_normalization_;       // of those
   storage::StoredPredictions given_;    // of a model process, for the round that runs; empty: none
   storage::ModelTask given_task_;       // what they were returned for
   bool out_of_memory_ = false;
   std::int64_t predicted_round_ = 0;  // the round of last_predicted_; 0: none
   std::vector<ClassIndex> last_predicted_;
+  mutable std::mutex job_mutex_;
+  std::string job_description_;  // guarded by job_mutex_
 };
 
 }  // namespace fulcrum::pipeline

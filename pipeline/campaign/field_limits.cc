@@ -43,6 +43,7 @@ constexpr FieldLimit kLimits[] = {
     {"ClassWeight.weight", 1e-6, 1e6},
     {"ExternalModelSpec.timeout", 1, kYear},
     {"ExternalModelSpec.lease_time", 0.1, kDay},
+    {"ClusterSpec.timeout", 1, kYear},
     {"SelectionSpec.batch", 1, 1e6},
     {"SelectionSpec.tau", 0, 1, /*above_low=*/true},
     {"SelectionSpec.alpha", 0, 1},

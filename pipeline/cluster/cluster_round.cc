@@ -14,6 +14,7 @@
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/round/round_messages.h"
 #include "pipeline/round/round_strategy.h"
+#include "pipeline/round/select_stage.h"
 #include "stages/classify/classifier.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/parallel.h"
@@ -54,6 +55,7 @@ class ClusterRun {
     FULCRUM_RETURN_IF_ERROR(Measure("score", [this] { return ScoreGroups(); }));
     FULCRUM_RETURN_IF_ERROR(Measure("select", [this]() -> absl::Status {
       FULCRUM_ASSIGN_OR_RETURN(result_.selection, SelectTogether(candidates_, strategy_));
+      DropBarred(*request_, result_.selection.picks);
       return absl::OkStatus();
     }));
     result_.predicted = std::move(candidates_.predicted);
@@ -95,9 +97,14 @@ class ClusterRun {
   }
 
   absl::Status CheckUnlabeled() const {
-    if (labels_.size() < pool_.share.total) return absl::OkStatus();
-    return absl::OutOfRangeError(
-        absl::StrCat("all ", labels_.size(), " rows of the pool are labeled; nothing is left to select"));
+    const std::size_t left = pool_.share.total - labels_.size();
+    if (left == 0) {
+      return absl::OutOfRangeError(
+          absl::StrCat("all ", labels_.size(), " rows of the pool are labeled; nothing is left to select"));
+    }
+    if (left > input_.barred.size()) return absl::OkStatus();
+    return absl::OutOfRangeError(absl::StrCat(
+        "the ", left, " rows of the pool without a label are disputed or set aside; nothing is left to select"));
   }
 
   /// The labeled rows of the pool become guests of every rank.
@@ -106,6 +113,11 @@ class ClusterRun {
     std::vector<ClassIndex> labels;
     for (const RowIndex row : own) labels.push_back(input_.labels[row]);
     labels_ = ShareValues(peers_, std::move(labels));
+    if (!input_.weights.empty()) {
+      std::vector<double> weights;
+      for (const RowIndex row : own) weights.push_back(input_.weights[row]);
+      weights_ = GatherValues(peers_, std::move(weights));
+    }
     labeled_values_ = kernel::ShareRows(peers_, pool_.features, own);
     labeled_rows_ = features_.Add(labeled_values_.view());
   }
@@ -141,6 +153,7 @@ class ClusterRun {
   absl::Status TrainAtRoot(SvmReport& report) {
     const kernel::DenseFeatures labeled(labeled_values_.Clone(), pool_.features.precision());
     const std::unique_ptr<classify::Classifier> classifier = classify::MakeClassifier(spec_.svm, labeled);
+    classifier->UseWeights(weights_);
     FULCRUM_ASSIGN_OR_RETURN(model_, classifier->Train(labels_, input_.class_count));
     if (request_->NeedsProbabilities() || input_.probabilities)
       FULCRUM_RETURN_IF_ERROR(classifier->FitProbabilities(model_));
@@ -355,6 +368,7 @@ class ClusterRun {
   const ProgressCallback& progress_;
   kernel::GuestFeatures features_;
   std::vector<ClassIndex> labels_;  // of all labeled rows of the pool, in their order
+  std::vector<double> weights_;     // of those, at the root; empty: all weigh 1
   Matrix<double> labeled_values_;
   RowList labeled_rows_;                      // as guests
   std::vector<std::size_t> labels_of_class_;  // of the whole pool

@@ -30,8 +30,8 @@ struct ClusterPool {
 /// InvalidArgument, with the names of those that do, if the strategy does not run over several processes.
 absl::Status CheckClusterStrategy(const std::string& strategy);
 
-/// `input` has the own rows. The result has the picks, with rows of the whole pool, and the reports on every rank, and
-/// `predicted` and `leverage` of the own rows.
+/// `input` has the own rows, but `barred` are rows of the whole pool, the same on every rank. The result has the picks,
+/// with rows of the whole pool, and the reports on every rank, and `predicted` and `leverage` of the own rows.
 absl::StatusOr<RoundResult> RunClusterRound(const RoundSpec& spec, const ClusterPool& pool, const RoundInput& input,
                                             const ProgressCallback& progress = {});
 

@@ -431,7 +431,8 @@ absl::StatusOr<Selection> SelectHalfByChance(ClusterCandidates& all, const Selec
 absl::StatusOr<Selection> SelectTogether(ClusterCandidates& candidates, const RoundStrategy& strategy) {
   FULCRUM_RETURN_IF_ERROR(CheckClusterStrategy(strategy.name));
   const Selector& by_strategy = Selectors().at(strategy.name);
-  candidates.batch = candidates.spec.batch;
+  // Excluded rows may be among the picks; the caller takes them out.
+  candidates.batch = candidates.spec.batch + candidates.input.barred.size();
   candidates.own_labels = candidates.input.labels;
   return strategy.half_by_chance ? SelectHalfByChance(candidates, by_strategy) : by_strategy(candidates);
 }

@@ -62,7 +62,7 @@ struct ClusterCandidates {
   std::vector<double> pool_leverage = {};
 };
 
-/// The batch with rows of the whole pool, on every rank.
+/// The batch with rows of the whole pool, on every rank; with more rows by as many as are barred, which may be in it.
 absl::StatusOr<select::Selection> SelectTogether(ClusterCandidates& candidates, const RoundStrategy& strategy);
 
 }  // namespace fulcrum::pipeline

@@ -178,8 +178,8 @@ const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
       CampaignCommand(), OperationsCommand(), ItemsCommand(),    AnnotatorsCommand(), UploadCommand(),
       WorkCommand(),     SelectCommand(),     GenerateCommand(), ImportCommand(),     InspectCommand(),
-      ConvertCommand(),  ExperimentCommand(), ServeCommand(),    TokenCommand(),      ExportCommand(),
-      BackupCommand(),   RestoreCommand(),    FsckCommand(),
+      ConvertCommand(),  ExperimentCommand(), ServeCommand(),    RoundCommand(),      TokenCommand(),
+      ExportCommand(),   BackupCommand(),     RestoreCommand(),  FsckCommand(),
   };
   return *commands;
 }

@@ -66,6 +66,7 @@ Command SelectCommand();
 Command GenerateCommand();
 Command ExperimentCommand();
 Command ServeCommand();
+Command RoundCommand();
 Command TokenCommand();
 Command ExportCommand();
 Command BackupCommand();

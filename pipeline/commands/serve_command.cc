@@ -19,6 +19,7 @@
 
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_line.h"
@@ -126,6 +127,14 @@ absl::Status ReadConfig(const std::string& path, ServeOptions& serve) {
         values.Number("campaigns", static_cast<double>(options.most_campaigns), {.low = 1, .high = 1e6}));
     values.RejectOthers();
   }
+  fields.ForEachNamed("cluster_launchers",
+                      [&](const std::string& name, const YAML::Node& command, const std::string& place) {
+                        const std::string words = command.IsScalar() ? command.Scalar() : "";
+                        if (absl::StripAsciiWhitespace(words).empty()) {
+                          problems.Add(command, place, "must be a command such as mpirun -n 8");
+                        }
+                        options.launchers.commands[name] = words;
+                      });
   if (const YAML::Node uploads = fields.Take("uploads"); uploads.IsDefined()) {
     SpecFields values(problems, uploads, "uploads");
     if (const std::string text = values.Text("limit", ""); !text.empty()) {
@@ -236,6 +245,7 @@ constexpr char kServeFooter[] = R"(The configuration is a YAML file with the lon
   threads: 0                 # of all rounds together; 0 for one per core
   limits: {connections: 10000, streams: 100, calls_a_second: 1000, burst: 2000, campaigns: 10000}
   uploads: {limit: 20GB, keep_hours: 24}   # of the files that clients send to be pools
+  cluster_launchers: {eight: mpirun -n 8}  # commands that campaigns may name to compute their rounds; default: none
 Options on the command line override the file. 'streams' limits the concurrent calls of one connection;
 'calls_a_second' limits the calls of one token, 0 for no limit.
 

@@ -120,6 +120,13 @@ std::size_t MostWebConnections(const DaemonOptions& options) {
   return std::min<std::size_t>(most, limit.rlim_cur / 4);
 }
 
+/// The file of this program; its name if that is unknown.
+std::string OwnProgram() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "fulcrum" : path.string();
+}
+
 /// Returns memory to the system when a campaign is closed. By default the allocator raises its threshold after the
 /// first large matrix and keeps later ones in per-thread arenas, so the daemon would grow with every campaign.
 void GiveMemoryBack() {
@@ -252,6 +259,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
   auto parts = std::make_unique<Parts>();
   Parts& it = *parts;
   it.options = std::move(options);
+  // Now, since the file may be replaced later on.
+  if (it.options.launchers.program.empty()) it.options.launchers.program = OwnProgram();
   it.fatal_event = eventfd(0, EFD_CLOEXEC);
   if (it.fatal_event < 0) return absl::UnavailableError(absl::StrCat("eventfd: ", std::strerror(errno)));
   FULCRUM_ASSIGN_OR_RETURN(it.watch, DaemonWatch::Start(it.options.watch, it.options.data_folder, it.metrics));
@@ -267,6 +276,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
       CampaignRegistry::Open(
           {.data_folder = it.options.data_folder,
            .pools = {.root = it.options.pool_root, .uploads = it.uploads.get()},
+           .launchers = it.options.launchers,
            .memory_budget = it.options.memory_budget,
            .most_campaigns = it.options.most_campaigns,
            .on_change =

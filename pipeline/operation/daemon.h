@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "pipeline/campaign/cluster/cluster_round_job.h"
 #include "pipeline/campaign/pool/upload_store.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/server/access_control.h"
@@ -31,6 +32,8 @@ struct DaemonOptions {
   std::string data_folder = {};  ///< campaigns and tokens; created if absent
   std::string pool_root = ".";   ///< pools are read only from this folder
   UploadLimits uploads = {};     ///< of what clients send to be pools
+  /// What campaigns may let compute their rounds. Without a program it is this one.
+  ClusterLaunchers launchers = {};
   GrpcServerOptions server = {};
   std::size_t memory_budget = 0;        ///< bytes for pools and rounds; 0: the machine's limit only
   std::size_t most_campaigns = 10'000;  ///< more are refused

@@ -93,14 +93,6 @@ ClassReport ReportOf(const SettledClass& settled) {
   return report;
 }
 
-/// Takes excluded rows out of the picks, and what was picked in excess because of them.
-void DropBarred(const RoundRequest& request, std::vector<select::Pick>& picks) {
-  if (request.input.barred.empty()) return;
-  const absl::flat_hash_set<RowIndex> barred(request.input.barred.begin(), request.input.barred.end());
-  std::erase_if(picks, [&](const select::Pick& pick) { return barred.contains(pick.row); });
-  if (picks.size() > request.spec.batch) picks.resize(request.spec.batch);
-}
-
 /// One selection, with the scores that it settles on the way.
 class SelectRun {
  public:
@@ -175,6 +167,13 @@ class SelectRun {
 };
 
 }  // namespace
+
+void DropBarred(const RoundRequest& request, std::vector<select::Pick>& picks) {
+  if (request.input.barred.empty()) return;
+  const absl::flat_hash_set<RowIndex> barred(request.input.barred.begin(), request.input.barred.end());
+  std::erase_if(picks, [&](const select::Pick& pick) { return barred.contains(pick.row); });
+  if (picks.size() > request.spec.batch) picks.resize(request.spec.batch);
+}
 
 absl::StatusOr<RoundResult> SelectBatch(const RoundRequest& request, const ScoredPool& scored) {
   return SelectRun(request, scored).Run();

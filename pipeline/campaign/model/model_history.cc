@@ -75,19 +75,22 @@ v1::ClassifierTuning ToProto(const TunedSettings& settings) {
   return proto;
 }
 
+std::shared_ptr<const TunedSettings> TuningFrom(const v1::ClassifierTuning& tuning) {
+  auto settings = std::make_shared<TunedSettings>();
+  settings->chosen = FromProto(tuning.chosen());
+  for (const auto& choice : tuning.runners_up()) settings->runners_up.push_back(FromProto(choice));
+  settings->labels = static_cast<std::size_t>(tuning.labels());
+  settings->classes = static_cast<std::size_t>(tuning.classes());
+  settings->leverage_kernel.sigma = tuning.leverage_sigma();
+  settings->reason = tuning.reason();
+  return settings;
+}
+
 std::shared_ptr<const TunedSettings> ModelHistory::TuningBefore(std::int64_t round) const {
   const auto after = models_.lower_bound(round);
   if (after == models_.begin()) return nullptr;
   const v1::ModelTrained& model = std::prev(after)->second;
-  if (!model.has_tuning()) return nullptr;
-  auto settings = std::make_shared<TunedSettings>();
-  settings->chosen = FromProto(model.tuning().chosen());
-  for (const auto& choice : model.tuning().runners_up()) settings->runners_up.push_back(FromProto(choice));
-  settings->labels = static_cast<std::size_t>(model.tuning().labels());
-  settings->classes = static_cast<std::size_t>(model.tuning().classes());
-  settings->leverage_kernel.sigma = model.tuning().leverage_sigma();
-  settings->reason = model.tuning().reason();
-  return settings;
+  return model.has_tuning() ? TuningFrom(model.tuning()) : nullptr;
 }
 
 v1::RoundEffort ModelHistory::EffortOf(std::int64_t round, const RoundResult& result, double seconds) const {

@@ -41,5 +41,6 @@ class ModelHistory {
 
 /// What a tuned classifier chose, as it is recorded with a model.
 v1::ClassifierTuning ToProto(const TunedSettings& settings);
+std::shared_ptr<const TunedSettings> TuningFrom(const v1::ClassifierTuning& tuning);
 
 }  // namespace fulcrum::pipeline

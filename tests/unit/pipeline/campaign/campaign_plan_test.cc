@@ -41,6 +41,24 @@ TEST(PlanCampaign, FillsInEveryDefault) {
   EXPECT_EQ(plan->settings.label_budget, 0);
 }
 
+TEST(PlanCampaign, RoundsAreJobsOnlyIfTheyCanBe) {
+  v1::CampaignSpec spec = SmallSpec();
+  EXPECT_FALSE(PlanCampaign(spec)->cluster.has_value());
+  spec.mutable_selection()->mutable_cluster()->set_launcher("eight");
+  const auto plan = PlanCampaign(spec);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->cluster->launcher, "eight");
+  EXPECT_EQ(plan->cluster->timeout, std::chrono::hours(24));
+  spec.mutable_selection()->mutable_cluster()->mutable_timeout()->set_seconds(90);
+  EXPECT_EQ(PlanCampaign(spec)->cluster->timeout, std::chrono::seconds(90));
+  spec.mutable_selection()->mutable_cluster()->clear_launcher();
+  spec.mutable_selection()->set_cost_budget(5);
+  spec.mutable_classifier()->mutable_external();
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()),
+              AllOf(HasSubstr("selection.cluster.launcher: is missing"), HasSubstr("leave selection.cost_budget out"),
+                    HasSubstr("leave classifier.external out")));
+}
+
 void AddWeight(const std::string& name, double weight, v1::CampaignSpec& spec) {
   v1::ClassWeight& entry = *spec.mutable_classifier()->add_class_weights();
   entry.set_name(name);

@@ -259,6 +259,43 @@ TEST(ClusterRound, SendsWhatTheDocumentSays) {
   }
 }
 
+TEST(ClusterRound, WeighsLabelsAndLeavesOutExcludedRowsAsOneProcessDoes) {
+  const Matrix<double> points = Clouds();
+  const std::vector<ClassIndex> labels = Labels(90, 3);
+  std::vector<double> weights(kRows, 1.0);
+  for (std::size_t row = 0; row < kRows; row += 3) weights[row] = 0.3;
+  for (const char* const strategy : {"dbalevs", "margin", "adaptive-herding"}) {
+    const RoundSpec spec = Spec(strategy);
+    const kernel::DenseFeatures whole(points.Clone(), kernel::Precision::kFloat);
+    RoundInput input{.class_count = 3, .labels = labels, .predictions = {}, .weights = weights};
+    const auto first = RoundRunner(spec, whole).Run(input);
+    ASSERT_TRUE(first.ok()) << first.status();
+    // The best of them may not be picked.
+    RowList barred;
+    for (std::size_t i = 0; i < 10; ++i) barred.push_back(first->selection.picks[i].row);
+    std::ranges::sort(barred);
+    input.barred = barred;
+    const auto expected = RoundRunner(spec, whole).Run(input);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    ASSERT_EQ(expected->selection.picks.size(), spec.batch);
+    for (const int ranks : {2, 3}) {
+      RoundResult found;
+      testing::RunOnRanks(ranks, [&](const Communicator& peers) {
+        const RowShare share =
+            ShareOfRank(kRows, static_cast<std::size_t>(peers.rank()), static_cast<std::size_t>(ranks));
+        const kernel::DenseFeatures own(RowsOf(points, share), kernel::Precision::kFloat);
+        RoundInput part = input;
+        part.labels = std::span(labels).subspan(share.first, share.count);
+        part.weights = std::span(weights).subspan(share.first, share.count);
+        auto result = RunClusterRound(spec, {peers, own, share}, part);
+        ASSERT_TRUE(result.ok()) << result.status();
+        if (peers.is_root()) found = *std::move(result);
+      });
+      ExpectSameBatch(found, *expected, spec.strategy + " on " + std::to_string(ranks) + " ranks");
+    }
+  }
+}
+
 TEST(ClusterRound, SaysWhichStrategiesRunOverProcesses) {
   testing::RunOnRanks(2, [](const Communicator& peers) {
     const RowShare share = ShareOfRank(kRows, static_cast<std::size_t>(peers.rank()), 2);
