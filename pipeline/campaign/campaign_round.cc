@@ -15,7 +15,7 @@
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/text/structured_log.h"
 #include "stages/classify/model_file.h"
-#include "stages/classify/svm_predictor.h"
+#include "stages/classify/svm_model.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
 #include "storage/rules/annotator_rules.h"

@@ -17,13 +17,12 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/client/campaign_calls.h"
 #include "pipeline/client/campaign_text.h"
-#include "pipeline/client/retry.h"
-#include "pipeline/commands/campaign_commands.h"
-#include "pipeline/commands/options.h"
+#include "pipeline/client/server_connection.h"
+#include "pipeline/commands/command_line.h"
 #include "pipeline/commands/select/stream_lines.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/csv.h"
+#include "stages/ingest/formats/text_formats.h"
 
 namespace fulcrum::pipeline {
 namespace {

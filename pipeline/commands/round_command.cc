@@ -27,7 +27,6 @@
 #include "pipeline/cluster/cluster_round.h"
 #include "pipeline/cluster/mpi_communicator.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/exit_codes.h"
 #include "pipeline/commands/select/select_processes.h"
 #include "pipeline/round/pool_source.h"
 #include "pipeline/round/tuned_runner.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "stages/classify/model_file.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/stream/stream_model.h"
 
@@ -74,14 +75,14 @@ std::string StreamModel::Serialize() const {
     out.Put(pair.platt.a);
     out.Put(pair.platt.b);
   }
-  out.Put(classify::ChecksumOf(out.bytes()));
+  out.Put(ChecksumOf(out.bytes()));
   return out.Take();
 }
 
 absl::StatusOr<std::shared_ptr<const StreamModel>> StreamModel::Parse(std::string_view bytes) {
   if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + sizeof(std::uint64_t)) return Damaged();
   const std::string_view body = bytes.substr(0, bytes.size() - sizeof(std::uint64_t));
-  if (classify::ByteReader(bytes.substr(body.size())).Get<std::uint64_t>() != classify::ChecksumOf(body)) {
+  if (classify::ByteReader(bytes.substr(body.size())).Get<std::uint64_t>() != ChecksumOf(body)) {
     return Damaged();
   }
   classify::ByteReader in(body.substr(kMagic.size()));

@@ -5,7 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
-#include "storage/checkpoint/json_rows.h"
+#include "storage/checkpoint/checkpoint.h"
 
 namespace fulcrum::storage {
 

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "pipeline/operation/daemon.h"
-#include "pipeline/operation/serve_config.h"
 #include "pipeline/round/memory_budget.h"
 #include "tests/support/temporary_directory.h"
 
@@ -16,10 +15,7 @@ namespace fulcrum::pipeline {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Pair;
 
 class DaemonOptionsTest : public ::testing::Test {
  protected:
@@ -57,17 +53,6 @@ TEST_F(DaemonOptionsTest, AMemoryBudgetAboveTheLimitIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder_.File("data/campaigns")));
   options.memory_budget = MachineMemoryBytes();
   EXPECT_TRUE(Daemon::Start(options).ok());
-}
-
-TEST_F(DaemonOptionsTest, LaunchersHaveNamesAndCommands) {
-  Write("serve.yaml", "data: data\ncluster_launchers:\n  eight: mpirun -n 8\n  here: env\n");
-  const auto options = ResolveServeOptions({.config = folder_.File("serve.yaml")});
-  ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_THAT(options->daemon.launchers.commands, ElementsAre(Pair("eight", "mpirun -n 8"), Pair("here", "env")));
-  EXPECT_THAT(ResolveServeOptions({.data = "data"})->daemon.launchers.commands, IsEmpty());
-  Write("serve.yaml", "data: data\ncluster_launchers: {empty: ' '}\n");
-  EXPECT_THAT(std::string(ResolveServeOptions({.config = folder_.File("serve.yaml")}).status().message()),
-              HasSubstr("cluster_launchers.empty"));
 }
 
 }  // namespace

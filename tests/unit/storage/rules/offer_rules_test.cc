@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "storage/campaign_reader.h"
-#include "storage/maintenance/fsck.h"
+#include "storage/maintenance/maintenance.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {
