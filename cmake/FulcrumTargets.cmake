@@ -17,6 +17,7 @@ endfunction()
 # PRECOMPILE names the headers of other projects that most of the sources include and that take seconds to parse.
 # TOGETHER compiles four sources at a time, if instantiating the templates of such headers (CLI11, gRPC, Arrow) takes most
 # of the time. The names in the anonymous namespaces of the library must then differ from each other.
+# With the option FULCRUM_LINT, and for clang-tidy, each source has a command of its own.
 function(fulcrum_library name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "TOGETHER" "" "SOURCES;PUBLIC;PRIVATE;PRECOMPILE")
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -25,7 +26,7 @@ function(fulcrum_library name)
   if(ARG_PRECOMPILE)
     fulcrum_precompile(${name} ${ARG_PRECOMPILE})
   endif()
-  if(ARG_TOGETHER)
+  if(ARG_TOGETHER AND NOT FULCRUM_LINT)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
     # The warning takes the anonymous namespaces of the sources for those of a header.
     target_compile_options(${name} PRIVATE -Wno-subobject-linkage)

@@ -122,7 +122,7 @@ def write_panels(path, panels, x_name, y_name, logarithmic=False, marks=True):
         raise ValueError("there is nothing to draw")
     names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
     styles = {name: (COLORS[i % len(COLORS)], MARKS[(i + i // len(COLORS)) % len(MARKS)]) for i, name in enumerate(names)}
-    columns = min(PANELS_PER_ROW, len(panels))
+    columns = 2 if len(panels) == 4 else min(PANELS_PER_ROW, len(panels))
     width, rows = WIDTH / columns, -(-len(panels) // columns)
     row_height = ROW if columns > 1 else 1.4 * ROW
     parts = []

@@ -67,13 +67,24 @@ check_units() {
 # The strict settings are in pyproject.toml.
 check_types() { mypy --config-file clients/python/pyproject.toml "$@"; }
 
+# clang-tidy needs the generated headers, and the command of every source: sources that are compiled together have none, and
+# the precompiled headers of GCC cannot be read. So it has a build tree of its own, build/lint.
+prepare_lint() {
+  local -a arguments
+  run_setup
+  open_log lint
+  hold_build_lock lint
+  mapfile -t arguments < <(configure_arguments)
+  step "configure" cmake -S . -B build/lint -G Ninja -DCMAKE_BUILD_TYPE=Release -DFULCRUM_LINT=ON \
+    -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${arguments[@]}"
+  step "generated headers" cmake --build build/lint --target fulcrum_proto fulcrum_onnx_proto --parallel "$(job_count)"
+  exec {build_lock}>&-
+}
+
 lint_command() {
-  local preset=release
   local -a sources units module scripts typed
   lint_failed=0
-  # clang-tidy needs the generated headers; an existing build tree is used if there is one.
-  [[ ! -f build/dev/build.ninja ]] || preset=dev
-  prepare_build "$preset" fulcrum_proto fulcrum_onnx_proto fulcrum_round_job_proto
+  prepare_lint
   mapfile -t sources < <(lint_files '*.cc' '*.h' -- "$@")
   mapfile -t units < <(lint_files '*.cc' -- "$@" | grep -v '^clients/python/')
   # The extension module has a build tree of its own, whose commands have the headers of Python.
@@ -85,7 +96,7 @@ lint_command() {
   say "Lint"
   check "clang-format" check_format "${sources[@]}"
   check "shellcheck" check_shell "${scripts[@]}"
-  check_units "clang-tidy" "build/$preset" "${units[@]}"
+  check_units "clang-tidy" build/lint "${units[@]}"
   check_units "clang-tidy of the module" build/python "${module[@]}"
   if command -v mypy >/dev/null; then
     check "mypy" check_types "${typed[@]}"

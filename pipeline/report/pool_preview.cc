@@ -243,8 +243,11 @@ absl::StatusOr<v1::GetPoolPreviewResponse> PreviewTable(const std::vector<std::s
                                       .roles_may_be_missing = true};
   ingest::ColumnRoles roles;
   auto assigned = ingest::AssignRoles(*source->schema(), options, request.sources(0));
-  if (assigned.ok()) roles = *std::move(assigned);
-  if (!assigned.ok()) preview.add_warnings(std::string(assigned.status().message()));
+  if (assigned.ok()) {
+    roles = *std::move(assigned);
+  } else {
+    preview.add_warnings(std::string(assigned.status().message()));
+  }
   std::vector<Seen> seen(names.size());
   FULCRUM_RETURN_IF_ERROR(ReadRows(*source, roles.label, seen, preview, roles));
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -261,6 +264,7 @@ absl::StatusOr<v1::GetPoolPreviewResponse> PreviewTable(const std::vector<std::s
   if (roles.label >= 0) {
     const auto& counts = seen[static_cast<std::size_t>(roles.label)].counts;
     std::vector<std::pair<std::int64_t, std::string>> sorted;
+    sorted.reserve(counts.size());
     for (const auto& [value, rows] : counts) sorted.emplace_back(-rows, value);
     std::sort(sorted.begin(), sorted.end());
     for (std::size_t i = 0; i < std::min(kMostClasses, sorted.size()); ++i) {

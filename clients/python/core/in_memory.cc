@@ -174,7 +174,7 @@ absl::StatusOr<Predictions> Predict(const Predictor& predictor, const Examples& 
       CopyMatrix<double>(probabilities.view(), predictions.probabilities.view().Rows(first, count));
     }
     return predictions;
-  });
+  });  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the matrices are moved into the answer.
 }
 
 }  // namespace fulcrum::python
