@@ -129,9 +129,14 @@ std::size_t MostConnections(const GrpcServerOptions& options) {
   return std::min(options.max_connections, files > 2 * kOtherFiles ? files - kOtherFiles : files / 2);
 }
 
-/// gRPC serves the connections that our listener accepts.
+// Between two connections during a flood.
+constexpr std::chrono::milliseconds kFloodPause{5};
+
+/// gRPC serves the connections that our listener accepts. During a flood they come slowly: each may begin many calls
+/// before it is closed, and those that are connected must be answered meanwhile.
 void HandOn(grpc::experimental::ExternalConnectionAcceptor& acceptor, int listening, int connection) {
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+  if (FloodIsOn()) std::this_thread::sleep_for(kFloodPause);
   GuardConnection(connection);
   parameters.listener_fd = listening;
   parameters.fd = connection;

@@ -26,6 +26,10 @@ using Clock = FrameCounter::Clock;
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 // When all connections together send too many resets, one that has sent fewer than this of late is not a culprit.
 constexpr double kFewResets = 20;
+// The same of streams before an acknowledgement of SETTINGS.
+constexpr int kFewHeaders = 10;
+// Connections closed within this and the second before.
+constexpr int kFloodOfConnections = 20;
 
 enum FrameType : std::uint8_t {
   kData = 0,
@@ -41,20 +45,29 @@ enum FrameType : std::uint8_t {
 
 constexpr std::uint8_t kAckOrEndStream = 0x1;
 
-std::mutex g_all_mutex;
-double g_all_left = FrameLimits().all_resets.burst;
-Clock::time_point g_all_at = {};
+/// What all connections together may send.
+class SharedBucket {
+ public:
+  explicit SharedBucket(double burst) : left_(burst) {}
+  /// False if there were too many.
+  bool Spend(const FrameRate& rate, Clock::time_point now) {
+    const std::scoped_lock lock(mutex_);
+    const double seconds = std::max(0.0, std::chrono::duration<double>(now - at_).count());
+    left_ = std::min(rate.burst, left_ + seconds * rate.per_second);
+    at_ = now;
+    if (left_ < 1) return false;
+    left_ -= 1;
+    return true;
+  }
 
-/// Counts a reset of any connection. False if there were too many.
-bool SpendOfAll(const FrameRate& rate, Clock::time_point now) {
-  const std::scoped_lock lock(g_all_mutex);
-  const double seconds = std::max(0.0, std::chrono::duration<double>(now - g_all_at).count());
-  g_all_left = std::min(rate.burst, g_all_left + seconds * rate.per_second);
-  g_all_at = now;
-  if (g_all_left < 1) return false;
-  g_all_left -= 1;
-  return true;
-}
+ private:
+  std::mutex mutex_;
+  double left_;
+  Clock::time_point at_ = {};
+};
+
+SharedBucket g_resets(FrameLimits().all_resets.burst);
+SharedBucket g_headers(FrameLimits().all_unacknowledged_headers.burst);
 
 }  // namespace
 
@@ -75,7 +88,15 @@ bool FrameCounter::Bucket::Spend(const FrameRate& rate, Clock::time_point now) {
 const char* FrameCounter::CountReset(Clock::time_point now) {
   if (!resets_.Spend(limits_.resets, now)) return "resets of streams";
   const bool few = resets_.left >= limits_.resets.burst - kFewResets;
-  if (!SpendOfAll(limits_.all_resets, now) && !few) return "resets of streams, with others";
+  if (!g_resets.Spend(limits_.all_resets, now) && !few) return "resets of streams, with others";
+  return nullptr;
+}
+
+const char* FrameCounter::CountUnacknowledged(Clock::time_point now) {
+  if (++headers_ > limits_.unacknowledged_headers) return "streams before an acknowledgement of SETTINGS";
+  if (!g_headers.Spend(limits_.all_unacknowledged_headers, now) && headers_ > kFewHeaders) {
+    return "streams before an acknowledgement of SETTINGS, with others";
+  }
   return nullptr;
 }
 
@@ -86,9 +107,7 @@ const char* FrameCounter::Count(Clock::time_point now) {
   continuations_ = 0;
   if (type == kReset) return CountReset(now);
   if (type == kSettings && flag) acknowledged_ = true;
-  if (type == kHeaders && !acknowledged_ && ++headers_ > limits_.unacknowledged_headers) {
-    return "streams before an acknowledgement of SETTINGS";
-  }
+  if (type == kHeaders && !acknowledged_) return CountUnacknowledged(now);
   const bool useful = type == kHeaders || type == kWindowUpdate || type == kGoAway || (type == kData && skip_ > 0);
   // An acknowledgement, or the end of a stream: each answers something that was counted elsewhere.
   const bool answers = flag && (type == kData || type == kSettings || type == kPing);
@@ -123,10 +142,34 @@ namespace {
 std::atomic<std::int64_t> g_closed = 0;
 std::atomic<std::int64_t> g_logged_second = 0;
 
+/// Connections closed in a second and in the one before it.
+struct ClosedOfLate {
+  std::mutex mutex;
+  std::int64_t second = 0;
+  int now = 0, before = 0;
+
+  void MoveTo(std::int64_t to) {
+    if (to == second) return;
+    before = to == second + 1 ? now : 0;
+    now = 0;
+    second = to;
+  }
+};
+ClosedOfLate g_of_late;
+
+std::int64_t ThisSecond() {
+  return std::chrono::duration_cast<std::chrono::seconds>(Clock::now().time_since_epoch()).count();
+}
+
 /// At most one line per second: the log must not be flooded either.
 void NoteFlood(const char* flood) {
   const std::int64_t closed = ++g_closed;
-  const std::int64_t second = std::chrono::duration_cast<std::chrono::seconds>(Clock::now().time_since_epoch()).count();
+  const std::int64_t second = ThisSecond();
+  {
+    const std::scoped_lock lock(g_of_late.mutex);
+    g_of_late.MoveTo(second);
+    ++g_of_late.now;
+  }
   if (g_logged_second.exchange(second) == second) return;
   Log(LogLevel::kWarning, "connection closed: it sends too many frames",
       {{"frames", flood}, {"closed_so_far", closed}});
@@ -210,6 +253,12 @@ void GuardConnection(int descriptor) {
 
 std::int64_t ConnectionsClosedForFloods() {
   return g_closed;
+}
+
+bool FloodIsOn() {
+  const std::scoped_lock lock(g_of_late.mutex);
+  g_of_late.MoveTo(ThisSecond());
+  return g_of_late.now + g_of_late.before >= kFloodOfConnections;
 }
 
 }  // namespace fulcrum::pipeline

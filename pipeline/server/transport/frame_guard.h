@@ -36,6 +36,8 @@ struct FrameLimits {
   /// HEADERS before the first acknowledgement of SETTINGS. Clients that do not wait for the server's SETTINGS open at
   /// most 100 streams before they have them, and acknowledge them at once.
   int unacknowledged_headers = 200;
+  /// The same of all connections together; then those are closed that have sent more than a few.
+  FrameRate all_unacknowledged_headers = {.burst = 1000, .per_second = 500};
   /// CONTINUATION frames of one header block; gRPC accepts 8 KiB of headers, which fit into one frame.
   int continuations = 8;
 };
@@ -62,6 +64,7 @@ class FrameCounter {
 
   const char* Count(Clock::time_point now);
   const char* CountReset(Clock::time_point now);
+  const char* CountUnacknowledged(Clock::time_point now);
 
   const FrameLimits limits_;
   Bucket resets_, control_;
@@ -80,5 +83,7 @@ void GuardConnection(int descriptor);
 
 /// How many connections were closed so far.
 std::int64_t ConnectionsClosedForFloods();
+/// Whether so many were closed of late that whoever accepts new ones should let them wait a little.
+bool FloodIsOn();
 
 }  // namespace fulcrum::pipeline

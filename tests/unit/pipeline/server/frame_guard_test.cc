@@ -37,7 +37,7 @@ std::string Repeat(const std::string& text, int times) {
 /// A limit for all connections that no test meets, because it is shared by all tests.
 FrameLimits OwnLimits() {
   FrameLimits limits;
-  limits.all_resets = {.burst = 1e9, .per_second = 1e9};
+  limits.all_resets = limits.all_unacknowledged_headers = {.burst = 1e9, .per_second = 1e9};
   return limits;
 }
 
@@ -99,6 +99,16 @@ TEST(FrameCounter, DuringAFloodOfOthersOnlyThoseAreClosedThatHaveSentManyResetsO
   }
   EXPECT_EQ(take(hasty, kHttp2Preface + Repeat(ResetFrame(1), 20)), nullptr);
   EXPECT_STREQ(take(hasty, ResetFrame(1)), "resets of streams, with others");
+}
+
+TEST(FrameCounter, DuringAFloodOfOthersAClientThatAcknowledgesNothingOpensAFewStreams) {
+  FrameLimits limits;
+  limits.all_unacknowledged_headers = {.burst = 0, .per_second = 0};  // others have spent it all
+  const std::string request = RequestFrame(1, "/a/b");
+  EXPECT_EQ(Verdict(kHttp2Preface + Repeat(request, 10), 100, limits), nullptr);
+  EXPECT_STREQ(Verdict(kHttp2Preface + Repeat(request, 11), 100, limits),
+               "streams before an acknowledgement of SETTINGS, with others");
+  EXPECT_EQ(Verdict(kHttp2Preface + Frame(4, 1, 0, "") + Repeat(request, 100), 100, limits), nullptr);
 }
 
 }  // namespace
