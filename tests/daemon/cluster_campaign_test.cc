@@ -65,7 +65,7 @@ class ClusterCampaignTest : public DaemonTest {
                                         " || read word < ", folder_.File("gate"), "\nexec \"$@\"\n"));
     WriteScript("stubborn.sh",
                 absl::StrCat("trap '' TERM\necho waiting >&2\nread word < ", folder_.File("gate"), "\n"));
-    WriteScript("broken.sh", "echo starting\necho 'rank 3 on node-7: out of memory' >&2\nexit 75\n");
+    WriteScript("broken.sh", "echo starting\nprintf 'rank 3 on node-7: out of memory \\377\\n' >&2\nexit 75\n");
     WriteScript("lazy.sh",
                 "for plan; do :; done\necho 'slurmstepd: out of memory' > \"$(dirname \"$plan\")/output\"\n");
   }
@@ -242,9 +242,10 @@ TEST_F(ClusterCampaignTest, AJobThatFailsTwiceEndsTheCampaignWithItsLastLines) {
   DaemonClient client = Client();
   Run(client, JobSpec("broken", "broken", 1));
   const v1::Campaign failed = Await(daemon_->port(), "broken", v1::CAMPAIGN_STATE_FAILED);
-  EXPECT_THAT(failed.state_reason(),
-              AllOf(HasSubstr("it failed twice: the job of round 1 (launcher 'broken') ended with exit code 75"),
-                    HasSubstr("starting\nrank 3 on node-7: out of memory"), HasSubstr("start the campaign again")));
+  EXPECT_THAT(
+      failed.state_reason(),
+      AllOf(HasSubstr("it failed twice: the job of round 1 (launcher 'broken') ended with exit code 75"),
+            HasSubstr("starting\nrank 3 on node-7: out of memory \\xff"), HasSubstr("start the campaign again")));
   // What the message advises.
   v1::CampaignSpec changed;
   changed.mutable_selection()->mutable_cluster()->set_launcher("here");

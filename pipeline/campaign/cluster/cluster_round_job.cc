@@ -14,6 +14,7 @@
 #include "pipeline/campaign/cluster/round_files.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
+#include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -33,6 +34,7 @@ std::string LastLines(const std::string& output) {
   if (lines.size() > kMostLines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMostLines));
   for (std::string& line : lines) {
     if (line.size() > kMostLineBytes) line.resize(kMostLineBytes);
+    line = PrintableText(line);
   }
   return absl::StrJoin(lines, "\n");
 }
@@ -64,8 +66,8 @@ absl::Status CheckLauncher(const ClusterLaunchers& launchers, const CampaignPlan
   return WithFieldProblems(absl::InvalidArgumentError(absl::StrCat(kField, ": ", what)), {{kField, what}});
 }
 
-ClusterRoundJob::ClusterRoundJob(const ClusterLaunchers& launchers, std::string folder)
-    : launchers_(launchers), folder_(std::move(folder)) {
+ClusterRoundJob::ClusterRoundJob(const ClusterLaunchers& launchers, const std::string& folder)
+    : launchers_(launchers), folder_(std::filesystem::absolute(folder).string()) {
   RemoveFiles();
 }
 

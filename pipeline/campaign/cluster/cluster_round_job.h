@@ -41,7 +41,7 @@ absl::Status CheckLauncher(const ClusterLaunchers& launchers, const CampaignPlan
 class ClusterRoundJob {
  public:
   /// `folder` is for the exchange; it is removed before and after a job.
-  ClusterRoundJob(const ClusterLaunchers& launchers, std::string folder);
+  ClusterRoundJob(const ClusterLaunchers& launchers, const std::string& folder);
 
   /// What is known about the running job, for people.
   using Watcher = std::function<void(const std::string& description)>;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/model/model_history.h"
+#include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 
@@ -225,7 +226,7 @@ absl::Status RoundFiles::WriteOutcome(const job::RoundPlan& plan, const absl::St
   job::RoundOutcome outcome = result.ok() ? OutcomeMessage(*result) : job::RoundOutcome();
   outcome.set_token(plan.token());
   outcome.set_code(static_cast<int>(result.status().code()));
-  outcome.set_message(std::string(result.status().message()));
+  outcome.set_message(PrintableText(std::string(result.status().message())));
   const std::string message = outcome.SerializeAsString();
   const std::uint64_t size = message.size();
   std::string bytes(reinterpret_cast<const char*>(&size), sizeof(size));
