@@ -77,7 +77,7 @@ prepare_lint() {
   mapfile -t arguments < <(configure_arguments)
   step "configure" cmake -S . -B build/lint -G Ninja -DCMAKE_BUILD_TYPE=Release -DFULCRUM_LINT=ON \
     -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${arguments[@]}"
-  step "generated headers" cmake --build build/lint --target fulcrum_proto fulcrum_onnx_proto --parallel "$(job_count)"
+  step "generated headers" cmake --build build/lint --target fulcrum_proto fulcrum_onnx_proto fulcrum_round_job_proto --parallel "$(job_count)"
   exec {build_lock}>&-
 }
 

@@ -182,7 +182,8 @@ absl::StatusOr<std::shared_ptr<const TunedSettings>> ChooseSettings(const Planne
     const FeatureSource* source = pool.whole.get();
     if (mapped != nullptr) source = mapped.get();
     FULCRUM_ASSIGN_OR_RETURN(TunedSettings chosen,
-                             Tune(*source, planned.labels, planned.campaign.round.seed, planned.weights));
+                             Tune(*source, planned.labels, planned.campaign.round.seed, planned.weights,
+                                  planned.campaign.round.svm.class_weights.empty()));
     return std::make_shared<const TunedSettings>(std::move(chosen));
   });
 }
@@ -245,7 +246,7 @@ absl::StatusOr<RoundResult> RunTogether(const job::RoundPlan& plan, const Planne
   if (spec.tune) {
     if (progress) progress("tune", 0, 1);
     FULCRUM_ASSIGN_OR_RETURN(spec.tuning, ChooseSettings(planned, *pool, peers));
-    UseChoice(spec.tuning->chosen, spec.svm);
+    UseChoice(spec.tuning->chosen, planned.campaign.classes.size(), spec.svm);
     if (spec.leverage_follows) spec.leverage_kernel = spec.tuning->leverage_kernel;
     normalize = spec.tuning->chosen.normalize;
   }
