@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kRowsPerBlock = 512;
 constexpr double kSmallestDeviation = 1e-5;
-constexpr std::size_t kMostQuantileRows = 10'000;
+constexpr std::size_t kMostQuantileRows = 4'096;
 constexpr std::size_t kColumnsAtOnce = 8;     // that share the lines of the cache which a row of them takes
 constexpr double kQuartilesOfNormal = 1.349;  // interquartile range of a normal distribution with deviation 1
 

@@ -123,7 +123,7 @@ FloodEffect Endure(const DaemonProcess& daemon, const Flood& flood, std::size_t 
       clients.emplace_back([&] {
         flood.send(daemon.port());
         --first_ones;
-        for (int i = 1; i < kMostTimes && !over; ++i) flood.send(daemon.port());
+        for (int time = 1; time < kMostTimes && !over; ++time) flood.send(daemon.port());
         --sending;
       });
     }

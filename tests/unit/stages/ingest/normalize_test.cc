@@ -104,8 +104,8 @@ TEST(Normalize, RobustScalingIgnoresOutliers) {
   // A larger set of rows has the quantiles of evenly spaced ones.
   EXPECT_EQ(RowsForQuantiles(3), (RowList{0, 1, 2}));
   const RowList sample = RowsForQuantiles(1'000'000);
-  EXPECT_EQ(sample.size(), 10'000u);
-  EXPECT_EQ(sample[1], 100u);
+  EXPECT_EQ(sample.size(), 4'096u);
+  EXPECT_EQ(sample[1], 244u);
   for (const char* text : {"zscore,robust", "robust,onehot"}) {
     EXPECT_EQ(ParseNormalization(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
