@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -72,6 +74,10 @@ class OfferTest : public DaemonTest {
     request.set_request_id(id.empty() ? absl::StrCat("rows ", first) : id);
     for (std::size_t i = first; i < first + count; ++i) *request.add_items() = rows_[i];
     return request;
+  }
+
+  static void WaitForRound(DaemonClient& client, const std::string& campaign, std::int64_t round) {
+    while (client.Get(campaign).round() < round) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 
   /// Sends one message on a stream of its own.
@@ -144,6 +150,7 @@ TEST_F(OfferTest, TakenRowsAreTasksAtOnceAndRepeatsGetTheirAnswers) {
 
   // A round ends with as many answers as its batch has items. Open items of the stream come first in the next.
   WorkUntilOver(client, kName, "ada", 4);
+  WaitForRound(client, kName, 2);
   const v1::Task task = client.AcquireOne(kName, "ada");
   EXPECT_THAT(taken, Contains(task.item_id()));
   EXPECT_EQ(task.payload(), "text of " + task.item_id());
@@ -182,6 +189,9 @@ TEST_F(OfferTest, DecisionsAreTheSameWithKillsAndWithout) {
           const v1::Task task = client.AcquireOne(kName, "ada");
           answered.push_back(task.item_id());
           EXPECT_EQ(client.SubmitOne(kName, "ada", task, AnswerTo(task.item_id())), 0);
+          // Which tasks there are, and which model decides, must not depend on who is faster.
+          if (i == 3) WaitForRound(client, kName, 2);
+          if (i == 9) WaitForRound(client, kName, 3);
         }
       }
       const std::vector<Answered> answers = Offer(client, Message(first, 120));
@@ -254,7 +264,7 @@ TEST_F(OfferTest, RowsThatAreNotTakenAreKeptAsTheSpecificationSays) {
     EXPECT_GE(kept, least) << spec.name();
     EXPECT_LE(kept, most) << spec.name();
     WorkUntilOver(client, spec.name(), "ada", 12);
-    client.AcquireOne(spec.name(), "ada");
+    WaitForRound(client, spec.name(), 2);
     EXPECT_EQ(client.Get(spec.name()).stream().waiting_rows(), 0);
     EXPECT_EQ(client.Get(spec.name()).pool_rows() - kPoolRows, kept);
   }

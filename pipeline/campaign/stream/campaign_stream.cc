@@ -8,6 +8,7 @@
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"
+#include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "storage/rules/label_rules.h"
 
@@ -215,8 +216,9 @@ absl::Status CampaignStream::Write(const std::vector<Offered*>& decided) {
 
 bool CampaignStream::IsKept(const std::string& id, double share) {
   if (share <= 0 || share >= 1) return share >= 1;
-  const auto hash = static_cast<std::uint64_t>(storage::Fingerprint({"keep", id}));
-  return static_cast<double>(hash >> 11) < share * 0x1p53;
+  // The fingerprints of similar ids have similar leading digits.
+  Random random(static_cast<std::uint64_t>(storage::Fingerprint({"keep", id})));
+  return static_cast<double>(random.Next() >> 11) < share * 0x1p53;
 }
 
 absl::Status CampaignStream::Decide(Offered& offered, double seconds) {
