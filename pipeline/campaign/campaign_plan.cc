@@ -338,9 +338,8 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   if (advance.has_soft_share()) settings.policy.soft_share = advance.soft_share();
   if (advance.has_hard_minimum()) settings.policy.hard_minimum = advance.hard_minimum();
   // Rows are compared with the last one only; whoever reads it may be a round late.
-  plan.retention = {.scores = spec.retention().scores(),
-                    .models = spec.retention().models(),
-                    .streams = plan.stream ? 2 : 0};
+  plan.retention = {
+      .scores = spec.retention().scores(), .models = spec.retention().models(), .streams = plan.stream ? 2 : 0};
   // Otherwise the same numbers would be reported twice.
   if (!problems.empty()) return;
   problems.Add("labeling and advance", storage::CheckSettings(settings));
