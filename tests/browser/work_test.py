@@ -52,7 +52,8 @@ class Work(PageTest):
         self.assertEqual([kind for kind in self.history(second) if "expire" in kind], [])
 
     def test_leases_are_renewed_while_answers_follow_each_other(self):
-        self.start([f"example {i}" for i in range(60)], selection={"batch": 40}, labeling={"leaseTime": "3s"})
+        # More than can be answered meanwhile.
+        self.start([f"example {i}" for i in range(1000)], selection={"batch": 900}, labeling={"leaseTime": "3s"})
         last = None
         while self.calls("RenewLeases") < 4:
             # Faster than a lease ends, always.

@@ -61,6 +61,11 @@ class CampaignRetryTest : public ::testing::Test {
     });
   }
 
+  bool RetriesWithin(std::chrono::seconds time) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, time, [&] { return last_.conditions_size() > 0; });
+  }
+
   const testing::TemporaryDirectory folder_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -107,22 +112,28 @@ TEST_F(CampaignRetryTest, AFullCommitQueueIsACondition) {
   CreateCampaign({.capacity = 2, .most_operations = 1});
   ASSERT_TRUE(campaign_->Start({.by = "root"}).ok());
   Await([](const v1::Campaign& state) { return state.round() == 1; });
-  // The writing thread is held, and the queue behind it is full.
-  std::promise<void> begun, resume;
-  const std::shared_future<void> end = resume.get_future().share();
-  campaign_->store().Start(Hold, {&begun, end}, [](const absl::StatusOr<int>&) {});
-  begun.get_future().wait();
-  absl::Status refused;
-  while (refused.ok()) {
-    campaign_->store().Start(Hold, {nullptr, end}, [&](const absl::StatusOr<int>& answer) {
-      if (!answer.ok()) refused = answer.status();
-    });
+  // The writing thread is held, and the queue behind it is full. If the campaign itself has a request in the queue by
+  // then, it is not refused but waits; then once more.
+  for (bool retries = false; !retries;) {
+    std::promise<void> begun, resume;
+    const std::shared_future<void> end = resume.get_future().share();
+    campaign_->store().Start(Hold, {&begun, end}, [](const absl::StatusOr<int>&) {});
+    begun.get_future().wait();
+    absl::Status refused;
+    while (refused.ok()) {
+      campaign_->store().Start(Hold, {nullptr, end}, [&](const absl::StatusOr<int>& answer) {
+        if (!answer.ok()) refused = answer.status();
+      });
+    }
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+    retries = RetriesWithin(std::chrono::seconds(3));
+    if (retries) {
+      const v1::Campaign waiting = AwaitRetries(8);
+      EXPECT_NE(waiting.state(), v1::CAMPAIGN_STATE_FAILED) << waiting.state_reason();
+      EXPECT_GT(waiting.conditions_size(), 0);
+    }
+    resume.set_value();
   }
-  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  const v1::Campaign waiting = AwaitRetries(8);
-  ASSERT_NE(waiting.state(), v1::CAMPAIGN_STATE_FAILED) << waiting.state_reason();
-  EXPECT_GT(waiting.conditions_size(), 0);
-  resume.set_value();
   const v1::Campaign after = Await([](const v1::Campaign& state) { return state.conditions_size() == 0; });
   EXPECT_EQ(after.state(), v1::CAMPAIGN_STATE_WAITING);
   EXPECT_EQ(after.open_tasks(), 4);
