@@ -25,8 +25,8 @@ struct FloodEffect {
   std::size_t growth_bytes = 0;       ///< of the daemon's memory, at most
 };
 
-/// Ten clients send the flood, up to twenty times and until the connected client has made so many calls. The daemon must
-/// have a campaign "clouds", and no tokens. Fails the test if a call fails.
+/// Ten clients send the flood, up to twenty times and until the connected client has made so many calls. The daemon
+/// must have a campaign "clouds", and no tokens. Fails the test if a call fails.
 FloodEffect Endure(const DaemonProcess& daemon, const Flood& flood, std::size_t calls);
 
 /// In milliseconds.
