@@ -35,21 +35,20 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 cd -- "$folder"
 
-# The pool and the separate test examples: embeddings of six kinds, as a network would give them.
+# The pool and separate test examples: images of digits. The features are the pixels, the payload is the picture.
 make_pool() {
   mkdir pools
-  "$fulcrum" generate embeddings --rows 12000 --dims 64 --seed 1 --out all.csv
-  { head -n 1 all.csv; sed -n '2,10001p' all.csv; } >pools/pool.csv
-  { head -n 1 all.csv; sed -n '10002,$p' all.csv; } >pools/test.csv
+  "$fulcrum" generate digits --rows 5000 --seed 1 --out pools/pool.csv
+  "$fulcrum" generate digits --rows 1000 --seed 2 --out pools/test.csv
 }
 
 # campaign_file NAME [STRATEGY]: the campaigns differ only in their strategy.
 campaign_file() {
   cat >"$1.yaml" <<YAML
 name: $1
-question: Which of the six kinds is this?
-pool: {sources: [pool.csv]}
-classes: ["0", "1", "2", "3", "4", "5"]
+question: Which digit is this?
+pool: {sources: [pool.csv], payload_column: image}
+classes: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
 selection: {batch: 10${2:+, strategy: $2}}
 labeling: {lease_time: 3s}
 stop:
@@ -125,7 +124,7 @@ follow_curves() {
   curves
 }
 
-printf '\n1. A pool of 10,000 examples without labels: embeddings of six kinds with 64 features\n'
+printf '\n1. A pool of 5,000 images of digits without labels\n'
 make_pool
 
 printf '\n2. A daemon on loopback\n'
@@ -141,7 +140,7 @@ campaign_file chance random
 for campaign in chance chosen; do start_campaign "$campaign"; done
 follow_curves
 
-printf '\n4. What was saved, by the accuracy on 2,000 separate test examples\n'
+printf '\n4. What was saved, by the accuracy on 1,000 separate test images\n'
 curves summary
 
 "$fulcrum" campaign export chosen --out labels.csv >/dev/null
