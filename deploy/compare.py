@@ -9,10 +9,11 @@ chosen per data set in hindsight.
 
 With --active the default strategy is compared with scikit-activeml and modAL instead (compare_active.py).
 
-Data sets are those that scikit-learn ships and generated ones; --data adds CSV files with a column `label`.
+Data sets are those that scikit-learn ships and generated ones; --data adds files.
 """
 import argparse
 import csv
+import gzip
 import pathlib
 import subprocess
 import sys
@@ -122,9 +123,15 @@ SETS = {
 }
 
 
-def read_csv(path):
-    with open(path, newline="") as file:
+def read_file(path):
+    """A CSV file with a column `label`, or LIBSVM text; either may be compressed with gzip."""
+    if ".svm" in pathlib.Path(path).suffixes:
+        features, names = datasets.load_svmlight_file(path)
+        return features.toarray(), np.unique(names, return_inverse=True)[1]
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", newline="") as file:
         rows = list(csv.reader(file))
+    if "label" not in rows[0]:
+        sys.exit(f"compare: {path} has no column `label`; its columns are {', '.join(rows[0][:10])}")
     label = rows[0].index("label")
     features = [[float(v) for i, v in enumerate(row) if i != label] for row in rows[1:]]
     names = [row[label] for row in rows[1:]]
@@ -187,7 +194,7 @@ def main():
     parser.add_argument("--labels", default="20,50,100,200", help="numbers of labels; default: %(default)s")
     parser.add_argument("--runs", type=int, default=3, help="runs per data set; default: %(default)s")
     parser.add_argument("--sets", help="names of data sets, separated by commas; default: all")
-    parser.add_argument("--data", action="append", default=[], help="a CSV file with a column `label`; may be repeated")
+    parser.add_argument("--data", action="append", default=[], help="a CSV file with a column `label`, or LIBSVM text, also compressed with gzip; may be repeated")
     parser.add_argument("--out", help="write all accuracies to this CSV file")
     parser.add_argument("--active", action="store_true", help="compare active learning, also with other libraries")
     parser.add_argument("--rounds", type=int, default=10, help="with --active: batches; default: %(default)s")
@@ -196,7 +203,7 @@ def main():
     counts = [int(text) for text in options.labels.split(",")]
     sets = {name: SETS[name] for name in (options.sets.split(",") if options.sets else SETS)} if options.sets != "" else {}
     for path in options.data:
-        sets[pathlib.Path(path).stem] = lambda path=path: read_csv(path)
+        sets[pathlib.Path(path).name.split(".")[0]] = lambda path=path: read_file(path)
     if options.active:
         import compare_active
         with tempfile.TemporaryDirectory() as temporary:
