@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
@@ -148,9 +149,10 @@ absl::StatusOr<Selection> SelectAtRandom(const ClusterCandidates& all) {
 
 /// The references of a cover, and how far they are from the labeled rows (as PoolCover of coverage.h).
 struct SharedCover {
-  RowList own;                  ///< references that are own rows
-  RowList references;           ///< all of them, as guests
-  std::vector<double> nearest;  ///< by reference
+  RowList own;                       ///< references that are own rows
+  RowList references;                ///< all of them, as guests
+  std::vector<double> nearest = {};  ///< by reference
+  std::unique_ptr<select::LocalScales> scales = {};
 };
 
 SharedCover MakeCover(const ClusterCandidates& all) {
@@ -161,8 +163,9 @@ SharedCover MakeCover(const ClusterCandidates& all) {
     cover.own.push_back(static_cast<RowIndex>(row - share.first));
   }
   cover.references = all.features.Add(kernel::ShareRows(all.pool.peers, all.pool.features, cover.own).view());
-  cover.nearest =
-      select::NearestSquaredDistances(all.features, select::Distance::kEuclidean, cover.references, all.labeled);
+  cover.scales = std::make_unique<select::LocalScales>(all.features, cover.references);
+  cover.nearest = select::NearestSquaredDistances(all.features, select::Distance::kLocal, cover.references, all.labeled,
+                                                  cover.scales.get());
   return cover;
 }
 
@@ -172,7 +175,8 @@ absl::StatusOr<Selection> SelectCover(const ClusterCandidates& all, const Shared
   const RowList unlabeled = select::UnlabeledRows(all.own_labels);
   Selection selection;
   FULCRUM_ASSIGN_OR_RETURN(selection.picks, select::MaximizeCoverage({.features = &all.features,
-                                                                      .distance = select::Distance::kEuclidean,
+                                                                      .distance = select::Distance::kLocal,
+                                                                      .scales = cover.scales.get(),
                                                                       .width = weights.width,
                                                                       .references = cover.references,
                                                                       .weights = weights.weights,
@@ -190,7 +194,7 @@ absl::StatusOr<Selection> SelectCover(const ClusterCandidates& all, const Shared
 /// As strategies/herding.cc does.
 absl::StatusOr<Selection> SelectByCoverage(const ClusterCandidates& all) {
   const SharedCover cover = MakeCover(all);
-  const double width = std::sqrt(select::MedianSquaredDistance(all.features, cover.references) / 2);
+  const double width = std::sqrt(select::MedianSquaredDistance(all.features, cover.references, cover.scales.get()) / 2);
   return SelectCover(all, cover, {width, std::vector<double>(cover.references.size(), 1.0)});
 }
 

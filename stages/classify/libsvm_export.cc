@@ -37,6 +37,7 @@ std::string FormatKernel(const kernel::KernelFunction& kernel) {
       return absl::StrFormat("kernel_type polynomial\ndegree %d\ngamma 1\ncoef0 %.17g\n", kernel.degree, kernel.offset);
     case kernel::KernelType::kLinear:
     case kernel::KernelType::kCosine:
+    case kernel::KernelType::kSquaredDistance:  // of no model
       break;
   }
   return "kernel_type linear\n";

@@ -34,6 +34,7 @@ KernelRounding BoundKernelRounding(const kernel::KernelFunction& kernel, std::si
       if (!kernel.normalize) slope = largest = m;
       break;
     case kernel::KernelType::kCosine:
+    case kernel::KernelType::kSquaredDistance:  // of no model
       break;
     case kernel::KernelType::kPoly:
       // By Cauchy and Schwarz x.z + c <= sqrt((|x|^2 + c)(|z|^2 + c)), so normalised values and slopes have these

@@ -29,6 +29,18 @@ void ApplyRbf(double sigma, std::span<const T> a_norms, std::span<const T> b_nor
 }
 
 template <typename T>
+void ApplySquaredDistance(std::span<const T> a_norms, std::span<const T> b_norms, MatrixView<T> dots) {
+  for (std::size_t i = 0; i < dots.rows(); ++i) {
+    const std::span<T> row = dots.row(i);
+    // Rounding may make the distance of a copy negative. NaN stays.
+    for (std::size_t j = 0; j < row.size(); ++j) {
+      const T squared = a_norms[i] + b_norms[j] - 2 * row[j];
+      row[j] = squared < 0 ? T{0} : squared;
+    }
+  }
+}
+
+template <typename T>
 void ApplyPoly(double offset, int degree, MatrixView<T> dots) {
   for (std::size_t i = 0; i < dots.rows(); ++i) {
     for (T& value : dots.row(i)) value = IntegerPower(value + static_cast<T>(offset), degree);
@@ -72,6 +84,9 @@ void Apply(const KernelFunction& kernel, std::span<const T> a_norms, std::span<c
       if (!kernel.normalize) return;
       DivideByRoots<T>(PolyDiagonals(kernel, a_norms), PolyDiagonals(kernel, b_norms), dots);
       return;
+    case KernelType::kSquaredDistance:
+      ApplySquaredDistance(a_norms, b_norms, dots);
+      return;
   }
 }
 
@@ -111,6 +126,8 @@ std::string_view KernelTypeName(KernelType type) {
       return "poly";
     case KernelType::kCosine:
       return "cosine";
+    case KernelType::kSquaredDistance:
+      return "squared distance";
   }
   return "unknown";
 }
@@ -153,6 +170,8 @@ double KernelDiagonal(const KernelFunction& kernel, double squared_norm) {
       const double value = IntegerPower(squared_norm + kernel.offset, kernel.degree);
       return kernel.normalize ? (value > 0 ? 1 : 0) : value;
     }
+    case KernelType::kSquaredDistance:
+      return 0;
   }
   return 0;
 }

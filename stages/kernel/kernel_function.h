@@ -1,5 +1,6 @@
 // Kernel functions: rbf exp(-|x-z|^2 / sigma^2) (no factor 2), linear x.z, poly (x.z + c)^degree,
-// cosine (linear on unit rows). METHOD section 1.
+// cosine (linear on unit rows). METHOD section 1. Squared distances are evaluated in the same way, for selection; they
+// are not a kernel, and no model or specification can name them.
 #pragma once
 
 #include <span>
@@ -14,7 +15,7 @@
 
 namespace fulcrum::kernel {
 
-enum class KernelType { kRbf, kLinear, kPoly, kCosine };
+enum class KernelType { kRbf, kLinear, kPoly, kCosine, kSquaredDistance };
 
 /// A kernel and its parameters; those of other types are ignored.
 /// Of poly, as in the paper, wherever none is given.

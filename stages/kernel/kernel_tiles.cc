@@ -62,7 +62,8 @@ KernelTiles<T>::KernelTiles(const KernelFunction& kernel, const Features& featur
     : kernel_(kernel), features_(features), columns_(columns.begin(), columns.end()), memory_(memory) {
   assert(memory == ColumnMemory::kPacked || (std::is_same_v<T, double>));
   if (memory == ColumnMemory::kStreamed) return;
-  if (in_float(features) && kernel.type == KernelType::kRbf && !columns.empty()) {
+  const bool shifts = kernel.type == KernelType::kRbf || kernel.type == KernelType::kSquaredDistance;
+  if (in_float(features) && shifts && !columns.empty()) {
     packed_.size = columns.size();
     packed_.floats = CopyFloats(features, columns);
     centre_ = MeanOf(std::as_const(packed_.floats).view());

@@ -5,7 +5,7 @@
 // tiles are not kept. Tiles have a fixed shape, so that values do not depend on the number of threads.
 //
 // KernelTiles<float> is twice as fast as KernelTiles<double> and accurate to about 1e-6. Squared distances are computed
-// as |x|^2 + |z|^2 - 2 x.z, which cancels if all rows are far from the origin. rbf does not change if all rows are
+// as |x|^2 + |z|^2 - 2 x.z, which cancels if all rows are far from the origin. They do not change if all rows are
 // shifted, so in float32 the mean of the columns is subtracted from every row first. Rows that are not dense have inner
 // products in double precision; their tiles are computed in it and rounded.
 //

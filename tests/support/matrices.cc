@@ -26,6 +26,8 @@ double NaiveValue(const kernel::KernelFunction& kernel, std::span<const double> 
       return std::pow(DotOf(x, z) + kernel.offset, kernel.degree);
     case kernel::KernelType::kCosine:
       return DotOf(x, z) / std::sqrt(DotOf(x, x) * DotOf(z, z));
+    case kernel::KernelType::kSquaredDistance:
+      return DotOf(x, x) + DotOf(z, z) - 2 * DotOf(x, z);
   }
   return 0;
 }

@@ -31,46 +31,91 @@ constexpr double kGainStep = 0x1p-18;
 // Pairs of so many references are enough for a median.
 constexpr std::size_t kRowsForMedian = 256;
 
+// Local scales look at all references if they are few, and otherwise at so many of them: the distance to the nearest
+// eighth of a sample varies little, and it is computed for every row of the pool.
+constexpr std::size_t kAnchorsOfMany = 128;
+constexpr std::size_t kNearestShare = 8;
+// Copies have no distance from the rows around them: a scale is at least this share of the usual one.
+constexpr double kLeastScale = 1e-3;
+// Scales are rounded to so many bits, so that they do not depend on the order in which a product was summed.
+constexpr int kScaleBits = 16;
+
+double RoundedScale(double scale) {
+  int exponent = 0;
+  const double mantissa = std::frexp(scale, &exponent);
+  return std::ldexp(std::round(std::ldexp(mantissa, kScaleBits)), exponent - kScaleBits);
+}
+
 /// s(x, r) of rows and all references.
 class Similarities {
  public:
   explicit Similarities(const CoverageProblem& problem)
-      : angular_(problem.distance == Distance::kAngular),
-        sharpness_(static_cast<float>(2 / (problem.width * problem.width))),
-        tiles_(KernelOf(problem), *problem.features, problem.references) {}
+      : distance_(problem.distance),
+        scales_(problem.scales),
+        sharpness_(static_cast<float>(1 / (problem.width * problem.width))),
+        tiles_(KernelOf(problem), *problem.features, problem.references),
+        inverse_scales_(InverseScales(problem.references)) {}
 
-  /// Calls consume(first, tile) with tile(r, i) = similarity of reference first + r and row i.
+  /// 1 / a(x) of rows, if distances are local; otherwise empty.
+  std::vector<float> InverseScales(std::span<const RowIndex> rows) const {
+    std::vector<float> inverse;
+    if (distance_ != Distance::kLocal) return inverse;
+    inverse.reserve(rows.size());
+    for (const double scale : scales_->Of(rows)) inverse.push_back(static_cast<float>(1 / scale));
+    return inverse;
+  }
+
+  /// Calls consume(first, tile) with tile(r, i) = similarity of reference first + r and row i, whose inverse scales are
+  /// given.
   template <typename Consumer>
-  void ForEachTile(std::span<const RowIndex> rows, const Consumer& consume) const {
+  void ForEachTile(std::span<const RowIndex> rows, std::span<const float> inverse_scales,
+                   const Consumer& consume) const {
     Matrix<float> memory(std::min(Tiles::kRows, tiles_.size()), rows.size());
     const auto all = [this] { return tiles_.size(); };
     tiles_.ForEachTransposedTile(tiles_.Pack(rows), memory.view(), all, [&](std::size_t first, const auto& tile) {
-      for (std::size_t r = 0; angular_ && r < tile.rows(); ++r) FromCosines(memory.row(r));
+      for (std::size_t r = 0; r < tile.rows(); ++r) {
+        if (distance_ == Distance::kAngular) FromCosines(memory.row(r));
+        if (distance_ == Distance::kLocal) FromDistances(inverse_scales_[first + r], inverse_scales, memory.row(r));
+      }
       consume(first, tile);
     });
   }
-  void WriteRow(RowIndex row, std::span<float> values) const {
+  void WriteRow(RowIndex row, float inverse_scale, std::span<float> values) const {
     tiles_.WriteRow(row, 0, values);
-    if (angular_) FromCosines(values);
+    if (distance_ == Distance::kAngular) FromCosines(values);
+    if (distance_ == Distance::kLocal) FromDistances(inverse_scale, inverse_scales_, values);
   }
 
  private:
   using Tiles = kernel::KernelTiles<float>;
 
   static kernel::KernelFunction KernelOf(const CoverageProblem& problem) {
-    if (problem.distance == Distance::kEuclidean) {
-      return {.type = kernel::KernelType::kRbf, .sigma = problem.width};
+    switch (problem.distance) {
+      case Distance::kAngular:
+        return {.type = kernel::KernelType::kCosine};
+      case Distance::kLocal:
+        return {.type = kernel::KernelType::kSquaredDistance};
+      case Distance::kEuclidean:
+        break;
     }
-    return {.type = kernel::KernelType::kCosine};
+    return {.type = kernel::KernelType::kRbf, .sigma = problem.width};
   }
+  /// d^2 of unit rows is 2 - 2 cos.
   void FromCosines(std::span<float> values) const {
-    for (float& value : values) value = (value - 1) * sharpness_;
+    for (float& value : values) value = (value - 1) * 2 * sharpness_;
+    linalg::ExpInPlace(values);
+  }
+  void FromDistances(float one, std::span<const float> others, std::span<float> values) const {
+    const float factor = -one * sharpness_;
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= factor * others[i];
     linalg::ExpInPlace(values);
   }
 
-  bool angular_;
-  float sharpness_;  // d^2 of unit rows is 2 - 2 cos
+  Distance distance_;
+  const LocalScales* scales_;
+  float sharpness_;
   Tiles tiles_;
+  std::vector<float> inverse_scales_;  // of the references
 };
 
 class Coverage {
@@ -79,6 +124,7 @@ class Coverage {
       : problem_(problem),
         group_(problem.peers, problem.candidates.size()),
         similarities_(problem),
+        inverse_scales_(similarities_.InverseScales(problem.candidates)),
         taken_(problem.candidates.size(), 0) {
     weights_.assign(problem.weights.begin(), problem.weights.end());
     for (const double squared : problem.nearest) {
@@ -188,7 +234,7 @@ class Coverage {
   /// Of a pick, which only one of the processes has, with all references.
   void WriteSimilarities(const GroupPeers::Champion& pick, std::span<float> values) const {
     const auto row = static_cast<RowIndex>(pick.position - (group_.is_alone() ? 0 : problem_.first_row));
-    if (group_.is_alone()) return similarities_.WriteRow(row, values);
+    if (group_.is_alone()) return WriteRow(row, values);
     std::vector<double> features;
     if (pick.rank == problem_.peers.rank()) {
       const Matrix<double> dense = problem_.features->Pack(std::span(&row, 1)).ToDense();
@@ -196,8 +242,13 @@ class Coverage {
     }
     BroadcastValues(problem_.peers, features, pick.rank);
     const RowIndex guest = problem_.guests->Add(ConstMatrixView(features.data(), 1, features.size()))[0];
-    similarities_.WriteRow(guest, values);
+    WriteRow(guest, values);
     problem_.guests->DropFrom(guest);
+  }
+
+  void WriteRow(RowIndex row, std::span<float> values) const {
+    const std::vector<float> inverse_scale = similarities_.InverseScales(std::span(&row, 1));
+    similarities_.WriteRow(row, inverse_scale.empty() ? 1 : inverse_scale[0], values);
   }
 
   /// By candidate that is not taken.
@@ -205,7 +256,7 @@ class Coverage {
     const std::span<const RowIndex> rows = problem_.candidates;
     std::vector<double> gains(rows.size(), 0.0);
     ParallelForBlocks(rows.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
-      AddGains(rows.subspan(first, count), std::span(gains).subspan(first, count));
+      AddGains(first, rows.subspan(first, count), std::span(gains).subspan(first, count));
     });
     FULCRUM_RETURN_IF_ERROR(AgreeOn(problem_.peers, CheckScores("gain in coverage", rows, gains)));
     if (step_ == 0) {
@@ -222,9 +273,10 @@ class Coverage {
     return candidates;
   }
 
-  void AddGains(std::span<const RowIndex> rows, std::span<double> gains) const {
+  void AddGains(std::size_t first_item, std::span<const RowIndex> rows, std::span<double> gains) const {
     std::array<float, kRowsPerBlock> sums;
-    similarities_.ForEachTile(rows, [&](std::size_t first, MatrixView<const float> tile) {
+    const auto scales = std::span(inverse_scales_).subspan(std::min(first_item, inverse_scales_.size()));
+    similarities_.ForEachTile(rows, scales, [&](std::size_t first, MatrixView<const float> tile) {
       sums.fill(0.0F);
       for (std::size_t r = 0; r < tile.rows(); ++r) {
         const float weight = weights_[first + r], covered = covered_[first + r];
@@ -239,7 +291,7 @@ class Coverage {
   }
 
   double GainOf(std::uint32_t item, std::span<float> values) const {
-    similarities_.WriteRow(problem_.candidates[item], values);
+    similarities_.WriteRow(problem_.candidates[item], inverse_scales_.empty() ? 1 : inverse_scales_[item], values);
     double gain = 0;
     for (std::size_t r = 0; r < values.size(); ++r) {
       gain += static_cast<double>(weights_[r] * std::max(values[r] - covered_[r], 0.0F));
@@ -252,9 +304,10 @@ class Coverage {
   const CoverageProblem& problem_;
   const GroupPeers group_;
   const Similarities similarities_;
-  std::vector<float> weights_, covered_;  // w_r and m_r
-  std::vector<std::uint8_t> taken_;       // by candidate
-  double step_ = 0;                       // of gains; 0 before they are known
+  const std::vector<float> inverse_scales_;  // by candidate, if distances are local
+  std::vector<float> weights_, covered_;     // w_r and m_r
+  std::vector<std::uint8_t> taken_;          // by candidate
+  double step_ = 0;                          // of gains; 0 before they are known
 };
 
 }  // namespace
@@ -273,13 +326,20 @@ PoolCover::PoolCover(const Candidates& candidates, Distance distance)
       distance_(distance),
       labeled_(LabeledRows(candidates.labels)),
       references_(SampleReferences(candidates.labels.size(), labeled_.size() + candidates.batch, candidates.seed)),
-      nearest_(NearestSquaredDistances(*candidates.features, distance, references_, labeled_)) {}
+      scales_(*candidates.features,
+              distance == Distance::kLocal ? std::span<const RowIndex>(references_) : std::span<const RowIndex>()),
+      nearest_(NearestSquaredDistances(*candidates.features, distance, references_, labeled_, scales())) {}
+
+double PoolCover::MedianSquared() const {
+  return MedianSquaredDistance(*candidates_.features, references_, scales());
+}
 
 absl::StatusOr<Selection> PoolCover::Select(double width, std::span<const double> weights) const {
   FULCRUM_RETURN_IF_ERROR(CheckScores("weight", references_, weights));
   const RowList unlabeled = UnlabeledRows(candidates_.labels);
   const CoverageProblem problem = {.features = candidates_.features,
                                    .distance = distance_,
+                                   .scales = scales(),
                                    .width = width,
                                    .references = references_,
                                    .weights = weights,
@@ -312,18 +372,51 @@ RowList SampleReferences(std::size_t pool_rows, std::size_t labeled_and_batch, s
   return rows;
 }
 
-double MedianSquaredDistance(const kernel::Features& features, std::span<const RowIndex> references) {
+LocalScales::LocalScales(const kernel::Features& features, std::span<const RowIndex> references) : features_(features) {
+  const std::size_t count = references.size() <= kFewestReferences ? references.size() : kAnchorsOfMany;
+  for (std::size_t i = 0; i < count; ++i) anchors_.push_back(references[i * references.size() / count]);
+  std::vector<double> usual = Of(anchors_);
+  std::erase_if(usual, [](double scale) { return !(scale > 0); });
+  if (usual.empty()) {
+    least_ = 1;
+    return;
+  }
+  const auto middle = usual.begin() + static_cast<std::ptrdiff_t>(usual.size() / 2);
+  std::ranges::nth_element(usual, middle);
+  least_ = kLeastScale * *middle;
+}
+
+std::vector<double> LocalScales::Of(std::span<const RowIndex> rows) const {
+  std::vector<double> scales(rows.size(), least_);
+  if (anchors_.empty()) return scales;
+  const std::size_t at = anchors_.size() - 1 - (anchors_.size() - 1) / kNearestShare;  // with the largest first
+  ParallelForBlocks(rows.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
+    Matrix<double> squared(count, anchors_.size());
+    kernel::ComputeKernelBlock({.type = kernel::KernelType::kSquaredDistance}, features_, rows.subspan(first, count),
+                               anchors_, squared.view());
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::span<double> row = squared.row(i);
+      std::ranges::nth_element(row, row.begin() + static_cast<std::ptrdiff_t>(at), LargerFirst());
+      scales[first + i] = std::max(RoundedScale(std::sqrt(row[at])), least_);
+    }
+  });
+  return scales;
+}
+
+double MedianSquaredDistance(const kernel::Features& features, std::span<const RowIndex> references,
+                             const LocalScales* scales) {
   RowList some;
   const std::size_t step = (references.size() + kRowsForMedian - 1) / kRowsForMedian;
   for (std::size_t i = 0; i < references.size(); i += step) some.push_back(references[i]);
   Matrix<double> dots(some.size(), some.size());
   kernel::ComputeKernelSymmetric({.type = kernel::KernelType::kLinear}, features, some, dots.view());
+  const std::vector<double> scale = scales == nullptr ? std::vector<double>(some.size(), 1.0) : scales->Of(some);
   std::vector<double> distances;
   for (std::size_t i = 0; i < some.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       const double squared = dots(i, i) + dots(j, j) - 2 * dots(i, j);
       // Copies say nothing about the scale.
-      if (squared > 1e-12 * (dots(i, i) + dots(j, j))) distances.push_back(squared);
+      if (squared > 1e-12 * (dots(i, i) + dots(j, j))) distances.push_back(squared / (scale[i] * scale[j]));
     }
   }
   if (distances.empty()) return 1;
@@ -333,14 +426,18 @@ double MedianSquaredDistance(const kernel::Features& features, std::span<const R
 }
 
 std::vector<double> NearestSquaredDistances(const kernel::Features& features, Distance distance,
-                                            std::span<const RowIndex> rows, std::span<const RowIndex> centers) {
+                                            std::span<const RowIndex> rows, std::span<const RowIndex> centers,
+                                            const LocalScales* scales) {
   std::vector<double> nearest(rows.size(), std::numeric_limits<double>::infinity());
   const std::span<const double> norms = features.squared_norms();
   const auto squared = [&](RowIndex x, RowIndex z, double dot) {
-    if (distance == Distance::kEuclidean) return norms[x] + norms[z] - 2 * dot;
+    if (distance != Distance::kAngular) return norms[x] + norms[z] - 2 * dot;
     const double product = norms[x] * norms[z];
     return product > 0 ? 2 - 2 * dot / std::sqrt(product) : 2;
   };
+  const bool local = distance == Distance::kLocal;
+  const std::vector<double> row_scales = local ? scales->Of(rows) : std::vector<double>(rows.size(), 1.0);
+  const std::vector<double> center_scales = local ? scales->Of(centers) : std::vector<double>(centers.size(), 1.0);
   ParallelForBlocks(rows.size(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     const auto block = rows.subspan(first, count);
     for (std::size_t done = 0; done < centers.size(); done += kCentersAtOnce) {
@@ -351,7 +448,8 @@ std::vector<double> NearestSquaredDistances(const kernel::Features& features, Di
         double& least = nearest[first + i];
         // Rounding may make the distance of a copy negative.
         for (std::size_t j = 0; j < some.size(); ++j) {
-          least = std::min(least, std::max(squared(block[i], some[j], dots(i, j)), 0.0));
+          const double scale = row_scales[first + i] * center_scales[done + j];
+          least = std::min(least, std::max(squared(block[i], some[j], dots(i, j)), 0.0) / scale);
         }
       }
     }

@@ -3,9 +3,14 @@
 // r runs over references, a sample of the pool; S is what is labeled or picked. With equal weights this is MaxHerding
 // (arXiv 2407.12212), with uncertainties as weights Uncertainty Herding (arXiv 2412.20644).
 //
+// With distances as they are, the rows of a class that is spread out around another one are closer to the rows in the
+// middle than to each other, so that covering picks only the middle. Local distances divide by how far both rows are
+// from the rows around them (Zelnik-Manor and Perona, 2004): a row in a sparse region speaks for a larger part of the
+// space, and an outlier, which is far from everything, for itself.
+//
 // The function is submodular: a gain computed earlier is an upper bound. One pass in blocks of rows computes the gains
 // of all candidates; afterwards only the few that could be the best are computed again (LazyQueue). Similarities are
-// float32. Memory: 32 bytes per candidate, and the features of the references. The result does not depend on the number
+// float32. Memory: 36 bytes per candidate, and the features of the references. The result does not depend on the number
 // of threads. Thread-safe.
 #pragma once
 
@@ -28,11 +33,28 @@ namespace fulcrum::select {
 enum class Distance {
   kEuclidean,  ///< |x - z|
   kAngular,    ///< |x / |x| - z / |z||
+  kLocal,      ///< |x - z| / sqrt(a(x) a(z)), with a from LocalScales
+};
+
+/// How far rows are from the rows around them: a(x) is the distance from x to the nearest eighth of the references, of
+/// which not all are looked at if they are many. Keeps a reference to the features. Thread-safe.
+class LocalScales {
+ public:
+  LocalScales(const kernel::Features& features, std::span<const RowIndex> references);
+
+  /// Above 0, also for copies. The same whatever other rows are asked for.
+  std::vector<double> Of(std::span<const RowIndex> rows) const;
+
+ private:
+  const kernel::Features& features_;
+  RowList anchors_;
+  double least_ = 0;
 };
 
 struct CoverageProblem {
   const kernel::Features* features = nullptr;
   Distance distance = Distance::kEuclidean;
+  const LocalScales* scales = nullptr;   ///< of the references, if distances are local
   double width = 1;                      ///< above 0
   std::span<const RowIndex> references;  ///< r
   std::span<const double> weights;       ///< w_r, at least 0
@@ -66,14 +88,20 @@ class PoolCover {
   std::span<const RowIndex> references() const { return references_; }
   /// By reference: squared distance to the nearest labeled row, or infinity.
   std::span<const double> nearest() const { return nearest_; }
+  /// Of the squared distances between the references.
+  double MedianSquared() const;
 
   /// The batch that the candidates ask for; one weight per reference.
   absl::StatusOr<Selection> Select(double width, std::span<const double> weights) const;
 
  private:
+  /// Null if distances are not local.
+  const LocalScales* scales() const { return distance_ == Distance::kLocal ? &scales_ : nullptr; }
+
   const Candidates& candidates_;
   Distance distance_;
   RowList labeled_, references_;
+  LocalScales scales_;
   std::vector<double> nearest_;
 };
 
@@ -81,13 +109,16 @@ class PoolCover {
 /// same seed, unless so many rows are labeled or asked for that a larger sample is needed.
 RowList SampleReferences(std::size_t pool_rows, std::size_t labeled_and_batch, std::uint64_t seed);
 
-/// The median of the squared distances between the references, or between some of them if there are many.
-double MedianSquaredDistance(const kernel::Features& features, std::span<const RowIndex> references);
+/// The median of the squared distances between the references, or between some of them if there are many; of local
+/// distances if there are scales.
+double MedianSquaredDistance(const kernel::Features& features, std::span<const RowIndex> references,
+                             const LocalScales* scales = nullptr);
 
-/// By row, the squared distance to the nearest of the centers; infinity if there are none. Works in blocks, in
-/// parallel.
+/// By row, the squared distance to the nearest of the centers; infinity if there are none. Local distances need scales.
+/// Works in blocks, in parallel.
 std::vector<double> NearestSquaredDistances(const kernel::Features& features, Distance distance,
-                                            std::span<const RowIndex> rows, std::span<const RowIndex> centers);
+                                            std::span<const RowIndex> rows, std::span<const RowIndex> centers,
+                                            const LocalScales* scales = nullptr);
 
 // The candidates of a group that is spread over processes: where those of this process are among them, and what has to
 // be known about the others.

@@ -1,6 +1,9 @@
 // The default: Uncertainty Herding (arXiv 2412.20644) with a width and an uncertainty that need no tuning. Every pick
 // covers the most of what is in doubt and not yet covered (coverage.h),
-//   argmax_x sum_r u_r max(0, s(x, r) - m_r),   s(x, z) = exp(-|x - z|^2 / width^2).
+//   argmax_x sum_r u_r max(0, s(x, r) - m_r),   s(x, z) = exp(-|x - z|^2 / (a(x) a(z) width^2)).
+// - Distances are local: a(x) is how far x is from the rows around it, so that a class that is spread out around
+// another
+//   one is covered as well as the one in the middle.
 // - The width is the one at which the labeled examples cover half of the pool, mean_r m_r = 1/2. A few labels cover it
 //   with wide kernels, and every pick speaks for a large part of the pool; as labels become many the kernels become
 //   narrow, and each pick speaks for its own neighbourhood only. So the strategy goes from covering to refining by
@@ -111,7 +114,7 @@ class AdaptiveHerding final : public Strategy {
   bool weighs_costs() const override { return true; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
-    const PoolCover cover(candidates, Distance::kEuclidean);
+    const PoolCover cover(candidates, Distance::kLocal);
     if (cover.labeled().empty()) return MakeHerding()->Select(candidates);
     FULCRUM_RETURN_IF_ERROR(CheckMargins(candidates));
     FULCRUM_RETURN_IF_ERROR(CheckScores("distance", cover.references(), cover.nearest()));

@@ -1,5 +1,5 @@
-// Strategies that cover the pool (coverage.h) with published settings: MaxHerding and Uncertainty Herding. The default
-// strategy, adaptive_herding.cc, sets both width and weights by itself.
+// Strategies that cover the pool (coverage.h): MaxHerding, with local distances, and Uncertainty Herding as published.
+// The default strategy, adaptive_herding.cc, sets both width and weights by itself.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,8 @@ namespace {
 /// MaxHerding (arXiv 2407.12212): the examples that cover most of the pool, given what is labeled (coverage.h). It
 /// needs no classifier and no label, so it is also the first batch of every strategy that does. The width is one at
 /// which half of all pairs of rows have a similarity below exp(-2): width^2 is half the median of their squared
-/// distances. Wider kernels pick the middle of the pool again and again, narrower ones single rows.
+/// distances. These are local (coverage.h), so that regions in which rows are far apart are covered too. Wider kernels
+/// pick the middle of the pool again and again, narrower ones single rows.
 class Herding final : public Strategy {
  public:
   Requirements requirements() const override { return {}; }
@@ -22,8 +23,8 @@ class Herding final : public Strategy {
   bool weighs_costs() const override { return true; }
 
   absl::StatusOr<Selection> Select(const Candidates& candidates) const override {
-    const PoolCover cover(candidates, Distance::kEuclidean);
-    const double width = std::sqrt(MedianSquaredDistance(*candidates.features, cover.references()) / 2);
+    const PoolCover cover(candidates, Distance::kLocal);
+    const double width = std::sqrt(cover.MedianSquared() / 2);
     return cover.Select(width, std::vector<double>(cover.references().size(), 1.0));
   }
 };

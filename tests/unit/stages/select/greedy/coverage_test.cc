@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <set>
 
@@ -28,11 +29,25 @@ double SquaredDistance(ConstMatrixView x, std::size_t a, std::size_t b, Distance
   return squared;
 }
 
+/// The distance to the nearest eighth of the references.
+double LocalScale(ConstMatrixView x, std::span<const RowIndex> references, RowIndex row) {
+  std::vector<double> squared;
+  for (const RowIndex other : references) squared.push_back(SquaredDistance(x, row, other, Distance::kEuclidean));
+  std::ranges::sort(squared);
+  return std::sqrt(squared[(squared.size() - 1) / 8]);
+}
+
+double SquaredDistance(ConstMatrixView x, const CoverageProblem& problem, RowIndex a, RowIndex b) {
+  const double squared = SquaredDistance(x, a, b, problem.distance);
+  if (problem.distance != Distance::kLocal) return squared;
+  return squared / (LocalScale(x, problem.references, a) * LocalScale(x, problem.references, b));
+}
+
 /// The definition, every similarity computed for every pick.
 std::vector<RowIndex> NaiveCover(ConstMatrixView x, const CoverageProblem& problem, RowList chosen) {
   std::vector<RowIndex> picks;
   const auto similarity = [&](RowIndex a, RowIndex b) {
-    return std::exp(-SquaredDistance(x, a, b, problem.distance) / (problem.width * problem.width));
+    return std::exp(-SquaredDistance(x, problem, a, b) / (problem.width * problem.width));
   };
   while (picks.size() < problem.batch) {
     RowIndex best = 0;
@@ -68,12 +83,14 @@ class CoverageTest : public ::testing::TestWithParam<Distance> {
       if (row % 2 == 0) references_.push_back(row);
     }
     for (std::size_t r = 0; r < references_.size(); ++r) weights_.push_back(random.Uniform());
-    nearest_ = NearestSquaredDistances(features_, GetParam(), references_, labeled_);
+    scales_ = std::make_unique<LocalScales>(features_, references_);
+    nearest_ = NearestSquaredDistances(features_, GetParam(), references_, labeled_, scales_.get());
   }
 
   CoverageProblem Problem(std::size_t batch) const {
     return {.features = &features_,
             .distance = GetParam(),
+            .scales = scales_.get(),
             .width = 0.7,
             .references = references_,
             .weights = weights_,
@@ -90,6 +107,7 @@ class CoverageTest : public ::testing::TestWithParam<Distance> {
 
   const kernel::DenseFeatures features_;
   RowList labeled_, candidates_, references_;
+  std::unique_ptr<LocalScales> scales_;
   std::vector<double> weights_, nearest_;
 };
 
@@ -97,11 +115,11 @@ TEST_P(CoverageTest, DistancesToTheNearestAreThoseOfAllPairs) {
   for (std::size_t r = 0; r < references_.size(); ++r) {
     double nearest = std::numeric_limits<double>::infinity();
     for (const RowIndex row : labeled_) {
-      nearest = std::min(nearest, SquaredDistance(features_.values(), references_[r], row, GetParam()));
+      nearest = std::min(nearest, SquaredDistance(features_.values(), Problem(1), references_[r], row));
     }
-    EXPECT_NEAR(nearest_[r], nearest, 1e-12);
+    EXPECT_NEAR(nearest_[r], nearest, GetParam() == Distance::kLocal ? 1e-4 * nearest : 1e-12);
   }
-  EXPECT_EQ(NearestSquaredDistances(features_, GetParam(), references_, {})[3],
+  EXPECT_EQ(NearestSquaredDistances(features_, GetParam(), references_, {}, scales_.get())[3],
             std::numeric_limits<double>::infinity());
 }
 
@@ -124,9 +142,11 @@ TEST_P(CoverageTest, SparseFeaturesGiveTheSameBatch) {
     values.offsets.push_back(values.values.size());
   }
   const kernel::SparseFeatures sparse(std::move(values));
+  const LocalScales scales(sparse, references_);
   CoverageProblem problem = Problem(12);
   const auto expected = MaximizeCoverage(problem);
   problem.features = &sparse;
+  problem.scales = &scales;
   EXPECT_EQ(Rows(*MaximizeCoverage(problem)), Rows(*expected));
 }
 
@@ -152,7 +172,35 @@ TEST_P(CoverageTest, ALargePoolIsRepresentedByASampleThatGrowsWithTheLabels) {
   EXPECT_NE(SampleReferences(100000, 10, 2), few);
 }
 
-INSTANTIATE_TEST_SUITE_P(Distances, CoverageTest, ::testing::Values(Distance::kEuclidean, Distance::kAngular));
+INSTANTIATE_TEST_SUITE_P(Distances, CoverageTest,
+                         ::testing::Values(Distance::kEuclidean, Distance::kAngular, Distance::kLocal));
+
+TEST(LocalScalesTest, AreDistancesToTheNearestEighthWhateverElseIsAsked) {
+  const kernel::DenseFeatures features(testing::RandomMatrix(2000, 4, 1));
+  RowList few(200), all(2000);
+  std::iota(few.begin(), few.end(), RowIndex{0});
+  std::iota(all.begin(), all.end(), RowIndex{0});
+  const LocalScales scales(features, few);
+  const std::vector<double> of_all = scales.Of(all);
+  for (const RowIndex row : {RowIndex{0}, RowIndex{77}, RowIndex{1999}}) {
+    const double expected = LocalScale(features.values(), few, row);
+    EXPECT_NEAR(of_all[row], expected, 2e-5 * expected);
+    EXPECT_EQ(scales.Of(std::span(&row, 1))[0], of_all[row]);
+  }
+  // Of many references a sample is looked at.
+  const std::vector<double> sampled = LocalScales(features, all).Of(few);
+  for (std::size_t row = 0; row < 200; ++row) EXPECT_NEAR(sampled[row] / of_all[row], 1, 0.5) << row;
+}
+
+TEST(LocalScalesTest, CopiesHaveAScale) {
+  Matrix<double> values = Matrix<double>::Zero(100, 2);
+  for (std::size_t row = 80; row < 100; ++row) values(row, 0) = static_cast<double>(row);
+  const kernel::DenseFeatures features(std::move(values));
+  RowList all(100);
+  std::iota(all.begin(), all.end(), RowIndex{0});
+  EXPECT_GT(LocalScales(features, all).Of(all)[0], 0);
+  EXPECT_EQ(LocalScales(features, RowList{0, 1, 2}).Of(RowList{3})[0], 1);
+}
 
 }  // namespace
 }  // namespace fulcrum::select

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stages/core/random.h"
 #include "stages/select/strategy.h"
 #include "tests/unit/stages/select/posterior/gaussian_process_reference.h"
 #include "tests/unit/stages/select/small_pool.h"
@@ -25,6 +26,25 @@ double SquaredDistance(ConstMatrixView x, std::size_t a, std::size_t b, bool uni
   return squared;
 }
 
+/// The distance to the nearest eighth of all rows.
+double LocalScale(ConstMatrixView x, std::size_t row) {
+  std::vector<double> squared;
+  for (std::size_t other = 0; other < x.rows(); ++other) squared.push_back(SquaredDistance(x, row, other, false));
+  std::ranges::sort(squared);
+  return std::sqrt(squared[(x.rows() - 1) / 8]);
+}
+
+/// Squared local distances of all pairs.
+Matrix<double> LocalDistances(ConstMatrixView x) {
+  Matrix<double> local(x.rows(), x.rows());
+  for (std::size_t a = 0; a < x.rows(); ++a) {
+    for (std::size_t b = 0; b < x.rows(); ++b) {
+      local(a, b) = SquaredDistance(x, a, b, false) / (LocalScale(x, a) * LocalScale(x, b));
+    }
+  }
+  return local;
+}
+
 struct Rule {
   double width = 1;
   std::vector<double> weights = {};
@@ -35,8 +55,10 @@ struct Rule {
 std::vector<RowIndex> NaiveHerding(const SmallPool& pool, const Candidates& candidates, const Rule& rule) {
   RowList chosen = LabeledRows(candidates.labels);
   std::vector<RowIndex> picks;
+  const Matrix<double> local = LocalDistances(pool.features());
   const auto similarity = [&](std::size_t a, std::size_t b) {
-    return std::exp(-SquaredDistance(pool.features(), a, b, rule.unit) / (rule.width * rule.width));
+    const double squared = rule.unit ? SquaredDistance(pool.features(), a, b, true) : local(a, b);
+    return std::exp(-squared / (rule.width * rule.width));
   };
   while (picks.size() < candidates.batch) {
     double best_gain = -1;
@@ -69,15 +91,56 @@ TEST(HerdingTest, CoversThePoolWithTheWidthOfItsMedianDistance) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const SmallPool pool({.rows = 60, .labels_per_class = seed % 3, .seed = seed});
     const Candidates candidates = pool.candidates(9);
+    const Matrix<double> local = LocalDistances(pool.features());
     std::vector<double> distances;
     for (std::size_t i = 0; i < 60; ++i) {
-      for (std::size_t j = 0; j < i; ++j) distances.push_back(SquaredDistance(pool.features(), i, j, false));
+      for (std::size_t j = 0; j < i; ++j) distances.push_back(local(i, j));
     }
     const Rule rule{.width = std::sqrt(MedianOf(distances) / 2), .weights = std::vector<double>(60, 1.0)};
     const auto selection = MakeHerding()->Select(candidates);
     ASSERT_TRUE(selection.ok()) << selection.status();
     EXPECT_EQ(RowsOf(*selection), NaiveHerding(pool, candidates, rule)) << seed;
   }
+}
+
+TEST(HerdingTest, CoversAClassThatIsSpreadOutAroundAnotherOne) {
+  // In twenty dimensions the rows of the outer class are closer to the middle than to each other.
+  constexpr std::size_t kRows = 600;
+  Random random(1);
+  Matrix<double> values(kRows, 20);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (double& value : values.row(row)) value = random.Normal() * (row % 2 == 0 ? 1 : 2);
+  }
+  const kernel::DenseFeatures features(std::move(values));
+  const std::vector<ClassIndex> labels(kRows, kUnlabeled);
+  Candidates candidates;
+  candidates.features = &features;
+  candidates.class_count = 2;
+  candidates.labels = labels;
+  candidates.batch = 20;
+  const auto selection = MakeHerding()->Select(candidates);
+  ASSERT_TRUE(selection.ok()) << selection.status();
+  const auto outer = std::ranges::count_if(RowsOf(*selection), [](RowIndex row) { return row % 2 == 1; });
+  EXPECT_GE(outer, 4);
+  EXPECT_LE(outer, 16);
+}
+
+TEST(HerdingTest, AnOutlierIsNotWhatCoversThePool) {
+  Random random(1);
+  Matrix<double> values(300, 5);
+  for (std::size_t row = 0; row < 300; ++row) {
+    for (double& value : values.row(row)) value = random.Normal() * (row < 3 ? 1000 : 1);
+  }
+  const kernel::DenseFeatures features(std::move(values));
+  const std::vector<ClassIndex> labels(300, kUnlabeled);
+  Candidates candidates;
+  candidates.features = &features;
+  candidates.class_count = 2;
+  candidates.labels = labels;
+  candidates.batch = 10;
+  const auto selection = MakeHerding()->Select(candidates);
+  ASSERT_TRUE(selection.ok()) << selection.status();
+  for (const RowIndex row : RowsOf(*selection)) EXPECT_GE(row, 3u);
 }
 
 TEST(UncertaintyHerdingTest, EqualsThePublishedRule) {
@@ -112,14 +175,13 @@ Rule AdaptiveRule(const SmallPool& pool, const Candidates& candidates, const std
     // Two labels per class.
     rule.weights.push_back(std::pow(larger / static_cast<double>(rows - 1), 2));
   }
+  const Matrix<double> local = LocalDistances(pool.features());
   double least_error = 1;
   for (double width = 0.01; width < 30; width *= 1.0005) {
     double mean = 0;
     for (std::size_t i = 0; i < rows; ++i) {
       double nearest = 1e300;
-      for (const RowIndex row : LabeledRows(candidates.labels)) {
-        nearest = std::min(nearest, SquaredDistance(pool.features(), i, row, false));
-      }
+      for (const RowIndex row : LabeledRows(candidates.labels)) nearest = std::min(nearest, local(i, row));
       mean += std::exp(-nearest / (width * width)) / static_cast<double>(rows);
     }
     if (std::abs(mean - 0.5) > least_error) continue;
