@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_registry.h"
-#include "pipeline/campaign/pool/own_pool.h"
-#include "pipeline/campaign/round_marker.h"
+#include "pipeline/campaign/crash_marker.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/text/status.h"

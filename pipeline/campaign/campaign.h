@@ -2,7 +2,7 @@
 //
 // The thread waits until a round is answered, trains, selects and commits the next batch; it never waits for a person.
 // What it does next follows from the store alone, so a campaign that is reopened continues where it was. The exception
-// is a campaign whose round was running when the process died twice in a row: it is quarantined, see round_marker.h.
+// is a campaign whose round was running when the process died twice in a row: it is quarantined, see crash_marker.h.
 // Thread-safe.
 #pragma once
 
@@ -23,16 +23,16 @@
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_round.h"
 #include "pipeline/campaign/cluster/cluster_round_job.h"
+#include "pipeline/campaign/crash_marker.h"
 #include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/campaign/memory_allowance.h"
+#include "pipeline/campaign/model/campaign_models.h"
 #include "pipeline/campaign/model/model_desk.h"
-#include "pipeline/campaign/model/prediction.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/campaign/pool/upload_store.h"
-#include "pipeline/campaign/round_marker.h"
 #include "pipeline/campaign/stream/campaign_stream.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 #include "storage/rules/round_rules.h"

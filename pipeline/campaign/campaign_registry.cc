@@ -15,7 +15,6 @@
 #include "fulcrum/v1/campaign_spec.pb.h"
 #include "pipeline/campaign/crash_marker.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
-#include "pipeline/campaign/pool/own_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"

@@ -11,7 +11,7 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/stored_text.h"
-#include "pipeline/campaign/stream/stream_model_file.h"
+#include "pipeline/campaign/stream/campaign_stream.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/text/structured_log.h"
 #include "stages/classify/model_file.h"

@@ -20,15 +20,15 @@
 #include "pipeline/campaign/cluster/cluster_round_job.h"
 #include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/campaign/model/model_desk.h"
-#include "pipeline/campaign/model/model_history.h"
+#include "pipeline/campaign/model/campaign_models.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/round.h"
-#include "pipeline/round/tuned_runner.h"
+#include "pipeline/round/tuning.h"
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 #include "storage/state/campaign_records.h"
-#include "storage/state/model_task.h"
+#include "storage/state/tables.h"
 
 namespace fulcrum::pipeline {
 

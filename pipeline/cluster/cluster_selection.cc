@@ -1,5 +1,3 @@
-#include "pipeline/cluster/cluster_selection.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/cluster/cluster_round.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/greedy/coverage.h"

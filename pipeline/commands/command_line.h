@@ -19,13 +19,11 @@
 namespace google::protobuf {
 class Message;
 }  // namespace google::protobuf
-
 namespace fulcrum::v1 {
 class Campaign;
 class CampaignSpec;
 class Upload;
 }  // namespace fulcrum::v1
-
 namespace fulcrum::storage {
 struct ExportedLabel;
 }  // namespace fulcrum::storage
@@ -174,5 +172,13 @@ Command CampaignAppendCommand();
 Command CampaignOfferCommand();
 Command CampaignModelCommand();
 Command CampaignPredictCommand();
+
+// Whether this processor can run what was compiled for it.
+//
+// Compiled for the oldest processors, unlike the rest of the program, and free of the standard library's
+// templates: it must run where the rest would die of an illegal instruction.
+
+/// The name of an instruction set that the program was built for and the processor lacks; null where it has all.
+const char* MissingInstructionSet();
 
 }  // namespace fulcrum::pipeline

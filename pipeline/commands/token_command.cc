@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/server/token_store.h"
+#include "pipeline/server/access_control.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

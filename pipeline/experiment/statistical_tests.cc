@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/experiment/comparison.h"
+#include "pipeline/experiment/curves.h"
 
 namespace fulcrum::pipeline {
 namespace {

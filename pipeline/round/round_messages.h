@@ -1,8 +1,8 @@
-// The messages on the edges of the round's graph (round_graph.h): one type for what each stage produces.
+// The messages on the edges of the round's graph (round_stages.h): one type for what each stage produces.
 //
 // A stage fills its message and hands it over as shared_ptr<const T>; nothing changes it afterwards, and it lives as
 // long as a later message or node needs it. What a round learns for the next one is not in a message: each stage has
-// its own part of RoundMemory (round_graph.h), which no other stage reads or writes.
+// its own part of RoundMemory (round_stages.h), which no other stage reads or writes.
 #pragma once
 
 #include <cstddef>

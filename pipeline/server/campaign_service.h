@@ -1,10 +1,11 @@
-// fulcrum.v1.CampaignService, OperationService, ItemService, AnnotatorService, AccessService and UploadService: the
-// calls of those who run campaigns.
+// fulcrum.v1.CampaignService, OperationService, ItemService, AnnotatorService, AccessService, UploadService,
+// ReportService and PoolService: the calls of those who run campaigns.
 //
 // Thin: they find out who calls, and call the campaigns on threads of an executor, because reading a pool or a log
 // takes its time. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,13 +16,14 @@
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/item_service.grpc.pb.h"
 #include "fulcrum/v1/operation_service.grpc.pb.h"
+#include "fulcrum/v1/pool_service.grpc.pb.h"
+#include "fulcrum/v1/report_service.grpc.pb.h"
 #include "fulcrum/v1/upload_service.grpc.pb.h"
-#include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/campaign/pool/upload_store.h"
+#include "pipeline/report/reports.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
-#include "pipeline/server/token_store.h"
 
 namespace fulcrum::pipeline {
 
@@ -235,5 +237,42 @@ std::size_t PageSize(int asked);
 
 /// Who asks for a change, and under which request id. InvalidArgument for an id that is too long.
 absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& request_id);
+
+class ReportService final : public v1::ReportService::CallbackService {
+ public:
+  /// All of them must outlive it.
+  ReportService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, Executor& executor)
+      : campaigns_(campaigns), calls_(gatekeeper, executor) {}
+
+  grpc::ServerUnaryReactor* GetLabelReport(grpc::CallbackServerContext* context,
+                                           const v1::GetLabelReportRequest* request,
+                                           v1::GetLabelReportResponse* response) override;
+  grpc::ServerUnaryReactor* GetPoolMap(grpc::CallbackServerContext* context, const v1::GetPoolMapRequest* request,
+                                       v1::GetPoolMapResponse* response) override;
+
+ private:
+  CampaignRegistry& campaigns_;
+  LabelReports reports_;
+  PoolMaps maps_;
+  const CallRunner calls_;
+};
+
+class PoolService final : public v1::PoolService::CallbackService {
+ public:
+  /// All of them must outlive it. `memory_bytes` is what a round may use.
+  PoolService(PoolPlaces places, std::size_t memory_bytes, const AccessControl& gatekeeper, Executor& executor)
+      : places_(std::move(places)), memory_bytes_(memory_bytes), calls_(gatekeeper, executor) {}
+
+  grpc::ServerUnaryReactor* ListPoolFiles(grpc::CallbackServerContext* context, const v1::ListPoolFilesRequest* request,
+                                          v1::ListPoolFilesResponse* response) override;
+  grpc::ServerUnaryReactor* GetPoolPreview(grpc::CallbackServerContext* context,
+                                           const v1::GetPoolPreviewRequest* request,
+                                           v1::GetPoolPreviewResponse* response) override;
+
+ private:
+  const PoolPlaces places_;
+  const std::size_t memory_bytes_;
+  const CallRunner calls_;
+};
 
 }  // namespace fulcrum::pipeline

@@ -11,9 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/field_limits.h"
 #include "pipeline/server/campaign_service.h"
-#include "pipeline/server/campaign_streams.h"
-#include "pipeline/server/label_requests.h"
-#include "pipeline/server/work_stream.h"
+#include "pipeline/server/streams/bidirectional_streams.h"
+#include "pipeline/server/streams/campaign_streams.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 

@@ -1,6 +1,6 @@
-// fulcrum.v1.LabelingService: what workers ask.
+// fulcrum.v1.LabelingService and ModelService: what labeling workers and model processes ask.
 //
-// Thin: it says who calls and for which campaign, and hands over. No handler waits. Thread-safe.
+// Thin: they say who calls and for which campaign, and hand over. No handler waits. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/labeling_service.grpc.pb.h"
 #include "fulcrum/v1/labeling_service.pb.h"
+#include "fulcrum/v1/model_service.grpc.pb.h"
+#include "fulcrum/v1/model_service.pb.h"
 #include "pipeline/campaign/campaign.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/server/access_control.h"
@@ -20,6 +22,7 @@
 #include "pipeline/server/task_waiters.h"
 #include "pipeline/server/transport/message_arena.h"
 #include "storage/rules/lease_rules.h"
+#include "storage/rules/model_rules.h"
 
 namespace fulcrum::pipeline {
 
@@ -136,5 +139,89 @@ class LabelingService final : public v1::LabelingService::CallbackService {
   ArenaAllocator<v1::AcquireTasksRequest, v1::AcquireTasksResponse> acquire_messages_{arenas_};
   ArenaAllocator<v1::SubmitLabelsRequest, v1::SubmitLabelsResponse> submit_messages_{arenas_};
 };
+
+/// Reading rows and storing predictions run on threads of the executor.
+class ModelService final : public v1::ModelService::CallbackService {
+ public:
+  /// All of them must outlive it. `waiters` are those of model tasks; reading and storing run in `lane`.
+  ModelService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, TaskWaiters& waiters, ReplySender& replies,
+               Executor& lane)
+      : campaigns_(campaigns), gatekeeper_(gatekeeper), waiters_(waiters), replies_(replies), lane_(lane) {}
+
+  grpc::ServerUnaryReactor* AcquireModelTask(grpc::CallbackServerContext* context,
+                                             const v1::AcquireModelTaskRequest* request,
+                                             v1::AcquireModelTaskResponse* response) override;
+  grpc::ServerUnaryReactor* RenewModelTask(grpc::CallbackServerContext* context,
+                                           const v1::RenewModelTaskRequest* request,
+                                           v1::RenewModelTaskResponse* response) override;
+  grpc::ServerUnaryReactor* ReleaseModelTask(grpc::CallbackServerContext* context,
+                                             const v1::ReleaseModelTaskRequest* request,
+                                             v1::ReleaseModelTaskResponse* response) override;
+  grpc::ServerWriteReactor<v1::GetModelLabelsResponse>* GetModelLabels(
+      grpc::CallbackServerContext* context, const v1::GetModelLabelsRequest* request) override;
+  grpc::ServerWriteReactor<v1::GetModelRowsResponse>* GetModelRows(grpc::CallbackServerContext* context,
+                                                                   const v1::GetModelRowsRequest* request) override;
+  grpc::ServerReadReactor<v1::SubmitPredictionsRequest>* SubmitPredictions(
+      grpc::CallbackServerContext* context, v1::SubmitPredictionsResponse* response) override;
+
+ private:
+  /// A process's call, admitted.
+  struct Admitted {
+    std::shared_ptr<Campaign> campaign = {};
+    Caller caller = {};
+    std::string process = {};
+  };
+  /// A call for the task, while it waits.
+  struct Acquiring;
+
+  /// FailedPrecondition for a campaign that uses the built-in classifier.
+  absl::StatusOr<std::shared_ptr<Campaign>> FindCampaign(const std::string& name) const;
+  absl::StatusOr<Admitted> Admit(const grpc::ServerContextBase& context, const std::string& campaign,
+                                 const std::string& process) const;
+  /// The same for a call that only reads what a task names.
+  absl::StatusOr<std::shared_ptr<const ModelTaskData>> AdmitReader(const grpc::ServerContextBase& context,
+                                                                   const std::string& campaign, std::int64_t task,
+                                                                   Caller& caller) const;
+  void Try(const std::shared_ptr<Acquiring>& call, bool again);
+  void Receive(const std::shared_ptr<Acquiring>& call, bool again, std::shared_ptr<const ModelTaskData> data,
+               const absl::StatusOr<storage::AcquireModelAnswer>& answer);
+  void WaitOrGiveUp(const std::shared_ptr<Acquiring>& call, bool again);
+
+  CampaignRegistry& campaigns_;
+  const AccessControl& gatekeeper_;
+  TaskWaiters& waiters_;
+  ReplySender& replies_;
+  Executor& lane_;
+};
+
+// The requests of workers about tasks they hold, carried out against the store, with a status per item.
+//
+// Never blocks: `done` is called on the thread that sends replies when all parts of a request are on disk and the
+// response, which must live until then, is complete. The request is needed during the call only. Stateless and
+// thread-safe.
+
+/// Who asks, and who sends the answer, which must outlive the request.
+struct LabelRequester {
+  Campaign& campaign;
+  const std::string& annotator;
+  ReplySender& replies;
+};
+
+/// OK if a request has an id and not too many parts.
+absl::Status CheckRequest(const std::string& request_id, int parts);
+
+void SubmitLabels(const LabelRequester& requester, const v1::SubmitLabelsRequest& request,
+                  v1::SubmitLabelsResponse& response, std::function<void()> done);
+void ChangeLabels(const LabelRequester& requester, const v1::ChangeLabelsRequest& request,
+                  v1::ChangeLabelsResponse& response, std::function<void()> done);
+void SkipTasks(const LabelRequester& requester, const v1::SkipTasksRequest& request, v1::SkipTasksResponse& response,
+               std::function<void()> done);
+void ReleaseTasks(const LabelRequester& requester, const v1::ReleaseTasksRequest& request,
+                  v1::ReleaseTasksResponse& response, std::function<void()> done);
+void RenewLeases(const LabelRequester& requester, const v1::RenewLeasesRequest& request,
+                 v1::RenewLeasesResponse& response, std::function<void()> done);
+
+/// Releases all leases of an annotator, for one who may no longer work. Does not wait.
+void ReleaseAllLeases(Campaign& campaign, const std::string& annotator);
 
 }  // namespace fulcrum::pipeline

@@ -1,5 +1,3 @@
-#include "pipeline/server/model_service.h"
-
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
@@ -9,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/field_limits.h"
-#include "pipeline/campaign/model/prediction_upload.h"
-#include "pipeline/server/campaign_streams.h"
-#include "pipeline/server/label_requests.h"
+#include "pipeline/campaign/model/model_desk.h"
+#include "pipeline/server/labeling_service.h"
+#include "pipeline/server/streams/campaign_streams.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 #include "storage/rules/model_rules.h"

@@ -18,7 +18,7 @@
 #include "storage/campaign_store.h"
 #include "storage/checkpoint/checkpoint.h"
 #include "storage/commit/commit_queue.h"
-#include "storage/log/high_water.h"
+#include "storage/log/event_log.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/ledger.h"
 

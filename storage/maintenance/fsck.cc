@@ -19,8 +19,6 @@
 #include "storage/campaign_folder.h"
 #include "storage/checkpoint/checkpoint.h"
 #include "storage/log/event_log.h"
-#include "storage/log/high_water.h"
-#include "storage/log/schema.h"
 #include "storage/maintenance/maintenance.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/sqlite/sqlite.h"

@@ -1,11 +1,10 @@
-#include "storage/rules/routing.h"
-
 #include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
 
 #include "stages/consensus/consensus.h"
+#include "storage/rules/lease_rules.h"
 #include "storage/state/crowd.h"
 
 namespace fulcrum::storage {

@@ -1,10 +1,9 @@
-#include "storage/state/item_queries.h"
-
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "storage/state/crowd.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
 namespace {

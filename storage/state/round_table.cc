@@ -1,4 +1,4 @@
-#include "storage/state/round_table.h"
+#include "storage/state/tables.h"
 
 #include <utility>
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "pipeline/server/token_store.h"
+#include "pipeline/server/access_control.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/support/http_get.h"
 #include "tests/support/process.h"

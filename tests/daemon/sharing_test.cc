@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/campaign/pool/own_pool.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
 #include "tests/daemon/daemon_fixture.h"
 
 namespace fulcrum::testing {

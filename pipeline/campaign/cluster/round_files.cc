@@ -1,5 +1,3 @@
-#include "pipeline/campaign/cluster/round_files.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -13,7 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/campaign/model/model_history.h"
+#include "pipeline/campaign/cluster/cluster_round_job.h"
+#include "pipeline/campaign/model/campaign_models.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"

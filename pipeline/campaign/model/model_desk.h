@@ -1,4 +1,5 @@
-// What model processes read of a campaign: the task of the round with its labels, and the rows of the pool.
+// What model processes read of a campaign, the task of the round with its labels and the rows of the pool, and what
+// they return, the predictions.
 //
 // Rows are as they are in the pool's files, whatever the rounds make of them.
 #pragma once
@@ -13,14 +14,20 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/model_service.pb.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "stages/core/rows.h"
+#include "storage/campaign_files.h"
 #include "storage/pool/mapped_pool.h"
-#include "storage/state/model_task.h"
+#include "storage/rules/model_rules.h"
+#include "storage/state/tables.h"
 
 namespace fulcrum::pipeline {
+
+class Campaign;
+struct CampaignPlan;
 
 /// A task as it was when it was opened, or when the daemon was started. Immutable.
 struct ModelTaskData {
@@ -104,6 +111,37 @@ class ModelRowPages {
   const v1::GetModelRowsRequest request_;
   std::optional<RawRows> rows_;
   std::int64_t next_;
+};
+
+// Takes in the predictions of a model process, part by part: checks them, and makes them durable.
+//
+// What is wrong with them is said with the row and the class. Nothing is stored before all rows have arrived and are
+// right. Used by one thread at a time.
+
+class PredictionUpload {
+ public:
+  /// InvalidArgument, PermissionDenied: see storage::FindModelTask.
+  static absl::StatusOr<std::unique_ptr<PredictionUpload>> Begin(std::shared_ptr<Campaign> campaign,
+                                                                 storage::ModelLeaseRequest lease);
+  ~PredictionUpload();
+
+  /// 32-bit floats, row after row.
+  absl::Status AddPlain(const std::string& bytes);
+  /// An Arrow IPC stream with a column per class.
+  absl::Status AddArrow(const std::string& bytes);
+  /// Everything has arrived: on disk when it returns OK.
+  absl::StatusOr<storage::StorePredictionsAnswer> Finish();
+
+ private:
+  PredictionUpload(std::shared_ptr<Campaign> campaign, storage::ModelLeaseRequest lease);
+  absl::Status Add(std::span<const float> rows);
+
+  const std::shared_ptr<Campaign> campaign_;
+  const std::shared_ptr<const CampaignPlan> plan_;
+  const storage::ModelLeaseRequest lease_;
+  std::optional<storage::ModelTask> task_;  // nothing if it is over: the request may be a repeat
+  std::optional<storage::PredictionFileWriter> writer_;
+  bool stored_ = false;
 };
 
 }  // namespace fulcrum::pipeline

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/campaign/pool/own_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/round/pool_source.h"
 #include "stages/classify/svm_model.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "pipeline/campaign/crash_marker.h"
 #include "pipeline/campaign/stored_text.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"

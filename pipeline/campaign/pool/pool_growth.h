@@ -23,7 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "stages/core/files.h"
 #include "storage/campaign_store.h"
 #include "storage/pool/pool_writer.h"

@@ -15,8 +15,6 @@
 #include "pipeline/cluster/mpi_communicator.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/commands/select/select_inputs.h"
-#include "pipeline/commands/select/select_options.h"
-#include "pipeline/commands/select/select_processes.h"
 #include "pipeline/commands/select/select_stream.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/round/progress.h"

@@ -9,13 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/commands/select/select_processes.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/round/pool_source.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/table_source.h"
-#include "stages/ingest/formats/text_formats.h"
 #include "stages/ingest/normalize.h"
 #include "stages/ingest/pool.h"
 #include "stages/select/strategy.h"

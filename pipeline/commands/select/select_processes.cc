@@ -1,10 +1,9 @@
-#include "pipeline/commands/select/select_processes.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/commands/select/select_inputs.h"
 #include "pipeline/round/memory_budget.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"

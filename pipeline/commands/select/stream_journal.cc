@@ -1,5 +1,3 @@
-#include "pipeline/commands/select/stream_journal.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/commands/select/select_stream.h"
 #include "stages/classify/model_file.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"

@@ -16,7 +16,7 @@
 #include "stages/core/number_text.h"
 #include "stages/core/parallel.h"
 #include "stages/ingest/columns/column_values.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {
 

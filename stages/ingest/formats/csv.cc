@@ -19,7 +19,7 @@
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/columns/feature_block.h"
 #include "stages/ingest/formats/input_stream.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {
 namespace {

@@ -10,7 +10,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/server/token_store.h"
+#include "pipeline/server/access_control.h"
 #include "tests/daemon/daemon_fixture.h"
 #include "tests/daemon/daemon_process.h"
 #include "tests/daemon/raw_connections.h"

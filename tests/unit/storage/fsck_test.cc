@@ -12,7 +12,7 @@
 #include "stages/core/random.h"
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
-#include "storage/log/schema.h"
+#include "storage/log/event_log.h"
 #include "storage/maintenance/maintenance.h"
 #include "storage/pool/pool_writer.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"

@@ -1,7 +1,5 @@
 // Wins, ties and losses, regret and the tables, on curves made by hand.
 
-#include "pipeline/experiment/comparison.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -9,7 +9,6 @@
 #include <numeric>
 #include <utility>
 
-#include "pipeline/round/tuned_runner.h"
 #include "stages/core/random.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"

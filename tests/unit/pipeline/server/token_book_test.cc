@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "pipeline/server/token_store.h"
+#include "pipeline/server/access_control.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {

@@ -1,11 +1,11 @@
-#include "pipeline/server/campaign_streams.h"
+#include "pipeline/server/streams/campaign_streams.h"
 
 #include <google/protobuf/util/time_util.h>
 
 #include <utility>
 
 #include "pipeline/campaign/stored_text.h"
-#include "pipeline/server/label_requests.h"
+#include "pipeline/server/labeling_service.h"
 #include "pipeline/text/status.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"

@@ -1,9 +1,11 @@
-#include "storage/state/request_table.h"
-
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "stages/core/number_text.h"
+#include "storage/checkpoint/checkpoint.h"
+#include "storage/state/tables.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -100,6 +102,61 @@ void RequestTable::RollBack() {
   for (std::size_t i = new_before_; i < new_.size(); ++i) requests_.erase(new_[i].key);
   new_.resize(new_before_);
   last_ = last_before_;
+}
+
+AnnotatorActivity ActivityTable::Of(absl::string_view annotator) const {
+  const auto found = activities_.find(std::string(annotator));
+  return found == activities_.end() ? AnnotatorActivity() : found->second;
+}
+
+AnnotatorActivity& ActivityTable::Change(const std::string& annotator) {
+  const auto [place, is_new] = activities_.try_emplace(annotator);
+  if (keeps_) before_.emplace_back(annotator, is_new ? std::nullopt : std::optional(place->second));
+  return place->second;
+}
+
+void ActivityTable::Begin() {
+  keeps_ = true;
+  before_.clear();
+}
+
+void ActivityTable::Accept() {
+  keeps_ = false;
+  before_.clear();
+}
+
+void ActivityTable::RollBack() {
+  for (auto kept = before_.rbegin(); kept != before_.rend(); ++kept) {
+    if (kept->second) {
+      activities_[kept->first] = *kept->second;
+    } else {
+      activities_.erase(kept->first);
+    }
+  }
+  Accept();
+}
+
+std::string ActivityTable::ToText() const {
+  JsonRows rows;
+  for (const auto& [name, activity] : activities_) {
+    rows.Row().Add(name).Add(activity.answers).Add(activity.skips).Add(activity.expired).Add(activity.cost);
+  }
+  return rows.Take();
+}
+
+absl::StatusOr<ActivityTable> ActivityTable::FromRows(const std::vector<std::vector<std::string>>& rows) {
+  ActivityTable table;
+  for (const std::vector<std::string>& cells : rows) {
+    AnnotatorActivity activity;
+    const auto cost = cells.size() == 5 ? ParseNumber(cells[4]) : std::nullopt;
+    if (!cost || !absl::SimpleAtoi(cells[1], &activity.answers) || !absl::SimpleAtoi(cells[2], &activity.skips) ||
+        !absl::SimpleAtoi(cells[3], &activity.expired)) {
+      return absl::DataLossError("what the annotators have done is damaged in the checkpoint");
+    }
+    activity.cost = *cost;
+    table.activities_[cells[0]] = activity;
+  }
+  return table;
 }
 
 }  // namespace fulcrum::storage

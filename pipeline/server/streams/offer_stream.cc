@@ -1,9 +1,8 @@
-#include "pipeline/server/offer_stream.h"
-
 #include <utility>
 
 #include "pipeline/campaign/field_limits.h"
-#include "pipeline/server/label_requests.h"
+#include "pipeline/server/labeling_service.h"
+#include "pipeline/server/streams/bidirectional_streams.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 

@@ -1,5 +1,3 @@
-#include "pipeline/server/work_stream.h"
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -8,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/field_limits.h"
-#include "pipeline/server/label_requests.h"
+#include "pipeline/server/labeling_service.h"
+#include "pipeline/server/streams/bidirectional_streams.h"
 #include "pipeline/text/status.h"
 
 namespace fulcrum::pipeline {

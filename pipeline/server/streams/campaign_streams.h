@@ -23,7 +23,7 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "fulcrum/v1/labeling_service.pb.h"
 #include "pipeline/campaign/campaign.h"
-#include "pipeline/campaign/campaign_operations.h"
+#include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
 #include "pipeline/text/status.h"
