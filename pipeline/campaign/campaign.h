@@ -114,7 +114,7 @@ class Campaign {
   /// Decides about rows of a stream; see CampaignStream::Offer. Waits for the disk. FailedPrecondition if the
   /// specification has no stream or the campaign is not running.
   absl::StatusOr<std::vector<v1::OfferAnswer>> OfferItems(const OfferRequest& request);
-  /// What a model says of examples; see prediction.h.
+  /// What a model says of examples; see campaign_models.h.
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   ModelCache& models() { return *models_; }
   /// What model processes ask for.

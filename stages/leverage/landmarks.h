@@ -1,8 +1,8 @@
 // The span of some functions over the pool, and Rayleigh-Ritz of a class's kernel within it.
 //
 // The functions f_1 .. f_n are sums of kernel functions: those of the landmarks themselves, f_s = K(s, .), or K u_j for
-// vectors u_j over a class (landmark_pass.h). With B their inner products in the kernel's space (K_SS, or U'KU), L L' =
-// B and z(x) = L^-1 f(x), the kernel projected onto the span is z(x)'z(y). Its eigenvectors over a class are u_j(x) =
+// vectors u_j over a class (landmark_pass.cc). With B their inner products in the kernel's space (K_SS, or U'KU), L L'
+// = B and z(x) = L^-1 f(x), the kernel projected onto the span is z(x)'z(y). Its eigenvectors over a class are u_j(x) =
 // w_j'z(x) / sqrt(theta_j), (theta, w) the eigenpairs of the n x n matrix H = sum over the class of z(x) z(x)' =
 // L^-1 G L^-T, G the class's sum of f(x) f(x)'. Taking the span of all landmarks instead of the top of their own
 // spectrum costs little more and is far better if eigenvalues are nearly equal: the class decides which directions
@@ -30,7 +30,7 @@
 
 namespace fulcrum::leverage {
 
-/// Vectors of a solution that a refinement begins with at most (landmark_pass.h).
+/// Vectors of a solution that a refinement begins with at most.
 inline constexpr std::size_t kMostRefinedVectors = 256;
 
 /// The leading space of a class within the span.

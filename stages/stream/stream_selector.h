@@ -8,8 +8,8 @@
 //
 // The leverage is the ridge leverage of the row against what has a label or will get one: a row like the average one of
 // the pool has 1, and taking a row lowers that of the rows that resemble it. lambda is the mean of |z|^2 over the
-// reference rows. A row whose score reaches the threshold is taken (budget_threshold.h), and every row enters the drift
-// test (drift_test.h). A row costs O(landmarks (features + rank)), a taken one O(rank^2) more.
+// reference rows. A row whose score reaches the threshold is taken (BudgetThreshold), and every row enters the drift
+// test (DriftTest). A row costs O(landmarks (features + rank)), a taken one O(rank^2) more.
 //
 // Deterministic: the decisions are a function of the model, the options and the rows so far. State() and Restore()
 // continue with the same decisions in another process. Not thread-safe.

@@ -97,7 +97,7 @@ absl::Status SetAsideIfExhausted(Ledger& ledger, const std::string& item, std::i
 // smoothed: who skips no more than the others takes what comes, and reluctant annotators get what nobody skipped first.
 // What an answer tells is the expected reduction of the doubt about the item's class under the annotator's confusion
 // matrix, compared to an average annotator, so whoever can tell two classes apart gets the items that are in doubt
-// between them. Run by the store like the lease rules.
+// between them.
 
 class Suitability {
  public:

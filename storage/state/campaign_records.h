@@ -1,6 +1,6 @@
 // The records of a campaign's state: items with their slots and votes, leases, rounds, models.
 //
-// Plain values. Those in the state are changed by its tables only (item_table.h, lease_table.h, round_table.h).
+// Plain values. Those in the state are changed by its tables only (item_table.h, lease_table.h, tables.h).
 #pragma once
 
 #include <cstddef>

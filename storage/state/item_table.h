@@ -1,4 +1,5 @@
-// What events do to items: to their votes, their labels, and the slots in which annotators answer them.
+// The items of a campaign, and what events do to them: to their votes, their labels, and the slots in which annotators
+// answer them.
 //
 // The table changes by its transitions only, one per kind of event. A transition checks that the event can have
 // happened to this item, and returns how the item's status changed, because an open round counts that. Leases are known
@@ -25,14 +26,6 @@
 #include "storage/state/lease_table.h"
 
 namespace fulcrum::storage {
-
-// The items of a campaign: those in memory, and those that are only in the checkpoint so far.
-//
-// An item is read from the checkpoint when it is needed, and then stays in memory. Items with slots are always in
-// memory, and with them all items that are offered. What is asked about all items (how many there are in each status,
-// who answered) is kept as figures, so that no question reads every item. Changes go through the protected functions,
-// which keep the indexes and what is needed to undo them; item_table.h decides what changes. Used by one thread at a
-// time.
 
 // Items whose rows are not in the checkpoint yet.
 //
@@ -61,6 +54,14 @@ class ChangedItems {
   std::vector<const Item*> waiting_;  ///< taken from its end
   std::size_t sorted_ = 0;            ///< so many at the end of waiting_ are in descending order
 };
+
+// The items of a campaign: those in memory, and those that are only in the checkpoint so far.
+//
+// An item is read from the checkpoint when it is needed, and then stays in memory. Items with slots are always in
+// memory, and with them all items that are offered. What is asked about all items (how many there are in each status,
+// who answered) is kept as figures, so that no question reads every item. Changes go through the protected functions,
+// which keep the indexes and what is needed to undo them; ItemTable decides what changes. Used by one thread at a
+// time.
 
 /// The label of an item at a point of the log, as training uses it.
 struct DecidedLabel {

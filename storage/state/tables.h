@@ -1,8 +1,7 @@
-// Rounds, and the models that were trained in them.
+// The tables of a campaign's state besides items and leases: rounds and models, requests, the activity of annotators,
+// rows of a stream, and the task of a model process.
 //
-// At most one round is open: the last one. It counts what becomes of its items. The table changes by its transitions
-// only, one per kind of event. Rounds and models from before the checkpoint are read when they are needed. Used by one
-// thread at a time.
+// A table changes by its transitions only, one per kind of event. Used by one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -28,6 +27,11 @@
 #include "storage/state/campaign_records.h"
 
 namespace fulcrum::storage {
+
+// Rounds, and the models that were trained in them.
+//
+// At most one round is open: the last one. It counts what becomes of its items. Rounds and models from before the
+// checkpoint are read when they are needed.
 
 class RoundTable {
  public:
@@ -111,7 +115,7 @@ class RoundTable {
 // Requests that took effect, so that none does twice.
 //
 // A request is known by two hashes of its annotator and its id: texts would take several times the memory. Requests
-// from before the checkpoint are looked up in it. Used by one thread at a time.
+// from before the checkpoint are looked up in it.
 
 class RequestTable {
  public:
@@ -155,8 +159,7 @@ class RequestTable {
 
 // What the annotators of a campaign have done so far, in numbers: what assignment and budgets depend on.
 //
-// Derived from the log like the other tables; the report of annotators reads the log itself and knows more. Used by one
-// thread at a time.
+// Derived from the log like the other tables; the report of annotators reads the log itself and knows more.
 
 struct AnnotatorActivity {
   std::int64_t answers = 0;
@@ -197,7 +200,7 @@ class ActivityTable {
 //
 // A row that is taken is an item at once. It is a task of the open round; between rounds, and if a round ends without
 // an answer to it, it waits for the next batch, which it then belongs to. The rows themselves are in the log until they
-// are stored in the pool's files. The table changes by its transitions only. Used by one thread at a time.
+// are stored in the pool's files.
 
 struct OfferedFigures {
   std::int64_t rows = 0;  ///< decided so far

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/annotator_service.grpc.pb.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "fulcrum/v1/model_service.grpc.pb.h"
 #include "pipeline/web/web_site.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

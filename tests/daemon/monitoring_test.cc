@@ -11,8 +11,8 @@
 #include "nlohmann/json.hpp"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/server/access_control.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
 #include "tests/support/http_get.h"
 
 namespace fulcrum::testing {

@@ -14,7 +14,7 @@
 #include "pipeline/round/pool_source.h"
 #include "stages/ingest/formats/table_writer.h"
 #include "storage/maintenance/maintenance.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

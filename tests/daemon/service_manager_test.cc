@@ -22,9 +22,9 @@
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/server/grpc_server.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
+#include "tests/daemon/support/raw_connections.h"
 #include "tests/support/http_get.h"
 #include "tests/support/process.h"
 

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/server_service.grpc.pb.h"
 #include "pipeline/server/transport/frame_guard.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/raw_connections.h"
 #include "tests/support/http2_frames.h"
 #include "tests/support/process.h"
 

@@ -1,6 +1,4 @@
-// What a campaign's model says of examples: those of the pool by name, or rows of features.
-//
-// A pure function of its arguments; thread-safe.
+// The models of a campaign: what the log says of them, their files, and what they predict.
 #pragma once
 
 #include <cstdint>
@@ -100,6 +98,9 @@ class ModelCache {
   std::mutex mutex_;
   std::shared_ptr<const ShelvedModel> last_;
 };
+
+// What a campaign's model says of examples: those of the pool by name, or rows of features. Pure functions of their
+// arguments; thread-safe.
 
 /// NotFound for an example that the pool does not have; InvalidArgument for a row with other features than the pool's,
 /// or too many of them.

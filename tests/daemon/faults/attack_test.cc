@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/server/access_control.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
+#include "tests/daemon/support/raw_connections.h"
 #include "tests/support/sanitizers.h"
 
 namespace fulcrum::testing {

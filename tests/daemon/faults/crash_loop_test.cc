@@ -11,8 +11,8 @@
 #include "absl/strings/str_replace.h"
 #include "pipeline/campaign/stored_text.h"
 #include "stages/core/files.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
 #include "tests/support/http_get.h"
 
 namespace fulcrum::testing {

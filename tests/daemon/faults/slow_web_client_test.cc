@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/web/web_server.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/raw_connections.h"
 #include "tests/support/sanitizers.h"
 
 namespace fulcrum::testing {

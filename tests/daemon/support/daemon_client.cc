@@ -1,4 +1,4 @@
-#include "tests/daemon/daemon_client.h"
+#include "tests/daemon/support/daemon_client.h"
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/support/daemon_process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

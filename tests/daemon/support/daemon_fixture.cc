@@ -1,4 +1,4 @@
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 #include <grpcpp/grpcpp.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/support/daemon_process.h"
 
 namespace fulcrum::testing {
 

@@ -1,4 +1,4 @@
-#include "tests/daemon/faults/floods.h"
+#include "tests/daemon/support/floods.h"
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tests/daemon/daemon_client.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_client.h"
+#include "tests/daemon/support/raw_connections.h"
 #include "tests/support/http2_frames.h"
 
 namespace fulcrum::testing {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "pipeline/operation/daemon.h"
-#include "tests/daemon/daemon_client.h"
+#include "tests/daemon/support/daemon_client.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::testing {

@@ -1,4 +1,4 @@
-#include "tests/daemon/faults/refused_memory.h"
+#include "tests/daemon/support/refused_memory.h"
 
 #include <atomic>
 #include <cstdint>

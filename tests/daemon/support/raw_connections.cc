@@ -1,4 +1,4 @@
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/raw_connections.h"
 
 #include <netinet/in.h>
 #include <sys/resource.h>
