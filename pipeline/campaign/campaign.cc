@@ -53,10 +53,8 @@ bool IsTransient(const absl::Status& status) {
 
 }  // namespace
 
-Campaign::Campaign(CampaignPlan plan, CampaignServices surroundings)
-    : name_(plan.name),
-      surroundings_(std::move(surroundings)),
-      plan_(std::make_shared<const CampaignPlan>(std::move(plan))) {}
+Campaign::Campaign(CampaignPlan plan, CampaignServices services)
+    : name_(plan.name), services_(std::move(services)), plan_(std::make_shared<const CampaignPlan>(std::move(plan))) {}
 
 std::shared_ptr<const CampaignPlan> Campaign::plan() const {
   const std::scoped_lock lock(mutex_);
@@ -65,7 +63,7 @@ std::shared_ptr<const CampaignPlan> Campaign::plan() const {
 
 absl::StatusOr<CampaignPlan> Campaign::PlanOf(const std::string& specification) const {
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, ParseSpecificationText(specification));
-  return PlanCampaign(WithRoundMemory(spec, surroundings_.memory));
+  return PlanCampaign(WithRoundMemory(spec, services_.memory));
 }
 
 Campaign::~Campaign() {
@@ -110,31 +108,30 @@ bool Campaign::WaitForRound(std::chrono::steady_clock::time_point until) {
 
 storage::StoreOptions Campaign::StoreOptionsHere() {
   storage::StoreOptions options;
-  options.clock = surroundings_.clock;
+  options.clock = services_.clock;
   options.on_commit = [this](const storage::CampaignStatus& status) { OnCommit(status); };
-  options.queue = surroundings_.queue;
-  options.on_fatal = surroundings_.on_fatal;
-  options.on_commit_time = surroundings_.on_commit_time;
+  options.queue = services_.queue;
+  options.on_fatal = services_.on_fatal;
+  options.on_commit_time = services_.on_commit_time;
   return options;
 }
 
 absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& folder, const v1::CampaignSpec& spec,
-                                                           CampaignServices surroundings,
-                                                           const ImportControl& control) {
-  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
-  FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pools, control));
-  auto campaign = Open(folder, std::move(surroundings));
+                                                           CampaignServices services, const ImportControl& control) {
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, services.memory)));
+  FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, services.pools, control));
+  auto campaign = Open(folder, std::move(services));
   // A pool that there is no memory for leaves no campaign behind.
   if (std::error_code ignored; !campaign.ok()) std::filesystem::remove_all(folder, ignored);
   return campaign;
 }
 
-absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& folder, CampaignServices surroundings) {
+absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& folder, CampaignServices services) {
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(folder));
   FULCRUM_ASSIGN_OR_RETURN(const storage::CampaignSettings settings, reader->Settings());
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, ParseSpecificationText(settings.specification));
-  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
-  std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
+  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, services.memory)));
+  std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(services)));
   FULCRUM_RETURN_IF_ERROR(campaign->LoadPool(storage::CampaignFolder(folder)));
   FULCRUM_ASSIGN_OR_RETURN(auto store, storage::CampaignStore::Open(folder, campaign->StoreOptionsHere()));
   FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
@@ -142,13 +139,13 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
 }
 
 absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
-  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, surroundings_.pools, folder, {.stop = StopScope::Token()}));
+  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, services_.pools, folder, {.stop = StopScope::Token()}));
   FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(*plan_, folder, UsableMemoryBytes()));
-  if (surroundings_.memory != nullptr) {
-    FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit({.campaign = name_,
-                                                                  .pool_bytes = pool->bytes(),
-                                                                  .round_bytes = plan_->round.memory_bytes,
-                                                                  .on_wanted = [this] { OnRoomWanted(); }}));
+  if (services_.memory != nullptr) {
+    FULCRUM_ASSIGN_OR_RETURN(place_, services_.memory->Admit({.campaign = name_,
+                                                              .pool_bytes = pool->bytes(),
+                                                              .round_bytes = plan_->round.memory_bytes,
+                                                              .on_wanted = [this] { OnRoomWanted(); }}));
   }
   pool_ = std::make_unique<GrowingPool>(std::move(pool));
   return absl::OkStatus();
@@ -188,13 +185,13 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   FULCRUM_RETURN_IF_ERROR(OpenStream());
   models_ = std::make_unique<ModelCache>(*store_);
   round_ = std::make_unique<CampaignRound>(
-      CampaignRound::Surroundings{.plan_of = [this](const std::string& specification) { return PlanOf(specification); },
-                                  .pool = *pool_,
-                                  .store = *store_,
-                                  .reader = *reader_,
-                                  .events = events_,
-                                  .desk = desk_,
-                                  .launchers = surroundings_.launchers},
+      CampaignRound::Parts{.plan_of = [this](const std::string& specification) { return PlanOf(specification); },
+                           .pool = *pool_,
+                           .store = *store_,
+                           .reader = *reader_,
+                           .events = events_,
+                           .published_task = published_task_,
+                           .launchers = services_.launchers},
       std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
   const std::scoped_lock lock(mutex_);
@@ -204,7 +201,7 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
 
 void Campaign::StartWatch() {
   if (plan_->watch.empty()) return;
-  watch_ = std::make_unique<FolderWatch>(WatchedFolder{name_, plan_->watch, surroundings_.pools.root},
+  watch_ = std::make_unique<FolderWatch>(WatchedFolder{name_, plan_->watch, services_.pools.root},
                                          [this](const AppendRequest& request) { return TakeFile(request); });
   watch_->Start();
 }
@@ -220,7 +217,7 @@ absl::Status Campaign::Admit(const CampaignPool& grown, std::size_t first_new) {
     return absl::Status(kernels.code(), absl::StrCat("the example '", grown.ids().TextOf(added[i]),
                                                      "' cannot be appended: ", kernels.message()));
   }
-  return surroundings_.memory == nullptr ? absl::OkStatus() : surroundings_.memory->Grow(name_, grown.bytes(), place_);
+  return services_.memory == nullptr ? absl::OkStatus() : services_.memory->Grow(name_, grown.bytes(), place_);
 }
 
 absl::StatusOr<Appended> Campaign::AppendItems(const AppendRequest& request) {
@@ -254,7 +251,7 @@ absl::StatusOr<v1::PredictResponse> Campaign::Predict(const v1::PredictRequest& 
 void Campaign::OnCommit(const storage::CampaignStatus& status) {
   // Most commits are labels of a round that goes on: the thread would look at every one of them in vain.
   if (HasToAct(status)) Wake();
-  if (surroundings_.on_change) surroundings_.on_change();
+  if (services_.on_change) services_.on_change();
   if (std::exchange(published_labels_, status.totals.labels) == status.totals.labels) return;
   v1::CampaignEvent event;
   event.mutable_labels()->set_labels(status.totals.labels);
@@ -285,7 +282,7 @@ void Campaign::MakeRoom() {
     if (!std::exchange(room_wanted_, false)) return;
   }
   round_->Forget();
-  surroundings_.memory->GiveBack(place_);
+  services_.memory->GiveBack(place_);
 }
 
 void Campaign::Loop(const std::stop_token& stop) {
@@ -427,7 +424,7 @@ absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purp
                                         const std::stop_token& stop) {
   FULCRUM_RETURN_IF_ERROR(StoreOfferedRows());
   // A job has the memory of its own machines, and may take hours.
-  MemoryBudgetShare* const memory = plan()->cluster ? nullptr : surroundings_.memory;
+  MemoryBudgetShare* const memory = plan()->cluster ? nullptr : services_.memory;
   if (memory != nullptr) FULCRUM_RETURN_IF_ERROR(memory->BeginRound(place_, stop));
   const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, purpose, stop);
   if (memory != nullptr) memory->EndRound(place_);
@@ -436,11 +433,11 @@ absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purp
   trained_at_ = std::max(trained_at_, outcome->trained_on);
   if (outcome->waits_for_model) {
     // Processes that asked before the task could be handed out.
-    if (surroundings_.on_change) surroundings_.on_change();
+    if (services_.on_change) services_.on_change();
     PublishState();
     return false;
   }
-  if (outcome->times && surroundings_.on_round) surroundings_.on_round(*outcome->times);
+  if (outcome->times && services_.on_round) services_.on_round(*outcome->times);
   if (outcome->over) {
     FULCRUM_ASSIGN_OR_RETURN(const bool ended,
                              EndRunning(storage::Life::kDone, *outcome->over, outcome->decided_under));

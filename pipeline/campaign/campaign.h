@@ -27,7 +27,7 @@
 #include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/campaign/memory_allowance.h"
 #include "pipeline/campaign/model/campaign_models.h"
-#include "pipeline/campaign/model/model_desk.h"
+#include "pipeline/campaign/model/model_tasks.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/campaign/pool/upload_store.h"
@@ -76,9 +76,9 @@ class Campaign {
   /// Makes a campaign in a new folder, its pool included. AlreadyExists if there is one, Cancelled if `control` ends
   /// the import.
   static absl::StatusOr<std::shared_ptr<Campaign>> Create(const std::string& folder, const v1::CampaignSpec& spec,
-                                                          CampaignServices surroundings, const ImportControl& control);
+                                                          CampaignServices services, const ImportControl& control);
   /// Goes on with a campaign that is there.
-  static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignServices surroundings);
+  static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignServices services);
   /// Stops the thread, also during a round, and closes the store. Waits for a stage that does not react.
   ~Campaign();
   Campaign(const Campaign&) = delete;
@@ -118,7 +118,7 @@ class Campaign {
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   ModelCache& models() { return *models_; }
   /// What model processes ask for.
-  ModelDesk& desk() { return desk_; }
+  PublishedModelTask& published_task() { return published_task_; }
   /// A model process can take the task of the round now.
   bool offers_model_task() const;
 
@@ -153,7 +153,7 @@ class Campaign {
   std::int64_t retries() const { return retries_; }
 
  private:
-  Campaign(CampaignPlan plan, CampaignServices surroundings);
+  Campaign(CampaignPlan plan, CampaignServices services);
   absl::Status LoadPool(const storage::CampaignFolder& folder);
   /// Appends a file of the watched folder, unless somebody else is appending.
   absl::StatusOr<Appended> TakeFile(const AppendRequest& request);
@@ -216,10 +216,10 @@ class Campaign {
   void PublishLife(std::int64_t sequence, EventBroadcaster::Announcement announcement);
 
   const std::string name_;
-  const CampaignServices surroundings_;
+  const CampaignServices services_;
   std::mutex updating_;  // one update at a time
   EventBroadcaster events_;
-  ModelDesk desk_;
+  PublishedModelTask published_task_;
   MemoryBudgetShare::Place place_;
   std::unique_ptr<GrowingPool> pool_;
   std::unique_ptr<storage::CampaignReader> reader_;

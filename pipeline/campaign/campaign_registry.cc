@@ -120,7 +120,7 @@ CampaignRegistry::Entry CampaignRegistry::OpenCampaign(const std::string& name, 
   const absl::Status status = RunGuarded([&]() -> absl::Status {
     try {
       const StopScope scope(stop);
-      campaign = Campaign::Open(FolderOf(name), SurroundingsOf(name));
+      campaign = Campaign::Open(FolderOf(name), ServicesOf(name));
     } catch (const StoppedOnRequest&) {
     }
     return campaign.status();
@@ -130,40 +130,40 @@ CampaignRegistry::Entry CampaignRegistry::OpenCampaign(const std::string& name, 
   return std::make_shared<HeldCampaign>(*std::move(campaign));
 }
 
-CampaignServices CampaignRegistry::SurroundingsOf(const std::string& name) const {
-  CampaignServices surroundings;
-  surroundings.pools = options_.pools;
-  surroundings.launchers = options_.launchers;
-  surroundings.memory = &memory_;
-  surroundings.clock = options_.clock;
-  surroundings.on_change = [this, name] {
+CampaignServices CampaignRegistry::ServicesOf(const std::string& name) const {
+  CampaignServices services;
+  services.pools = options_.pools;
+  services.launchers = options_.launchers;
+  services.memory = &memory_;
+  services.clock = options_.clock;
+  services.on_change = [this, name] {
     if (options_.on_change) options_.on_change(name);
   };
-  surroundings.on_fatal = options_.on_fatal;
-  surroundings.on_round = [this, name](const CampaignRound::Times& times) {
+  services.on_fatal = options_.on_fatal;
+  services.on_round = [this, name](const CampaignRound::Times& times) {
     if (options_.on_round) options_.on_round(name, times);
   };
-  surroundings.on_commit_time = [this, name](std::chrono::nanoseconds taken) {
+  services.on_commit_time = [this, name](std::chrono::nanoseconds taken) {
     if (options_.on_commit_time) options_.on_commit_time(name, taken);
   };
-  return surroundings;
+  return services;
 }
 
 absl::StatusOr<std::unique_ptr<CampaignRegistry>> CampaignRegistry::Open(CampaignBookOptions options,
                                                                          const std::stop_token& stop) {
-  std::unique_ptr<CampaignRegistry> book(new CampaignRegistry(std::move(options)));
-  FULCRUM_RETURN_IF_ERROR(MakeFolder(book->options_.data_folder + "/campaigns"));
-  absl::StatusOr<FileLock> lock = FileLock::Take(book->options_.data_folder);
+  std::unique_ptr<CampaignRegistry> registry(new CampaignRegistry(std::move(options)));
+  FULCRUM_RETURN_IF_ERROR(MakeFolder(registry->options_.data_folder + "/campaigns"));
+  absl::StatusOr<FileLock> lock = FileLock::Take(registry->options_.data_folder);
   if (!lock.ok()) {
     return absl::Status(
         lock.status().code(),
-        absl::StrCat("another daemon has the data folder '", book->options_.data_folder,
+        absl::StrCat("another daemon has the data folder '", registry->options_.data_folder,
                      "': stop it first, or give this one a folder of its own (", lock.status().message(), ")"));
   }
-  book->lock_.emplace(*std::move(lock));
-  FULCRUM_RETURN_IF_ERROR(book->OpenAll(stop));
-  book->reopener_ = std::jthread([&it = *book](const std::stop_token& closed) { it.RetryBroken(closed); });
-  return book;
+  registry->lock_.emplace(*std::move(lock));
+  FULCRUM_RETURN_IF_ERROR(registry->OpenAll(stop));
+  registry->reopener_ = std::jthread([&it = *registry](const std::stop_token& closed) { it.RetryBroken(closed); });
+  return registry;
 }
 
 absl::Status CampaignRegistry::OpenAll(const std::stop_token& stop) {
@@ -281,7 +281,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> CampaignRegistry::Create(const v1::Cam
   }
   FULCRUM_RETURN_IF_ERROR(CheckRoom());
   FULCRUM_ASSIGN_OR_RETURN(auto campaign,
-                           Campaign::Create(FolderOf(spec.name()), spec, SurroundingsOf(spec.name()), control));
+                           Campaign::Create(FolderOf(spec.name()), spec, ServicesOf(spec.name()), control));
   Log(LogLevel::kInfo, "campaign created",
       {{"campaign", spec.name()}, {"rows", static_cast<std::int64_t>(campaign->Describe().pool_rows())}});
   const auto held = std::make_shared<HeldCampaign>(std::move(campaign));

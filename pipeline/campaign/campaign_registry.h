@@ -104,7 +104,7 @@ class CampaignRegistry {
   explicit CampaignRegistry(CampaignBookOptions options)
       : options_(std::move(options)), memory_(options_.memory_budget) {}
   std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
-  CampaignServices SurroundingsOf(const std::string& name) const;
+  CampaignServices ServicesOf(const std::string& name) const;
   absl::Status OpenAll(const std::stop_token& stop);
   /// Returns when all are open, or `stop` is requested.
   void OpenTogether(const std::vector<std::string>& names, std::size_t most_threads, const std::stop_token& stop);

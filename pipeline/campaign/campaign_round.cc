@@ -55,15 +55,15 @@ absl::StatusOr<std::pair<RowIndex, ClassIndex>> Locate(const CampaignPlan& plan,
 
 }  // namespace
 
-CampaignRound::CampaignRound(Surroundings surroundings, ModelHistory history)
-    : plan_of_(std::move(surroundings.plan_of)),
-      growing_pool_(surroundings.pool),
-      store_(surroundings.store),
-      reader_(surroundings.reader),
-      events_(surroundings.events),
-      desk_(surroundings.desk),
+CampaignRound::CampaignRound(Parts parts, ModelHistory history)
+    : plan_of_(std::move(parts.plan_of)),
+      growing_pool_(parts.pool),
+      store_(parts.store),
+      reader_(parts.reader),
+      events_(parts.events),
+      published_task_(parts.published_task),
       history_(std::move(history)),
-      job_(surroundings.launchers, surroundings.store.folder().cluster()) {}
+      job_(parts.launchers, parts.store.folder().cluster()) {}
 
 absl::Status CampaignRound::FollowPlan() {
   const std::string& specification = reader_.state().settings().specification;
@@ -141,7 +141,7 @@ absl::StatusOr<bool> CampaignRound::TakePredictions(std::int64_t number, const s
     of_rows[found.first] = found.second;
   }
   FULCRUM_ASSIGN_OR_RETURN(auto data, ModelTaskData::Make(open, pool_, plan_.classes, of_rows));
-  desk_.Publish(std::move(data));
+  published_task_.Publish(std::move(data));
   return false;
 }
 

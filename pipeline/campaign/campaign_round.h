@@ -19,8 +19,8 @@
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/cluster/cluster_round_job.h"
 #include "pipeline/campaign/event_broadcaster.h"
-#include "pipeline/campaign/model/model_desk.h"
 #include "pipeline/campaign/model/campaign_models.h"
+#include "pipeline/campaign/model/model_tasks.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/round.h"
 #include "pipeline/round/tuning.h"
@@ -35,17 +35,17 @@ namespace fulcrum::pipeline {
 class CampaignRound {
  public:
   /// What a round works with; all of it must outlive the rounds.
-  struct Surroundings {
+  struct Parts {
     std::function<absl::StatusOr<CampaignPlan>(const std::string& specification)> plan_of;
     GrowingPool& pool;
     storage::CampaignStore& store;
     storage::CampaignReader& reader;
     EventBroadcaster& events;
-    ModelDesk& desk;
+    PublishedModelTask& published_task;
     const ClusterLaunchers& launchers;
   };
   /// `history` is what the log says of the models so far.
-  CampaignRound(Surroundings surroundings, ModelHistory history);
+  CampaignRound(Parts parts, ModelHistory history);
 
   /// Drops what makes the next round cheap, and the memory it takes. Not while a round runs.
   void Forget() {
@@ -138,7 +138,7 @@ class CampaignRound {
   storage::CampaignStore& store_;
   storage::CampaignReader& reader_;
   EventBroadcaster& events_;
-  ModelDesk& desk_;
+  PublishedModelTask& published_task_;
   ModelHistory history_;
   std::optional<std::string> specification_;  // that plan_ is made of, as it is in the log
   CampaignPlan plan_;                         // of the round that runs

@@ -165,7 +165,7 @@ absl::StatusOr<SharedPool> OpenShare(const job::RoundPlan& plan, const PlannedRo
   }
   if (pool.mapped) return pool;
   FULCRUM_ASSIGN_OR_RETURN(pool.whole, LoadPool(plan, planned));
-  if (pool.whole->sparse() || dynamic_cast<const kernel::DenseFeatures*>(&pool.whole->features()) != nullptr) {
+  if (pool.whole->sparse() || pool.whole->features().in_memory() != nullptr) {
     return pool;
   }
   return absl::FailedPreconditionError(
@@ -191,12 +191,15 @@ absl::StatusOr<std::shared_ptr<const TunedSettings>> ChooseSettings(const Planne
 /// `normalize` is what was chosen; empty if the classifier is not tuned.
 absl::Status NormalizeShare(const std::string& normalize, const RowShare& share, SharedPool& pool) {
   if (pool.mapped) {
-    pool.features = std::move(pool.mapped->features);
-    if (normalize.empty()) return absl::OkStatus();
-    const auto& raw = static_cast<const storage::MappedFeatures&>(*pool.features);
+    const std::unique_ptr<storage::MappedFeatures>& raw = pool.mapped->features;
+    if (normalize.empty()) {
+      pool.features = std::move(pool.mapped->features);
+      return absl::OkStatus();
+    }
     FULCRUM_ASSIGN_OR_RETURN(const auto normalizer,
-                             MappedFeatureSource(raw, pool.mapped->pool).NormalizerFor(normalize));
-    pool.features = raw.NormalizedWith(*normalizer);
+                             MappedFeatureSource(*raw, pool.mapped->pool).NormalizerFor(normalize));
+    pool.features = raw->NormalizedWith(*normalizer);
+    pool.mapped->features.reset();
     return absl::OkStatus();
   }
   PreparedFeatures prepared;
@@ -204,12 +207,11 @@ absl::Status NormalizeShare(const std::string& normalize, const RowShare& share,
     FULCRUM_ASSIGN_OR_RETURN(prepared, pool.whole->Prepare(normalize));
   }
   const kernel::Features& all = normalize.empty() ? pool.whole->features() : *prepared.pool;
-  const auto* const dense = dynamic_cast<const kernel::DenseFeatures*>(&all);
+  const kernel::DenseFeatures* const dense = all.in_memory();
   if (dense == nullptr) {
     return absl::InvalidArgumentError(
         "the features of the pool are sparse, and only dense pools can be spread over processes; let the launcher "
-        "start "
-        "one process, normalize by zscore, which makes them dense, or leave selection.cluster out");
+        "start one process, normalize by zscore, which makes them dense, or leave selection.cluster out");
   }
   pool.features = std::make_shared<const kernel::DenseFeatures>(
       Matrix<double>::CopyOf(dense->values().Rows(share.first, share.count)), dense->precision());

@@ -130,13 +130,13 @@ grpc::ServerUnaryReactor* CallRunner::RunCancellable(grpc::CallbackServerContext
 
 void CallRunner::RunOn(grpc::ServerUnaryReactor* reactor, grpc::CallbackServerContext* context, CallerRole role,
                        const google::protobuf::Message& request, Act act) const {
-  const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
+  const absl::StatusOr<Caller> caller = access_.Admit(*context);
   absl::Status status = caller.status();
   if (status.ok()) {
     status = role == CallerRole::kAdmin ? AccessControl::RequireAdmin(*caller) : AccessControl::RequireReading(*caller);
   }
   if (!status.ok()) {
-    if (caller.ok()) gatekeeper_.LogRefusal(*context, caller->name, status);
+    if (caller.ok()) access_.LogRefusal(*context, caller->name, status);
     return reactor->Finish(ToGrpcStatus(status));
   }
   const auto run = [context, reactor, role, &request, caller = *caller, act = std::move(act)] {
@@ -269,10 +269,10 @@ CampaignService::Reactor* CampaignService::ImportLabels(Context* context, const 
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const grpc::ServerContextBase& context,
                                                                           const std::string& name,
                                                                           Caller& caller) const {
-  const AccessControl& gatekeeper = calls_.gatekeeper();
-  FULCRUM_ASSIGN_OR_RETURN(caller, gatekeeper.Admit(context));
+  const AccessControl& access = calls_.access();
+  FULCRUM_ASSIGN_OR_RETURN(caller, access.Admit(context));
   if (const absl::Status status = AccessControl::RequireReading(caller); !status.ok()) {
-    gatekeeper.LogRefusal(context, caller.name, status);
+    access.LogRefusal(context, caller.name, status);
     return status;
   }
   return campaigns_.Find(name);
@@ -280,10 +280,10 @@ absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const 
 
 namespace {
 
-absl::StatusOr<Caller> AdmitAdmin(const AccessControl& gatekeeper, const grpc::ServerContextBase& context) {
-  FULCRUM_ASSIGN_OR_RETURN(Caller caller, gatekeeper.Admit(context));
+absl::StatusOr<Caller> AdmitAdmin(const AccessControl& access, const grpc::ServerContextBase& context) {
+  FULCRUM_ASSIGN_OR_RETURN(Caller caller, access.Admit(context));
   if (const absl::Status status = AccessControl::RequireAdmin(caller); !status.ok()) {
-    gatekeeper.LogRefusal(context, caller.name, status);
+    access.LogRefusal(context, caller.name, status);
     return status;
   }
   return caller;
@@ -292,11 +292,11 @@ absl::StatusOr<Caller> AdmitAdmin(const AccessControl& gatekeeper, const grpc::S
 }  // namespace
 
 grpc::ServerBidiReactor<v1::OfferItemsRequest, v1::OfferItemsResponse>* CampaignService::OfferItems(Context* context) {
-  const AccessControl& gatekeeper = calls_.gatekeeper();
-  const absl::StatusOr<Caller> caller = AdmitAdmin(gatekeeper, *context);
+  const AccessControl& access = calls_.access();
+  const absl::StatusOr<Caller> caller = AdmitAdmin(access, *context);
   const Caller who = caller.value_or(Caller{});
   OfferStream::Parts parts{.executor = file_calls_.executor(),
-                           .caller = {gatekeeper, who},
+                           .caller = {access, who},
                            .by = who.name.empty() ? kUnnamedAdmin : who.name,
                            .find = [this](const std::string& name) { return campaigns_.Find(name); },
                            .on_end =
@@ -324,11 +324,11 @@ CampaignService::Reactor* CampaignService::OfferItem(Context* context, const v1:
 
 grpc::ServerReadReactor<v1::AppendItemsRequest>* CampaignService::AppendItems(Context* context,
                                                                               v1::AppendItemsResponse* response) {
-  const AccessControl& gatekeeper = calls_.gatekeeper();
-  const absl::StatusOr<Caller> caller = AdmitAdmin(gatekeeper, *context);
+  const AccessControl& access = calls_.access();
+  const absl::StatusOr<Caller> caller = AdmitAdmin(access, *context);
   if (!caller.ok()) return new RefusedUpload<v1::AppendItemsRequest>(caller.status());
   return UploadStream<v1::AppendItemsRequest>::Begin(std::make_shared<AppendStream>(
-      heavy_calls_.executor(), StreamCaller{gatekeeper, *caller},
+      heavy_calls_.executor(), StreamCaller{access, *caller},
       [this](const std::string& name) { return campaigns_.Find(name); }, operations_,
       caller->name.empty() ? kUnnamedAdmin : caller->name, response,
       [context, caller = *caller](const v1::AppendItemsRequest::Begin& begin, const absl::Status& ended) {
@@ -344,7 +344,7 @@ grpc::ServerWriteReactor<v1::ExportLabelsResponse>* CampaignService::ExportLabel
   const auto campaign = FindForReading(*context, request->campaign(), caller);
   if (!campaign.ok()) return Stream::Refuse(file_calls_.executor(), campaign.status());
   const auto pages = std::make_shared<LabelPages>((*campaign)->store().folder().path());
-  return Stream::Begin(file_calls_.executor(), {calls_.gatekeeper(), caller}, [pages] { return pages->Next(); });
+  return Stream::Begin(file_calls_.executor(), {calls_.access(), caller}, [pages] { return pages->Next(); });
 }
 
 grpc::ServerWriteReactor<v1::GetModelResponse>* CampaignService::GetModel(Context* context,
@@ -356,7 +356,7 @@ grpc::ServerWriteReactor<v1::GetModelResponse>* CampaignService::GetModel(Contex
   if (const absl::Status status = CheckNumbers(*request); !status.ok())
     return Stream::Refuse(file_calls_.executor(), status);
   const auto pages = std::make_shared<ModelPages>(*campaign, request->round(), request->format());
-  return Stream::Begin(file_calls_.executor(), {calls_.gatekeeper(), caller}, [pages] { return pages->Next(); });
+  return Stream::Begin(file_calls_.executor(), {calls_.access(), caller}, [pages] { return pages->Next(); });
 }
 
 CampaignService::Reactor* CampaignService::Predict(Context* context, const v1::PredictRequest* request,
@@ -428,7 +428,7 @@ grpc::ServerWriteReactor<v1::WatchCampaignResponse>* CampaignService::WatchCampa
   }
   const std::shared_ptr<Campaign> campaign = *found;
   const auto watching = std::make_shared<Watching>();
-  watching->open = calls_.gatekeeper().NoteStream(caller, [feed](const absl::Status& why) { feed->End(why); });
+  watching->open = calls_.access().NoteStream(caller, [feed](const absl::Status& why) { feed->End(why); });
   stream->set_on_end([campaign, watching] {
     const std::scoped_lock lock(watching->mutex);
     watching->ended = true;

@@ -93,8 +93,8 @@ struct LabelingCall {
 class LabelingService final : public v1::LabelingService::CallbackService {
  public:
   /// All of them must outlive it.
-  LabelingService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, TaskWaiters& waiters,
-                  ReplySender& replies, Executor& executor);
+  LabelingService(CampaignRegistry& campaigns, const AccessControl& access, TaskWaiters& waiters, ReplySender& replies,
+                  Executor& executor);
 
   grpc::ServerUnaryReactor* ListLabelingCampaigns(grpc::CallbackServerContext* context,
                                                   const v1::ListLabelingCampaignsRequest* request,
@@ -127,11 +127,11 @@ class LabelingService final : public v1::LabelingService::CallbackService {
   /// Where the messages of streams are made.
   ArenaPool& arenas() const { return arenas_; }
   /// Whether a message of a stream may be carried out; it counts as a call.
-  absl::Status AdmitMessage(const LabelingCall& call) const { return gatekeeper_.AdmitMessage(call.caller); }
+  absl::Status AdmitMessage(const LabelingCall& call) const { return access_.AdmitMessage(call.caller); }
 
  private:
   CampaignRegistry& campaigns_;
-  const AccessControl& gatekeeper_;
+  const AccessControl& access_;
   ReplySender& replies_;
   Executor& executor_;
   TaskAcquirer acquirer_;
@@ -144,9 +144,9 @@ class LabelingService final : public v1::LabelingService::CallbackService {
 class ModelService final : public v1::ModelService::CallbackService {
  public:
   /// All of them must outlive it. `waiters` are those of model tasks; reading and storing run in `lane`.
-  ModelService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, TaskWaiters& waiters, ReplySender& replies,
+  ModelService(CampaignRegistry& campaigns, const AccessControl& access, TaskWaiters& waiters, ReplySender& replies,
                Executor& lane)
-      : campaigns_(campaigns), gatekeeper_(gatekeeper), waiters_(waiters), replies_(replies), lane_(lane) {}
+      : campaigns_(campaigns), access_(access), waiters_(waiters), replies_(replies), lane_(lane) {}
 
   grpc::ServerUnaryReactor* AcquireModelTask(grpc::CallbackServerContext* context,
                                              const v1::AcquireModelTaskRequest* request,
@@ -188,7 +188,7 @@ class ModelService final : public v1::ModelService::CallbackService {
   void WaitOrGiveUp(const std::shared_ptr<Acquiring>& call, bool again);
 
   CampaignRegistry& campaigns_;
-  const AccessControl& gatekeeper_;
+  const AccessControl& access_;
   TaskWaiters& waiters_;
   ReplySender& replies_;
   Executor& lane_;

@@ -200,10 +200,9 @@ absl::StatusOr<job::RoundPlan> RoundFiles::ReadPlan() const {
 }
 
 void RoundFiles::WriteProgress(const Progress& progress) const {
-  const std::string path = folder_ + "/progress", temporary = path + ".tmp";
-  std::ofstream(temporary) << progress.stage << " " << progress.done << " " << progress.total << "\n";
-  std::error_code ignored;
-  std::filesystem::rename(temporary, path, ignored);
+  ReplaceFile(folder_ + "/progress", absl::StrCat(progress.stage, " ", progress.done, " ", progress.total, "\n"),
+              /*durable=*/false)
+      .IgnoreError();
 }
 
 std::optional<RoundFiles::Progress> RoundFiles::ReadProgress() const {

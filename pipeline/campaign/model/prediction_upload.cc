@@ -14,7 +14,7 @@
 #include "arrow/type.h"
 #include "pipeline/campaign/campaign.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/campaign/model/model_desk.h"
+#include "pipeline/campaign/model/model_tasks.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/input_stream.h"

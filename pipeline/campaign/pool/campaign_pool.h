@@ -134,7 +134,6 @@ class CampaignPool final : public FeatureSource {
   ingest::RowIds ids_;
   std::vector<std::string> feature_names_;
   std::vector<std::shared_ptr<const Part>> parts_;  // by folder
-  bool mapped_ = false;                             // features and payloads are on the disk
   bool has_payloads_ = false;                       // some part has
   std::shared_ptr<const ingest::Normalizer> normalizer_;
   bool sparse_ = false;
@@ -142,6 +141,7 @@ class CampaignPool final : public FeatureSource {
   std::size_t learned_rows_ = 0;  // those of the first folder
   std::shared_ptr<NormalizerCache> tuned_normalizers_ = std::make_shared<NormalizerCache>();  // shared with grown pools
   std::unique_ptr<kernel::Features> features_;
+  const storage::MappedFeatures* mapped_ = nullptr;  // features_, if they and the payloads are on the disk
   std::shared_ptr<const ValidationSet> validation_;
 };
 

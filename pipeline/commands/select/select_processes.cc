@@ -103,7 +103,7 @@ std::unique_ptr<FeatureSource> SourceOfWholePool(const storage::MappedPool& pool
 }
 
 absl::Status KeepShare(SelectInputs& inputs) {
-  const auto* const dense = dynamic_cast<const kernel::DenseFeatures*>(inputs.features.get());
+  const kernel::DenseFeatures* const dense = inputs.features->in_memory();
   if (dense == nullptr) {
     return absl::InvalidArgumentError(
         "the features of the pool are sparse, and only dense pools can be spread over processes\n  what to do: "

@@ -31,12 +31,12 @@ class AttackTest : public DaemonTest {
   void SetUp() override {
     DaemonTest::SetUp();
     std::filesystem::create_directories(folder_.File("data"));
-    auto book = pipeline::TokenStore::Open(folder_.File("data"));
-    ASSERT_TRUE(book.ok()) << book.status();
-    admin_token_ = *(*book)->Create("root", Role::kAdmin);
-    ada_token_ = *(*book)->Create("ada", Role::kAnnotator);
-    eve_token_ = *(*book)->Create("eve", Role::kAnnotator);
-    reader_token_ = *(*book)->Create("rita", Role::kReader);
+    auto tokens = pipeline::TokenStore::Open(folder_.File("data"));
+    ASSERT_TRUE(tokens.ok()) << tokens.status();
+    admin_token_ = *(*tokens)->Create("root", Role::kAdmin);
+    ada_token_ = *(*tokens)->Create("ada", Role::kAnnotator);
+    eve_token_ = *(*tokens)->Create("eve", Role::kAnnotator);
+    reader_token_ = *(*tokens)->Create("rita", Role::kReader);
     folder_.Write("serve.yaml", absl::StrCat("data: ", folder_.File("data"), "\npools: ", folder_.File("pools"),
                                              "\nlimits: {connections: ", kMostConnections, "}\n"));
     process_ = std::make_unique<DaemonProcess>(std::vector<std::string>{"--config", folder_.File("serve.yaml")});

@@ -44,7 +44,7 @@ struct ModelTaskData {
 };
 
 /// The one task of a campaign that can be handed out. Thread-safe.
-class ModelDesk {
+class PublishedModelTask {
  public:
   void Publish(std::shared_ptr<const ModelTaskData> data) {
     const std::scoped_lock lock(mutex_);

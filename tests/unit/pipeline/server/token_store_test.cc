@@ -8,9 +8,9 @@ namespace {
 
 TEST(TokenStore, KnowsATokenFromTheMomentItIsMadeUntilItIsRevoked) {
   const testing::TemporaryDirectory folder;
-  auto book = TokenStore::Open(folder.path());
-  ASSERT_TRUE(book.ok()) << book.status();
-  const auto token = (*book)->Create("ada", Role::kAnnotator);
+  auto tokens = TokenStore::Open(folder.path());
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  const auto token = (*tokens)->Create("ada", Role::kAnnotator);
   ASSERT_TRUE(token.ok()) << token.status();
   // Another process: the daemon reads what `fulcrum token` writes.
   auto other = TokenStore::Open(folder.path());
@@ -20,11 +20,11 @@ TEST(TokenStore, KnowsATokenFromTheMomentItIsMadeUntilItIsRevoked) {
   EXPECT_EQ(entry->name, "ada");
   EXPECT_EQ(entry->role, Role::kAnnotator);
   EXPECT_EQ((*other)->Find(*token + "x").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ((*book)->Create("ada", Role::kAdmin).status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE((*book)->Revoke("ada").ok());
+  EXPECT_EQ((*tokens)->Create("ada", Role::kAdmin).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE((*tokens)->Revoke("ada").ok());
   EXPECT_EQ((*other)->Find(*token).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ((*book)->Revoke("ada").code(), absl::StatusCode::kNotFound);
-  EXPECT_TRUE((*book)->List()->empty());
+  EXPECT_EQ((*tokens)->Revoke("ada").code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE((*tokens)->List()->empty());
 }
 
 TEST(TokenStore, TokensThatCannotBeReadAreNotUnknown) {
@@ -40,9 +40,9 @@ TEST(TokenStore, TokensThatCannotBeReadAreNotUnknown) {
 
 TEST(TokenStore, TwoTokensAreNeverTheSame) {
   const testing::TemporaryDirectory folder;
-  auto book = TokenStore::Open(folder.path());
-  ASSERT_TRUE(book.ok()) << book.status();
-  EXPECT_NE(*(*book)->Create("a", Role::kReader), *(*book)->Create("b", Role::kReader));
+  auto tokens = TokenStore::Open(folder.path());
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  EXPECT_NE(*(*tokens)->Create("a", Role::kReader), *(*tokens)->Create("b", Role::kReader));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "pipeline/campaign/model/model_desk.h"
+#include "pipeline/campaign/model/model_tasks.h"
 
 #include <algorithm>
 #include <span>
@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<const ModelTaskData>> ModelTaskData::Make(const s
   return std::shared_ptr<const ModelTaskData>(std::move(data));
 }
 
-absl::StatusOr<std::shared_ptr<const ModelTaskData>> ModelDesk::Find(std::int64_t id) const {
+absl::StatusOr<std::shared_ptr<const ModelTaskData>> PublishedModelTask::Find(std::int64_t id) const {
   const std::scoped_lock lock(mutex_);
   if (data_ != nullptr && data_->id == id) return data_;
   return absl::AbortedError(absl::StrCat("the model task ", id, " is over or not ready; acquire a task again"));
