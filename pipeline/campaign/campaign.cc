@@ -199,55 +199,6 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   return absl::OkStatus();
 }
 
-void Campaign::StartWatch() {
-  if (plan_->watch.empty()) return;
-  watch_ = std::make_unique<FolderWatch>(WatchedFolder{name_, plan_->watch, services_.pools.root},
-                                         [this](const AppendRequest& request) { return TakeFile(request); });
-  watch_->Start();
-}
-
-absl::Status Campaign::Admit(const CampaignPool& grown, std::size_t first_new) {
-  const std::shared_ptr<const CampaignPlan> plan = this->plan();
-  FULCRUM_RETURN_IF_ERROR(CheckIdLengths(grown.ids(), first_new));
-  RowList added(grown.rows() - first_new);
-  std::iota(added.begin(), added.end(), static_cast<RowIndex>(first_new));
-  const absl::Status kernels = CheckKernels(plan->round, grown.features(), added);
-  for (std::size_t i = 0; !kernels.ok() && i < added.size(); ++i) {
-    if (CheckKernels(plan->round, grown.features(), std::span(added).subspan(i, 1)).ok()) continue;
-    return absl::Status(kernels.code(), absl::StrCat("the example '", grown.ids().TextOf(added[i]),
-                                                     "' cannot be appended: ", kernels.message()));
-  }
-  return services_.memory == nullptr ? absl::OkStatus() : services_.memory->Grow(name_, grown.bytes(), place_);
-}
-
-absl::StatusOr<Appended> Campaign::AppendItems(const AppendRequest& request) {
-  EventBroadcaster::Announcement announcement = events_.Announce();
-  FULCRUM_ASSIGN_OR_RETURN(Appended appended, appender_->Append(request));
-  v1::CampaignEvent event;
-  event.mutable_items()->set_added(appended.response.added());
-  event.mutable_items()->set_pool_rows(appended.response.pool_rows());
-  if (appended.response.added() > 0 && !appended.repeated) {
-    events_.PublishChange(std::move(event), store_->status()->last_sequence, std::move(announcement));
-  }
-  return appended;
-}
-
-absl::StatusOr<Appended> Campaign::TakeFile(const AppendRequest& request) {
-  if (over()) return absl::CancelledError("the campaign is over");
-  // Whoever has the upload is the only one who appends.
-  FULCRUM_ASSIGN_OR_RETURN(const auto upload, BeginUpload());
-  return AppendItems(request);
-}
-
-absl::StatusOr<v1::PredictResponse> Campaign::Predict(const v1::PredictRequest& request) {
-  FULCRUM_ASSIGN_OR_RETURN(const storage::StoredModel stored, models_->Find(request.round()));
-  if (!ModelProcessOf(stored).empty()) {
-    return PredictStored(*plan(), *pool_->now(), store_->folder(), stored, request);
-  }
-  FULCRUM_ASSIGN_OR_RETURN(const auto model, models_->Load(request.round()));
-  return pipeline::Predict(*plan(), *pool_->now(), *model, request);
-}
-
 void Campaign::OnCommit(const storage::CampaignStatus& status) {
   // Most commits are labels of a round that goes on: the thread would look at every one of them in vain.
   if (HasToAct(status)) Wake();

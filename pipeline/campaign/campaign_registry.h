@@ -34,7 +34,7 @@
 
 namespace fulcrum::pipeline {
 
-struct CampaignBookOptions {
+struct CampaignRegistryOptions {
   std::string data_folder = {};
   PoolPlaces pools = {};
   ClusterLaunchers launchers = {};      ///< what may compute rounds
@@ -59,7 +59,7 @@ class CampaignRegistry {
  public:
   /// Opens the existing campaigns. Unavailable if another daemon has the data folder, Cancelled if `stop` ends it: then
   /// all of them are closed again.
-  static absl::StatusOr<std::unique_ptr<CampaignRegistry>> Open(CampaignBookOptions options,
+  static absl::StatusOr<std::unique_ptr<CampaignRegistry>> Open(CampaignRegistryOptions options,
                                                                 const std::stop_token& stop = {});
 
   /// Imports the pool, which takes its time. AlreadyExists for a name that is in use, Aborted for one that is being
@@ -101,10 +101,11 @@ class CampaignRegistry {
   class HeldCampaign;
   using Entry = absl::StatusOr<std::shared_ptr<HeldCampaign>>;
 
-  explicit CampaignRegistry(CampaignBookOptions options)
+  explicit CampaignRegistry(CampaignRegistryOptions options)
       : options_(std::move(options)), memory_(options_.memory_budget) {}
   std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
   CampaignServices ServicesOf(const std::string& name) const;
+  static absl::Status MakeFolder(const std::string& path);
   absl::Status OpenAll(const std::stop_token& stop);
   /// Returns when all are open, or `stop` is requested.
   void OpenTogether(const std::vector<std::string>& names, std::size_t most_threads, const std::stop_token& stop);
@@ -136,7 +137,7 @@ class CampaignRegistry {
   /// Aborted if somebody else has it.
   absl::StatusOr<NameClaim> Claim(const std::string& name);
 
-  const CampaignBookOptions options_;
+  const CampaignRegistryOptions options_;
   mutable MemoryBudgetShare memory_;
   std::optional<FileLock> lock_;  // two daemons on one folder would each hold half of the campaigns
   mutable std::mutex mutex_;
@@ -144,6 +145,42 @@ class CampaignRegistry {
   std::set<std::string> changing_;  // names that are being created, deleted or opened: two of them must not race
   std::condition_variable_any stopping_;
   std::jthread reopener_;  // last: it uses all of the above
+};
+
+class CampaignRegistry::HeldCampaign {
+ public:
+  explicit HeldCampaign(std::shared_ptr<Campaign> campaign) : campaign_(std::move(campaign)) { Reopen(); }
+
+  const std::shared_ptr<Campaign>& handle() const { return handle_; }
+  Campaign& campaign() const { return *campaign_; }
+
+  /// Gives no more handles until Reopen.
+  void StopGiving() { handle_.reset(); }
+  /// After StopGiving: waits until all handles are gone. False if some are still there.
+  bool WaitForUsers(std::chrono::steady_clock::time_point until) const {
+    std::unique_lock lock(users_->mutex);
+    return users_->gone.wait_until(lock, until, [this] { return users_->none; });
+  }
+  void Reopen() {
+    users_ = std::make_shared<Users>();
+    handle_ = std::shared_ptr<Campaign>(campaign_.get(), [users = users_](Campaign*) {
+      const std::scoped_lock lock(users->mutex);
+      users->none = true;
+      users->gone.notify_all();
+    });
+  }
+  /// For one whose users or whose round do not end: only the end of the process ends it.
+  void Abandon() { new std::shared_ptr<Campaign>(campaign_); }
+
+ private:
+  struct Users {
+    std::mutex mutex;
+    std::condition_variable gone;
+    bool none = false;
+  };
+  const std::shared_ptr<Campaign> campaign_;
+  std::shared_ptr<Users> users_;
+  std::shared_ptr<Campaign> handle_;
 };
 
 // Long-running operations: campaigns that are being created, and rows that are being appended.

@@ -11,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,6 +32,9 @@
 #include "storage/state/tables.h"
 
 namespace fulcrum::pipeline {
+
+/// "train" is STAGE_TRAIN.
+v1::Stage StageOf(std::string_view name);
 
 class CampaignRound {
  public:

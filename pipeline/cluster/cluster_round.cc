@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/round/memory_budget.h"
-#include "pipeline/round/round_messages.h"
 #include "pipeline/round/round_stages.h"
 #include "stages/classify/classifier.h"
 #include "stages/classify/svm_model.h"

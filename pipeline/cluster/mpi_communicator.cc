@@ -1,6 +1,4 @@
 // The only file that calls MPI. Without the option FULCRUM_MPI there is one process.
-#include "pipeline/cluster/mpi_communicator.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -15,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "pipeline/cluster/cluster_round.h"
 #include "stages/core/files.h"
 
 #if FULCRUM_MPI

@@ -25,7 +25,6 @@
 #include "pipeline/campaign/model/campaign_models.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/cluster/cluster_round.h"
-#include "pipeline/cluster/mpi_communicator.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/commands/select/select_inputs.h"
 #include "pipeline/round/pool_source.h"

@@ -30,7 +30,6 @@
 #include "pipeline/server/executor.h"
 #include "pipeline/server/grpc_server.h"
 #include "pipeline/server/labeling_service.h"
-#include "pipeline/server/task_waiters.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/version.h"
 #include "pipeline/web/web_server.h"

@@ -27,6 +27,9 @@
 
 namespace fulcrum::pipeline {
 
+/// An administrator of a daemon that asks for no tokens has no name.
+inline constexpr char kUnnamedAdmin[] = "admin";
+
 enum class CallerRole { kReader, kAdmin };
 
 /// Runs the unary calls of administrators and readers. Both parts must outlive it.

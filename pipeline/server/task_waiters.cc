@@ -1,7 +1,7 @@
-#include "pipeline/server/task_waiters.h"
-
 #include <algorithm>
 #include <utility>
+
+#include "pipeline/server/labeling_service.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -20,7 +20,7 @@
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/columns/column_roles.h"
-#include "stages/ingest/columns/feature_block.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/row_ids.h"
 #include "stages/ingest/formats/input_stream.h"
 #include "stages/ingest/formats/table_source.h"

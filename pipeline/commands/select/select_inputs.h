@@ -194,6 +194,15 @@ absl::StatusOr<std::string> BatchBytes(const SelectInputs& inputs, const RoundRe
 absl::StatusOr<std::string> ScoresBytes(const SelectInputs& inputs, const RoundResult& result,
                                         ingest::TableFormat format);
 
+// What `fulcrum select` writes besides the tables.
+
+/// What the user should know about this batch, the notes on the data first.
+std::vector<std::string> CollectNotes(const SelectOptions& options, const SelectInputs& inputs,
+                                      const Communicator& peers, const RoundResult& result);
+/// The report as JSON, as the help text of the command describes it.
+std::string ReportText(const SelectOptions& options, const SelectInputs& inputs, const RoundResult& result,
+                       const std::vector<std::string>& notes, const StageClock& clock);
+
 // What the processes of `fulcrum select` do together before the round: they agree on the memory, map their shares of
 // the pool, and use what the root chooses. With one process each of these is what that process does alone.
 //

@@ -206,10 +206,10 @@ class AppendStream final : public UploadStream<v1::AppendItemsRequest> {
 
 // A stream of messages from the server, fed from any thread.
 //
-// For events, which cannot be fetched when there is room (PagedStream is for what can): messages wait in a bounded queue,
-// and the caller of Send decides what happens when it is full. The stream ends with a status, or when the client leaves,
-// which it reports. It deletes itself when gRPC is done with it, so callers hold a MessageFeed, which outlives it.
-// Thread-safe.
+// For events, which cannot be fetched when there is room (PagedStream is for what can): messages wait in a bounded
+// queue, and the caller of Offer decides what happens when it is full. The stream ends with a status, or when the
+// client leaves, which it reports. It deletes itself when gRPC is done with it, so callers hold a MessageFeed, which
+// outlives it. Thread-safe.
 
 template <typename Message>
 class MessageStream;

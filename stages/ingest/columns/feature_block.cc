@@ -1,4 +1,3 @@
-#include "stages/ingest/columns/feature_block.h"
 
 #include <algorithm>
 #include <array>
@@ -256,7 +255,7 @@ template std::vector<BadCell> DecodeFeatures<double>(const arrow::RecordBatch&, 
 template std::vector<BadCell> DecodeFeatures<float>(const arrow::RecordBatch&, const std::vector<FeaturePart>&,
                                                     MatrixView<float>, const BadCellRequest&);
 
-// The sparse half of feature_block.h.
+// Sparse features.
 
 namespace {
 

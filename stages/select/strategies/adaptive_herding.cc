@@ -1,5 +1,5 @@
 // The default: Uncertainty Herding (arXiv 2412.20644) with a width and an uncertainty that need no tuning. Every pick
-// covers the most of what is in doubt and not yet covered (coverage.h),
+// covers the most of what is in doubt and not yet covered (submodular_greedy.h),
 //   argmax_x sum_r u_r max(0, s(x, r) - m_r),   s(x, z) = exp(-|x - z|^2 / width^2).
 // - The width is the one at which the labeled examples cover half of the pool, mean_r m_r = 1/2. A few labels cover it
 //   with wide kernels, and every pick speaks for a large part of the pool; as labels become many the kernels become
@@ -16,7 +16,7 @@
 #include <limits>
 
 #include "stages/core/status_macros.h"
-#include "stages/select/greedy/coverage.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/posterior/posterior.h"
 #include "stages/select/strategies/strategy_parts.h"
 #include "stages/select/strategy.h"

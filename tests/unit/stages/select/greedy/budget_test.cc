@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "stages/core/random.h"
-#include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "tests/support/matrices.h"
 
