@@ -2,7 +2,7 @@
 # The part of the demo for people: a campaign of digit images to label in the browser. Sourced by demo.sh, which sets
 # fulcrum and page and has started the daemon in the current folder.
 
-# offer_digits: creates the campaign and starts it; nobody simulated labels it.
+# offer_digits: creates the campaign and starts it. No simulated annotator labels it.
 offer_digits() {
   "$fulcrum" generate digits --rows 2000 --seed 1 --out pools/digits.csv
   "$fulcrum" generate digits --rows 500 --seed 2 --out pools/digits-test.csv
@@ -12,7 +12,7 @@ question: |-
   Which digit is this?
   **Guidelines**
   - Answer what was *meant*, not what it looks most like.
-  - If nobody could tell, skip it as a bad item.
+  - If it cannot be told, skip it as a bad item.
 pool: {sources: [digits.csv], payload_column: image}
 classes: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
 selection: {batch: 10}

@@ -74,7 +74,7 @@ Campaign::~Campaign() {
   // The store's last commits still call OnCommit.
   round_.reset();
   store_.reset();
-  // While there is still somebody to be asked for it.
+  // Before services_ is destroyed, which it refers to.
   place_ = {};
 }
 
@@ -200,7 +200,7 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
 }
 
 void Campaign::OnCommit(const storage::CampaignStatus& status) {
-  // Most commits are labels of a round that goes on: the thread would look at every one of them in vain.
+  // Most commits are labels of a round that continues; the thread has nothing to do for them.
   if (HasToAct(status)) Wake();
   if (services_.on_change) services_.on_change();
   if (std::exchange(published_labels_, status.totals.labels) == status.totals.labels) return;
@@ -278,7 +278,7 @@ std::chrono::milliseconds Campaign::EndStep(const absl::Status& why, const std::
   }
   if (IsTransient(why) && memory_failures_ < kMostMemoryFailures) return NoteRetry(reason);
   const absl::StatusOr<bool> failed = EndRunning(storage::Life::kFailed, reason);
-  // That it failed is written as soon as the store takes it; until then nothing is computed in vain all the time.
+  // The failure is recorded as soon as the store accepts it; until then the step is retried with pauses.
   if (!failed.ok())
     return NoteRetry(absl::StrCat(reason, "; and that could not be recorded: ", failed.status().message()));
   memory_failures_ = 0;
@@ -318,7 +318,7 @@ absl::StatusOr<bool> Campaign::CloseSpentRound(std::int64_t round) {
 
 absl::Status Campaign::SettleStuck(const storage::CampaignStatus& status) {
   const bool quiet = store_->Now() >= status.last_time + plan()->settings.dispute_time;
-  // While somebody works, another annotator may come.
+  // While an annotator works, another one may come.
   const bool look =
       status.open_slots > 0 && (quiet || (status.live_leases == 0 && settled_at_ != status.last_sequence));
   if (!look) return absl::OkStatus();

@@ -155,7 +155,7 @@ class Campaign {
  private:
   Campaign(CampaignPlan plan, CampaignServices services);
   absl::Status LoadPool(const storage::CampaignFolder& folder);
-  /// Appends a file of the watched folder, unless somebody else is appending.
+  /// Appends a file of the watched folder, unless another caller is appending.
   absl::StatusOr<Appended> TakeFile(const AppendRequest& request);
   storage::StoreOptions StoreOptionsHere();
   absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
@@ -172,10 +172,10 @@ class Campaign {
   absl::Status ChangeLife(const storage::LifeRequest& request, const char* what);
   void LogLife(const storage::LifeRequest& request) const;
   void LogFindings() const;
-  /// Does nothing if the campaign is no longer running, because somebody stopped or paused it meanwhile, or if its
+  /// Does nothing if the campaign is no longer running, because it was stopped or paused meanwhile, or if its
   /// specification is no longer the one that this was decided under (empty: any). False then.
   absl::StatusOr<bool> EndRunning(storage::Life life, const std::string& reason, const std::string& decided_under = {});
-  /// Disputes items that nobody can decide.
+  /// Disputes items that no annotator can decide.
   absl::Status SettleStuck(const storage::CampaignStatus& status);
   /// Trains once more if labels changed after the end.
   absl::StatusOr<bool> TrainAfterTheEnd(const storage::CampaignStatus& status, const std::stop_token& stop);

@@ -53,10 +53,10 @@ struct CampaignProgress {
 std::int64_t StableRounds(std::span<const ModelScore> models, double share);
 
 /// Rounds in a row, up to the last, that were not better than the best before by more than `improvement`. Better is a
-/// higher accuracy, or fewer changed predictions where nothing is measured.
+/// higher accuracy, or fewer changed predictions if nothing is measured.
 std::int64_t PlateauRounds(std::span<const ModelScore> models, double improvement);
 
-/// The rule that is met, in words; nothing where the campaign goes on.
+/// The rule that is met, in words; nothing if the campaign goes on.
 std::optional<std::string> StoppingReason(const StoppingRules& rules, const CampaignProgress& progress);
 
 }  // namespace fulcrum::pipeline
@@ -138,7 +138,7 @@ absl::StatusOr<v1::CampaignSpec> UpdatedSpec(const v1::CampaignSpec& spec, const
 /// OK for what may be a campaign's name, which is also a folder's.
 absl::Status CheckCampaignName(const std::string& name);
 
-/// The specification from its text in the store; DataLoss where that cannot be read.
+/// The specification from its text in the store; DataLoss if that cannot be read.
 absl::StatusOr<v1::CampaignSpec> ParseSpecificationText(const std::string& text);
 
 }  // namespace fulcrum::pipeline

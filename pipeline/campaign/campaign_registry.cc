@@ -30,8 +30,7 @@ namespace {
 constexpr std::chrono::seconds kClosingTime{5};
 
 absl::Status NoSuchCampaign(const std::string& name) {
-  return absl::NotFoundError(
-      absl::StrCat("there is no campaign '", name, "'; `fulcrum campaign list` shows those there are"));
+  return absl::NotFoundError(absl::StrCat("no campaign '", name, "'; `fulcrum campaign list` lists the existing ones"));
 }
 
 v1::Campaign DescribeHandle(const std::string& name, const absl::StatusOr<std::shared_ptr<Campaign>>& handle,

@@ -122,7 +122,7 @@ class CampaignRegistry {
   /// Where an earlier request with the same id has moved a campaign of this name.
   std::optional<std::string> FindDeleted(const std::string& name, const ChangeOrder& order) const;
 
-  /// As long as it lives, nobody else creates, deletes or opens a campaign of this name.
+  /// As long as it lives, no other thread creates, deletes or opens a campaign of this name.
   class NameClaim {
    public:
     NameClaim(CampaignRegistry& registry, std::string name) : registry_(&registry), name_(std::move(name)) {}
@@ -134,7 +134,7 @@ class CampaignRegistry {
     CampaignRegistry* registry_;
     const std::string name_;
   };
-  /// Aborted if somebody else has it.
+  /// Aborted if another thread has it.
   absl::StatusOr<NameClaim> Claim(const std::string& name);
 
   const CampaignRegistryOptions options_;
@@ -204,7 +204,7 @@ class CampaignOperations {
   /// Starts to create a campaign. A repeated request id of the same caller gives the operation that it started.
   /// AlreadyExists if the name is in use or the request id was used with another specification.
   absl::StatusOr<v1::Operation> Create(const v1::CreateCampaignRequest& request, const std::string& by);
-  /// Lists rows that somebody appends to a campaign, until EndAppend. `cancel` lets the append end soon; it is called
+  /// Lists rows that a client appends to a campaign, until EndAppend. `cancel` lets the append end soon; it is called
   /// on any thread. Returns the name of the operation.
   std::string BeginAppend(const std::string& campaign, const std::string& by, std::function<void()> cancel);
   void NoteRows(const std::string& name, std::size_t rows);

@@ -47,7 +47,7 @@ absl::StatusOr<Appended> Campaign::AppendItems(const AppendRequest& request) {
 
 absl::StatusOr<Appended> Campaign::TakeFile(const AppendRequest& request) {
   if (over()) return absl::CancelledError("the campaign is over");
-  // Whoever has the upload is the only one who appends.
+  // Only the holder of the upload appends.
   FULCRUM_ASSIGN_OR_RETURN(const auto upload, BeginUpload());
   return AppendItems(request);
 }

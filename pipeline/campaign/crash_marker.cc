@@ -81,11 +81,11 @@ std::string ReasonToClose(const storage::CampaignState& state) {
   const storage::CampaignSettings& settings = state.settings();
   const storage::Totals& totals = state.totals();
   if (settings.label_budget > 0 && totals.labels >= settings.label_budget) {
-    return absl::StrCat("the label budget is spent: ", totals.labels, " of ", settings.label_budget);
+    return absl::StrCat("label budget reached (", totals.labels, " of ", settings.label_budget, ")");
   }
   if (settings.cost_budget <= 0) return "";
   if (totals.cost >= settings.cost_budget) {
-    return absl::StrCat("the cost budget is spent: ", totals.cost, " of ", settings.cost_budget);
+    return absl::StrCat("cost budget reached (", totals.cost, " of ", settings.cost_budget, ")");
   }
   if (!state.leases().empty() || state.items().open_slots() == 0) return "";
   const double left = settings.cost_budget - totals.cost;

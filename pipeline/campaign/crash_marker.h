@@ -75,7 +75,8 @@ class RoundMarker {
   CrashMarker marker_;
 };
 
-// Closes a round whose remaining tasks the budget does not pay for, so that nobody waits for answers that cannot come.
+// Closes a round whose remaining tasks the budget does not pay for, so that the campaign does not wait for answers that
+// cannot come.
 //
 // A rule that the store runs on its writing thread; see storage/rules/round_rules.h.
 

@@ -214,7 +214,7 @@ absl::Status RunInProcesses(const std::string& command, int (*exit_code)(const a
   const MpiProcesses peers;
   absl::Status status;
   if (peers.is_alone()) {
-    // A launcher of another MPI, or one without the interface that this one needs: nobody would divide the work.
+    // A launcher of another MPI, or one without the interface that this one needs: the work would not be divided.
     MPI_Finalize();
     return absl::FailedPreconditionError(absl::StrCat(
         "this process is one of ", launched,

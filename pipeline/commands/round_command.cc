@@ -40,7 +40,7 @@ constexpr char kRoundFooter[] =
 round and the campaign's pool, and writes the batch, the model and the scores next to the plan. It ends when the plan
 is removed. See docs/cluster.md.)";
 
-/// Ends the process when the daemon has removed the plan: nobody waits for the round any more.
+/// Ends the process when the daemon has removed the plan: the round is no longer wanted.
 class PlanWatch {
  public:
   explicit PlanWatch(std::string plan)

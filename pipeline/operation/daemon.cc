@@ -61,7 +61,7 @@ absl::Status CheckAddress(const DaemonOptions& options, const std::string& addre
   if (!options.ask_for_tokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("refusing to listen on ", address,
-                     " without tokens: anybody could label and delete. Leave --no-tokens out, or "
+                     " without tokens: every client could label and delete. Leave --no-tokens out, or "
                      "listen on 127.0.0.1"));
   }
   return absl::OkStatus();

@@ -1,7 +1,7 @@
 // Who calls, and whether they may.
 //
 // With a token store every call must have the metadata "authorization: Bearer TOKEN". Without one (on loopback, if
-// asked for) everybody may do everything and says themselves who they are. Thread-safe.
+// asked for) every caller may do everything and gives its own name. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -134,7 +134,7 @@ class AccessControl {
   /// Unauthenticated for an unknown or revoked token, ResourceExhausted for a caller that calls too often, Unavailable
   /// if the tokens cannot be read. Refusals are logged.
   absl::StatusOr<Caller> Admit(const grpc::ServerContextBase& context) const;
-  /// Logs that a call was refused, with its origin; at most one line per second, because anybody can cause it.
+  /// Logs that a call was refused, with its origin; at most one line per second, because any client can cause it.
   void LogRefusal(const grpc::ServerContextBase& context, const std::string& caller, const absl::Status& why) const;
   /// The same for a message of a stream that was admitted before.
   absl::Status AdmitMessage(const Caller& caller) const;

@@ -59,7 +59,7 @@ class TaskWaiters {
   void Notify(const std::string& campaign);
   /// Those who wait now, of all campaigns.
   std::size_t waiting() const;
-  /// Wakes everybody, and from then on whoever wants to wait.
+  /// Wakes all, and from then on all that begin to wait.
   void Stop();
 
  private:
@@ -88,7 +88,7 @@ class TaskWaiters {
   std::jthread thread_;
 };
 
-// Takes tasks for a worker, and waits for some where there are none.
+// Takes tasks for a worker, and waits for some if there are none.
 //
 // Never blocks: the answer comes through a callback, on the thread that sends replies or one of the waiters'.
 // Thread-safe.
@@ -100,12 +100,12 @@ struct AcquireCall {
   std::int64_t most = 1;
   TaskWaiters::Clock::time_point until = {};
   /// A person may sit in front of an empty screen.
-  storage::Turn turn = storage::Turn::kSoon;
+  storage::Turn turn = storage::Turn::kUrgent;
   /// Whether the worker has gone meanwhile: it then gets nothing.
   std::function<bool()> gone = {};
 };
 
-/// What came of it; no tasks where there were none for as long as the worker waited.
+/// What came of it; no tasks if there were none for as long as the worker waited.
 struct TakenTasks {
   std::vector<storage::GrantedLease> leases = {};
   bool campaign_over = false;

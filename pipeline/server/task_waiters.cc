@@ -6,7 +6,7 @@
 namespace fulcrum::pipeline {
 namespace {
 
-// Everybody looks again so often, whatever was notified: tasks that one waiter may not take may suit another.
+// Every waiter looks again after this time, whatever was notified: tasks that one waiter may not take may suit another.
 constexpr std::chrono::seconds kLookAgain{1};
 
 }  // namespace

@@ -256,7 +256,7 @@ void CheckPools(const CampaignFolder& folder, FsckReport& report) {
   std::error_code error;
   // As a backup without the pool restores it.
   if (!fs::exists(folder.imported_pool(), error) || fs::is_empty(folder.imported_pool(), error)) {
-    report.notes.push_back(absl::StrCat("pool: there is none in '", folder.imported_pool(),
+    report.notes.push_back(absl::StrCat("pool: none found in '", folder.imported_pool(),
                                         "'; the daemon imports it again when it opens the campaign, for which the "
                                         "sources must still exist, unchanged"));
   }

@@ -45,7 +45,8 @@ struct AcquireAnswer {
 
 /// Leases open slots that this annotator may answer, the best items first. ResourceExhausted once the label or cost
 /// budget, or that of the annotator, is spent; an empty answer if live leases would spend the rest of it. Answers in
-/// time never exceed a budget. A late one is kept and counts, also if the slot was answered by somebody else meanwhile.
+/// time never exceed a budget. A late one is kept and counts, also if the slot was answered by another annotator
+/// meanwhile.
 absl::StatusOr<AcquireAnswer> AcquireTasks(Ledger& ledger, const AcquireRequest& request);
 
 struct SessionRequest {
@@ -94,10 +95,10 @@ absl::Status SetAsideIfExhausted(Ledger& ledger, const std::string& item, std::i
 // Which of the open items suits an annotator: what it is likely to answer, and what its answer would tell.
 //
 // How likely an annotator answers an item follows from how often it skips and how often the item was skipped, both
-// smoothed: who skips no more than the others takes what comes, and reluctant annotators get what nobody skipped first.
-// What an answer tells is the expected reduction of the doubt about the item's class under the annotator's confusion
-// matrix, compared to an average annotator, so whoever can tell two classes apart gets the items that are in doubt
-// between them.
+// smoothed: who skips no more than the others takes what comes, and reluctant annotators get items that were not
+// skipped first. What an answer tells is the expected reduction of the doubt about the item's class under the
+// annotator's confusion matrix, compared to an average annotator, so an annotator who can tell two classes apart gets
+// the items that are in doubt between them.
 
 class Suitability {
  public:
@@ -107,7 +108,7 @@ class Suitability {
   /// Whether items differ for this annotator at all. Not if it holds far more tasks than the others do: then it takes
   /// them in their order, so that the items that suit the others are left for them.
   bool matters() const { return matters_; }
-  /// 1 for an item that nobody skipped, to an annotator like the others.
+  /// 1 for an item that was never skipped, to an average annotator.
   double Of(const Item& item) const;
 
  private:

@@ -59,7 +59,7 @@ TEST_F(AccessTest, StrangersAreTurnedAway) {
   }
 }
 
-TEST_F(AccessTest, RolesEndWhereTheyEnd) {
+TEST_F(AccessTest, RolesHaveLimits) {
   DaemonClient annotator = Client(ada_), reader = Client(reader_);
   EXPECT_EQ(annotator.Stop("clouds").error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(annotator.Create(CloudSpec("other", 2)).error_code(), grpc::StatusCode::PERMISSION_DENIED);

@@ -90,7 +90,7 @@ TEST_F(TlsTest, ClientsThatKnowTheServerAreServedAndPlainOnesAreNot) {
   EXPECT_EQ(Call(grpc::InsecureChannelCredentials()).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(TlsTest, ClientsMustShowACertificateWhereTheServerAsksForOne) {
+TEST_F(TlsTest, ClientsMustShowACertificateIfTheServerAsksForOne) {
   pipeline::DaemonOptions options = TlsOptions();
   options.server.tls_client_authorities = Certificate("ours");
   StartDaemon(options);

@@ -87,7 +87,7 @@ TEST_F(WatchTest, OtherPathsAndMethodsAreRefused) {
   EXPECT_THAT(HttpGet(daemon_->watch_port(), "/metrics", "POST"), StartsWith("HTTP/1.1 405"));
 }
 
-TEST_F(WatchTest, APortThatIsTakenIsAnErrorWhereItWasAskedForAndAWarningOtherwise) {
+TEST_F(WatchTest, APortThatIsTakenIsAnErrorIfItWasAskedForAndAWarningOtherwise) {
   StartWatched();
   pipeline::DaemonOptions second = Options();
   second.data_folder = folder_.File("second");

@@ -138,7 +138,7 @@ class RoundFiles {
     std::size_t total = 0;
     friend bool operator==(const Progress&, const Progress&) = default;
   };
-  /// Best effort: a round does not fail because nobody can see how far it is.
+  /// Best effort: a round does not fail because its progress cannot be shown.
   void WriteProgress(const Progress& progress) const;
   std::optional<Progress> ReadProgress() const;
 

@@ -86,9 +86,9 @@ class ModelCache {
   /// The store must outlive it.
   explicit ModelCache(storage::CampaignStore& store) : store_(store) {}
 
-  /// What the log says of a round's model, or of the latest for round 0. NotFound where there is none.
+  /// What the log says of a round's model, or of the latest for round 0. NotFound if there is none.
   absl::StatusOr<storage::StoredModel> Find(std::int64_t round);
-  /// Its file, checked. DataLoss where it is damaged.
+  /// Its file, checked. DataLoss if it is damaged.
   absl::StatusOr<std::string> ReadBytes(const storage::StoredModel& stored) const;
   /// Ready to predict.
   absl::StatusOr<std::shared_ptr<const ShelvedModel>> Load(std::int64_t round);

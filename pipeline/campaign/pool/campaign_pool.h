@@ -42,7 +42,7 @@ class CampaignPool final : public FeatureSource {
                                                                   const storage::CampaignFolder& folder,
                                                                   std::size_t memory_bytes);
 
-  /// This pool with the rows of an imported one behind its own. InvalidArgument where they do not fit.
+  /// This pool with the rows of an imported one behind its own. InvalidArgument if they do not fit.
   absl::StatusOr<std::shared_ptr<const CampaignPool>> With(const std::string& folder) const;
 
   const ingest::RowIds& ids() const { return ids_; }
@@ -53,7 +53,7 @@ class CampaignPool final : public FeatureSource {
   /// Of dense features, in order; empty for sparse ones.
   const std::vector<std::string>& feature_names() const { return feature_names_; }
   bool sparse() const { return sparse_; }
-  /// What a person needs to see of an example; empty where the pool has nothing to show.
+  /// What a person needs to see of an example; empty if the pool has nothing to show.
   std::string PayloadOf(const std::string& item) const;
   std::size_t PayloadBytes(const std::string& item) const;
   /// Of one label.
@@ -121,7 +121,7 @@ class CampaignPool final : public FeatureSource {
   const Part& PartOf(RowIndex row) const;
   void AddPart(Part part, std::size_t first_row);
   void DescribeColumns(const CampaignPlan& plan, const storage::PoolShape& shape);
-  /// False where the rows should be in memory.
+  /// False if the rows should be in memory.
   absl::StatusOr<bool> MapRows(const CampaignPlan& plan, std::size_t memory_bytes);
   absl::Status LoadRows(const CampaignPlan& plan, const storage::MappedPool& imported);
   absl::Status LoadValidation(const CampaignPlan& plan, const storage::CampaignFolder& folder);
@@ -156,7 +156,7 @@ class GrowingPool {
   std::shared_ptr<const CampaignPool> now() const;
 
   /// The pool with all that was appended, in order. What is missing is read from the campaign's folder, or taken from
-  /// `prepared`, which is the pool with one folder more. DataLoss where a folder is not what it was.
+  /// `prepared`, which is the pool with one folder more. DataLoss if a folder is not what it was.
   absl::StatusOr<std::shared_ptr<const CampaignPool>> Follow(const std::vector<storage::AppendedRows>& appended,
                                                              const storage::CampaignFolder& folder,
                                                              std::shared_ptr<const CampaignPool> prepared = nullptr);
@@ -169,7 +169,7 @@ class GrowingPool {
 
 // A campaign's own copy of its pool and of its validation set, made once, when the campaign is.
 //
-// From then on nobody reads the sources: they may change, move or go away. Stateless; one campaign is handled by one
+// From then on the sources are not read: they may change, move or go away. Stateless; one campaign is handled by one
 // thread.
 
 /// What the plan says about the columns of its sources.

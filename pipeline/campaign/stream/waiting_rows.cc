@@ -227,7 +227,7 @@ absl::Status WaitingRows::Store(const GrowingPool& pool, PoolAppender& appender)
   FULCRUM_RETURN_IF_ERROR(upload->Add(table.bytes));
   FULCRUM_RETURN_IF_ERROR(upload->Finish());
   FULCRUM_RETURN_IF_ERROR(appender.StoreOffered(upload->file(), table.columns, through));
-  // The pool has them now; nobody finds a row in neither place.
+  // The pool has them now; every row is found in one of the two places.
   const std::scoped_lock lock(mutex_);
   for (const Waiting* const entry : waiting) {
     bytes_ -= BytesOf(entry->row);

@@ -82,7 +82,7 @@ absl::StatusOr<ProbabilityTable> LoadProbabilities(const std::string& path, cons
     const std::string id = table.ids.TextOf(static_cast<RowIndex>(i));
     const auto row = ids.Find(id);
     if (!row) return absl::FailedPreconditionError(absl::StrCat(path, ": the pool has no row '", id, "'"));
-    if (seen[*row]) return absl::FailedPreconditionError(absl::StrCat(path, ": row '", id, "' is there twice"));
+    if (seen[*row]) return absl::FailedPreconditionError(absl::StrCat(path, ": row '", id, "' is listed twice"));
     seen[*row] = true;
     found.rows.push_back(*row);
   }

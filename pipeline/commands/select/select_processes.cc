@@ -17,7 +17,7 @@ absl::StatusOr<SelectOptions> AgreeOnMemory(const SelectOptions& options, const 
   SelectOptions agreed = options;
   agreed.memory = absl::StrCat(std::ranges::min(ShareValue(peers, *own)));
   if (!options.memory.empty()) return agreed;
-  // Names are gathered at the root, which counts them for everybody.
+  // Names are gathered at the root, which counts them for all.
   std::vector<int> sharing;
   const std::vector<std::string> hosts = peers.Gather(peers.host());
   for (const std::string& host : hosts) sharing.push_back(static_cast<int>(std::ranges::count(hosts, host)));

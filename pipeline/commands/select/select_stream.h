@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<std::string>> SplitStreamLine(const StreamLine& line)
 // is told.
 //
 // A group of decisions and the state after it are one record, appended and synced as a whole: after a kill the file
-// ends with a whole record, or with a part of one that nobody was told about, which is cut off. A row that is offered
+// ends with a whole record, or with a part of one that was not answered, which is cut off. A row that is offered
 // again, as after a kill, gets the answer it was given. Rows are known by their ids, the latest million of them. A file
 // that has grown large is rewritten with what is still needed.
 //

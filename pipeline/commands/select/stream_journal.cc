@@ -124,7 +124,7 @@ absl::Status StreamJournal::OpenForAppending() {
   if (descriptor_ >= 0) close(descriptor_);
   descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor_ < 0) return Error("open");
-  // Nobody was told what an incomplete record says.
+  // An incomplete record was not answered.
   if (ftruncate(descriptor_, static_cast<off_t>(bytes_)) != 0) return Error("write to");
   if (lseek(descriptor_, 0, SEEK_END) < 0) return Error("write to");
   return absl::OkStatus();

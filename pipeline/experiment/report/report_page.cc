@@ -212,7 +212,7 @@ std::string Tiles(const ExperimentSpec& spec, const ExperimentResult& result, co
 
 std::string Skipped(const ExperimentResult& result) {
   if (result.skipped.empty()) return "";
-  std::string html = "<div class=\"notice\">Left out, because their data is not here:<ul>";
+  std::string html = "<div class=\"notice\">Left out (data not found):<ul>";
   for (const SkippedTask& task : result.skipped) {
     absl::StrAppend(&html, "<li><strong>", EscapeHtml(task.name), "</strong>: ", EscapeHtml(task.reason), "</li>");
   }

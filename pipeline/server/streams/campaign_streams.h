@@ -92,7 +92,7 @@ class UploadStream : public grpc::ServerReadReactor<Request>,
   virtual absl::Status Take(const Request& message) = 0;
   /// The client has sent all, or has gone. Returns the status of the call.
   virtual absl::Status Complete() = 0;
-  /// Before the status is sent: whoever gets it may begin again at once.
+  /// Before the status is sent: the client may begin again at once.
   virtual void Release() = 0;
   /// Ends the stream when nothing works for it any more.
   void Stop(const absl::Status& why) {
@@ -219,7 +219,7 @@ class MessageFeed {
  public:
   static constexpr std::size_t kMostQueued = 1024;
 
-  /// False where the queue is full. What comes after the end is dropped.
+  /// False if the queue is full. What comes after the end is dropped.
   bool Offer(Message message) {
     const std::scoped_lock lock(mutex_);
     if (over_ || ending_) return true;
@@ -291,7 +291,7 @@ class MessageStream final : public grpc::ServerWriteReactor<Message> {
   std::function<void()> on_end_;
 };
 
-// A stream of messages from the server at the pace of whoever reads it.
+// A stream of messages from the server at the pace of its reader.
 //
 // Messages are made a page at a time, on a thread of the executor, and only when all before them are written: a reader
 // that is slow or has stopped holds a page in memory and no thread.

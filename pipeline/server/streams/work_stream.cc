@@ -56,7 +56,7 @@ WorkStream* WorkStream::Begin(const LabelingService& service, TaskAcquirer& acqu
   std::shared_ptr<WorkStream> stream(new WorkStream(service, acquirer, context));
   stream->self_ = stream;
   stream->id_ = NewStreamId();
-  // Before anything is read: somebody without a token must not hold a stream by saying nothing.
+  // Before anything is read: a client without a token must not hold a stream by sending nothing.
   auto open = service.AdmitStream(context, [revoked = std::weak_ptr(stream)](const absl::Status& status) {
     if (const auto it = revoked.lock()) it->End(status);
   });
@@ -244,7 +244,7 @@ void WorkStream::FillCredit() {
   question.campaign = call_.campaign;
   question.annotator = call_.annotator;
   // Right behind what was answered, so that both are in one commit; there is nothing to be behind at first.
-  question.turn = first ? storage::Turn::kSoon : storage::Turn::kInOrder;
+  question.turn = first ? storage::Turn::kUrgent : storage::Turn::kInOrder;
   question.until = TaskWaiters::Clock::now() + (told ? kWait : kFirstWait);
   const auto self = shared_from_this();
   question.gone = [self] {

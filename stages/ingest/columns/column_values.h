@@ -135,7 +135,7 @@ class ListColumn {
 /// Columns that are turned into rows together: as many as fill a vector register.
 inline constexpr std::size_t kColumnsTogether = 8;
 
-/// Writes `count` rows, `stride` apart, from the first values of these columns. False where one is not finite.
+/// Writes `count` rows, `stride` apart, from the first values of these columns. False if one is not finite.
 bool TransposeFinite(const std::array<const float*, kColumnsTogether>& columns, std::size_t count, float* rows,
                      std::size_t stride);
 
@@ -168,7 +168,7 @@ class ProblemList {
   void Add(std::string problem);
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ >= kMostShown; }
-  /// OK where there are none, else DataLoss with the file, the problems and what to do about them.
+  /// OK if there are none, else DataLoss with the file, the problems and what to do about them.
   absl::Status ToStatus(absl::string_view file, absl::string_view what_to_do) const;
 
  private:

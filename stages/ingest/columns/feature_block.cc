@@ -93,7 +93,7 @@ bool CopyFinite(const ArrayType& array, std::size_t begin, std::size_t count, T*
   }
 }
 
-/// One value; the complaint where it cannot be taken.
+/// One value; the complaint if it cannot be taken.
 template <typename T, typename ArrayType>
 std::optional<std::string> TakeValue(const ArrayType& array, std::int64_t index, T& target) {
   if (array.IsNull(index)) return kMissingValue;

@@ -182,7 +182,7 @@ absl::StatusOr<std::vector<std::uint64_t>> LinesOfRecords(const std::string& pat
 
 // Lines of CSV as this project writes them: commas, "\n", quotes only where needed.
 
-/// Appends a value, in quotes where it holds a comma, a quote or a line end.
+/// Appends a value, in quotes if it holds a comma, a quote or a line end.
 void AppendCsvField(absl::string_view value, std::string& line);
 
 // LIBSVM text as a table: the columns `label` (text), `indices` (lists of integers, from 0) and `values` (lists of

@@ -227,7 +227,7 @@ TEST_F(AttackTest, FilesThatRunOutAndComeBackDoNotEndTheListening) {
   late.AcquireOne("clouds", "");
 }
 
-TEST_F(AttackTest, SlowReadersHoldUpNobody) {
+TEST_F(AttackTest, SlowReadersDelayNoOtherClient) {
   ASSERT_TRUE(admin_->Create(CloudSpec("large", 2)).ok());
   // An export that is far larger than the buffers between the server and a client that does not read.
   const std::string long_source(4000, 's');

@@ -166,7 +166,7 @@ TEST_F(QuarantineTest, SigtermEndsTheProcessAlthoughARoundNeverEnds) {
   EXPECT_TRUE(client.Delete("stuck").ok());
 }
 
-TEST_F(QuarantineTest, SigtermEndsTheProcessAlthoughNobodyReadsItsLog) {
+TEST_F(QuarantineTest, SigtermEndsTheProcessAlthoughItsLogIsNotRead) {
   DaemonProcess daemon({"--config", Config("stop_seconds: 2\n")});
   daemon.Spawn();
   {

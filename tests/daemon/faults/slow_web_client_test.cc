@@ -118,7 +118,7 @@ TEST_F(SlowWebClientTest, AStreamThatIsNotReadWaitsAndEndsAfterATime) {
   ExpectOthersAreAnswered();
 }
 
-TEST_F(SlowWebClientTest, LargeAnswersThatNobodyReadsAreLimited) {
+TEST_F(SlowWebClientTest, LargeAnswersThatAreNotReadAreLimited) {
   RawConnections slow(server_->port());
   for (std::size_t i = 0; i < 2; ++i) {
     slow.Open(Get("/large"));

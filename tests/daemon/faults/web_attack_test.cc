@@ -44,7 +44,7 @@ class WebAttackTest : public DaemonTest {
   }
 };
 
-TEST_F(WebAttackTest, RequestsThatOnlyAnnounceALargeBodyKeepNobodyOut) {
+TEST_F(WebAttackTest, RequestsThatOnlyAnnounceALargeBodyKeepNoClientOut) {
   RawConnections slow(daemon_->web_port());
   for (int i = 0; i < 50; ++i) {
     slow.Open(Head("Transfer-Encoding: chunked") + Chunk(10));

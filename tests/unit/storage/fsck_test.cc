@@ -284,7 +284,7 @@ TEST_F(FsckTest, FindsWhatKeepsThePoolFromOpening) {
   EXPECT_THAT(CheckCampaign(Folder())->notes, IsEmpty());
   fs::rename(folder.imported_pool(), directory_.File("away"));
   EXPECT_THAT(Problems(Folder()), IsEmpty());
-  EXPECT_THAT(CheckCampaign(Folder())->notes, ElementsAre(HasSubstr("there is none")));
+  EXPECT_THAT(CheckCampaign(Folder())->notes, ElementsAre(HasSubstr("none found")));
   fs::rename(directory_.File("away"), folder.imported_pool());
   const std::string statistics = "pool/imported/" + ReadManifest(folder.imported_pool())->statistics_file;
   const std::string sound = ReadAll(folder.File(statistics));

@@ -200,7 +200,7 @@ TEST_F(RoundTest, AnEmptyClassGroupGivesItsShareToTheOther) {
   EXPECT_EQ(result->classes[0].rows, 0u);
 }
 
-TEST_F(RoundTest, GivesWhatIsLeftWhereTheBatchIsLarger) {
+TEST_F(RoundTest, GivesWhatIsLeftIfTheBatchIsLarger) {
   LabelRows(0, kRows - 3);
   RoundRunner runner(Spec("dbalevs", 10), features_);
   const auto result = runner.Run(Input());
