@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/experiment/curves.h"
+#include "pipeline/experiment/experiment.h"
 
 namespace fulcrum::pipeline {
 namespace {

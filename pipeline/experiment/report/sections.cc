@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/experiment/curves.h"
+#include "pipeline/experiment/experiment.h"
 #include "pipeline/experiment/report/report_page.h"
 #include "pipeline/text/version.h"
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "pipeline/experiment/curves.h"
+#include "pipeline/experiment/experiment.h"
 
 namespace fulcrum::pipeline {
 namespace {
