@@ -1,9 +1,8 @@
-#include "pipeline/round/pool_source.h"
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
+#include "pipeline/round/pool_source.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

@@ -1,3 +1,5 @@
+#include "storage/state/tables.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -5,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/number_text.h"
 #include "storage/checkpoint/checkpoint.h"
-#include "storage/state/tables.h"
 
 namespace fulcrum::storage {
 namespace {

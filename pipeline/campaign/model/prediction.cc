@@ -1,11 +1,10 @@
-#include "pipeline/campaign/model/campaign_models.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/model/campaign_models.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/onnx/onnx_export.h"
 #include "stages/classify/model_file.h"

@@ -371,8 +371,7 @@ absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> CampaignPool::Normaliz
   std::shared_ptr<const ingest::Normalizer>& known = tuned_normalizers_->by_normalization[normalize];
   if (known != nullptr) return known;
   if (mapped_ != nullptr) {
-    FULCRUM_ASSIGN_OR_RETURN(known,
-                             MappedFeatureSource(*mapped_, *parts_[0]->mapped).NormalizerFor(normalize));
+    FULCRUM_ASSIGN_OR_RETURN(known, MappedFeatureSource(*mapped_, *parts_[0]->mapped).NormalizerFor(normalize));
     return known;
   }
   FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
