@@ -19,11 +19,13 @@
 namespace google::protobuf {
 class Message;
 }  // namespace google::protobuf
+
 namespace fulcrum::v1 {
 class Campaign;
 class CampaignSpec;
 class Upload;
 }  // namespace fulcrum::v1
+
 namespace fulcrum::storage {
 struct ExportedLabel;
 }  // namespace fulcrum::storage

@@ -1,5 +1,6 @@
 // What `fulcrum select` writes besides the batch: the JSON report and the notes.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
