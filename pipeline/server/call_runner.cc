@@ -40,13 +40,6 @@ std::string TextField(const google::protobuf::Message& message, const char* name
   return message.GetReflection()->GetString(message, field);
 }
 
-/// What is logged of a call besides who made it.
-struct CallText {
-  std::string call = {};
-  std::string campaign = {};
-  std::string request_id = {};
-};
-
 CallText TextOf(const google::protobuf::Message& request) {
   const auto* const spec = request.GetDescriptor()->FindFieldByName("spec");
   std::string campaign = TextField(request, "campaign");
@@ -58,7 +51,8 @@ CallText TextOf(const google::protobuf::Message& request) {
           .request_id = TextField(request, "request_id")};
 }
 
-/// What an administrator did. The audit log of a server is its log.
+}  // namespace
+
 void LogAdminCall(const grpc::ServerContextBase& context, const Caller& caller, const CallText& text,
                   const absl::Status& status) {
   Log(LogLevel::kInfo, "admin call",
@@ -69,6 +63,8 @@ void LogAdminCall(const grpc::ServerContextBase& context, const Caller& caller, 
        {"request_id", text.request_id},
        {"result", status.ok() ? "OK" : status.ToString(absl::StatusToStringMode::kWithNoExtraData)}});
 }
+
+namespace {
 
 /// Lives until the call is done.
 class CancellableCall final : public grpc::ServerUnaryReactor {

@@ -32,6 +32,17 @@ inline constexpr char kUnnamedAdmin[] = "admin";
 
 enum class CallerRole { kReader, kAdmin };
 
+/// What is logged of a call besides who made it.
+struct CallText {
+  std::string call = {};
+  std::string campaign = {};
+  std::string request_id = {};
+};
+
+/// Logs what an administrator did: the log of a server is its audit log.
+void LogAdminCall(const grpc::ServerContextBase& context, const Caller& caller, const CallText& text,
+                  const absl::Status& status);
+
 /// Runs the unary calls of administrators and readers. Both parts must outlive it.
 class CallRunner {
  public:
