@@ -10,7 +10,7 @@ question: |-
   Which digit is this?
   **Guidelines**
   - Answer what was *meant*, not what it looks most like.
-  - If it cannot be recognised, skip it as a bad item.
+  - If it cannot be told, skip it as a bad item.
 pool: {sources: [pool.csv], payload_column: image}
 classes: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
 selection: {batch: 10}

@@ -94,7 +94,7 @@ absl::Status RemoveFilesIn(const CampaignFolder& folder, const std::string& subf
     fs::remove(entry->path(), failed);
     if (failed) {
       return absl::UnavailableError(
-          absl::StrCat("cannot remove '", entry->path().string(), "': ", failed.message(), "; it is tried again"));
+          absl::StrCat("cannot remove '", entry->path().string(), "': ", failed.message(), "; retrying later"));
     }
   }
   if (!error) return absl::OkStatus();

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
-#include "storage/log/schema.h"
+#include "storage/log/event_log.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {

@@ -28,7 +28,7 @@ export function annotatorsScreen(campaign, may) {
       figure("Cohen's kappa", kappa(cohenKappa)), figure("Fleiss' kappa", kappa(fleissKappa)), figure("Krippendorff's alpha", kappa(krippendorffAlpha))),
     h("p", { class: "muted small-text" }, "Accuracy is the expected share of right answers under the consensus of all annotators, with a 95% interval. Kappa is the agreement with others beyond chance."));
     const heads = ["Annotator", "Votes", "Accuracy", "Gold", "Kappa", "Skips", "Time", "Last seen", ""];
-    replace(table, annotators.length === 0 ? h("p", { class: "card" }, "Nobody has worked for this campaign so far.")
+    replace(table, annotators.length === 0 ? h("p", { class: "card" }, "No annotators yet.")
       : h("div", { class: "scroll card", tabIndex: 0, role: "region", "aria-label": "Annotators" }, h("table", { class: "quality" },
         h("thead", null, h("tr", null, heads.map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Decision"))))),
         h("tbody", null, annotators.map((one) => rows(one, classes))))));

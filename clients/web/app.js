@@ -149,7 +149,7 @@ async function route() {
       return void setTimeout(route, 2000);
     }
   }
-  // Without tokens everybody names themselves, so that all that was left here may be sent.
+  // Without tokens annotators name themselves, so all that was left here may be sent.
   if (may.label()) outbox.flush(caller.tokens ? caller.caller : undefined);
   drawHeader();
   const [name, campaign, part] = location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);

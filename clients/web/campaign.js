@@ -91,7 +91,7 @@ export function campaignScreen(name, may) {
           if (!campaign) replace(element, h("p", { class: "problem" }, problem), h("p", null, h("a", { href: "#/" }, "All campaigns")));
           return;
         }
-        problem = "No connection; it is tried again.";
+        problem = "No connection. Reconnecting.";
       }
       drawSoon();
       await pause(attempt === 0 ? 1000 : backoff(attempt), stop.signal);

@@ -69,7 +69,7 @@ export function createScreen() {
     return h("div", null, h("label", { htmlFor: input.id }, text), input, hint && h("span", { id: `hint-${name}`, class: "muted" }, hint));
   };
 
-  // Known labels are the classes, unless somebody has typed others.
+  // Known labels are the classes, unless others were typed.
   function onPool(chosen) {
     pool = chosen;
     const classes = (chosen.preview?.classes ?? []).map((one) => one.value);

@@ -14,7 +14,7 @@ function keysOf(classes) {
 }
 
 const SKIP_REASONS = [
-  { text: "I am not sure; somebody else should answer", value: "SKIP_REASON_UNSURE" },
+  { text: "I am not sure; another annotator should answer", value: "SKIP_REASON_UNSURE" },
   { text: "It cannot be labeled: broken, empty or of the wrong kind", value: "SKIP_REASON_BAD_ITEM" },
   { text: "Not now; I may be asked again", value: "SKIP_REASON_NOT_NOW" },
 ];
@@ -93,7 +93,7 @@ export function labelScreen(campaign, annotator) {
     announced = task.question;
   }
 
-  // Without it the focus is lost with the button that had it, and nobody hears of the next example.
+  // Without it the focus is lost with the button that had it, and the next example is not announced.
   function focusOn(place, introduction) {
     if (document.querySelector("dialog[open]")) return;
     place.focus({ preventScroll: true });
@@ -138,8 +138,8 @@ export function labelScreen(campaign, annotator) {
     let title = "Looking for tasks ...", text = null;
     if (work.failure) [title, text] = ["This campaign cannot be labeled", work.failure.message];
     else if (work.over) [title, text] = ["This campaign is done", "Thank you. There will be no more tasks."];
-    else if (work.idle) [title, text] = ["Are you still there?", "Your tasks were given to others. Press any key to go on."];
-    else if (work.away) [title, text] = ["No connection to the server", "It is tried again and again. Your answers are kept in this browser."];
+    else if (work.idle) [title, text] = ["Are you still there?", "Your tasks were given to others. Press any key to continue."];
+    else if (work.away) [title, text] = ["No connection to the server", "Reconnecting. Your answers are kept in this browser."];
     else if (reasons.length) title = "Nothing to label right now";
     replace(stage, h("section", { class: "notice", role: "status" }, h("h1", null, title), text && h("p", null, text),
       !work.over && reasons.length > 0 && [h("p", null, "The campaign waits for:"), h("ul", null, reasons)],

@@ -54,7 +54,7 @@ class Outbox extends EventTarget {
     }
   }
 
-  // Somebody signed out: answers stay until their annotator is back.
+  // The annotator signed out: answers stay until their annotator is back.
   halt() {
     this.#halt.abort();
     this.#halt = new AbortController();

@@ -1,6 +1,6 @@
 // The work of one annotator for one campaign: tasks that are ready, their leases, and what was answered.
 //
-// Leases are renewed as long as the tasks are held and somebody is there. A server whose lease has run out may offer the
+// Leases are renewed as long as the tasks are held and the annotator is active. A server whose lease has run out may offer the
 // same example again: it is then the same task with another lease, never a second copy.
 
 import { ApiError, backoff, call, newRequestId, pause } from "./api.js";
@@ -188,7 +188,7 @@ export class Work extends EventTarget {
       Object.assign(held ?? task, { leaseId, epoch, renewAt: this.#renewalOf(expiresAt, now) });
       if (!held) added.push(task);
     }
-    if (this.idle || this.#stop.signal.aborted) return this.#release(added); // nobody is there any more
+    if (this.idle || this.#stop.signal.aborted) return this.#release(added); // the annotator is no longer active
     this.tasks.push(...added);
     this.#scheduleRenewal();
     this.#changed();
@@ -199,7 +199,7 @@ export class Work extends EventTarget {
     if (this.idle) this.#return();
   }
 
-  // Somebody is back, and may see something else than before.
+  // The annotator is back, and may see something else than before.
   #return() {
     this.#activity = Date.now();
     this.idle = false;

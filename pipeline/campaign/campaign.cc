@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_registry.h"
-#include "pipeline/campaign/pool/own_pool.h"
-#include "pipeline/campaign/round_marker.h"
+#include "pipeline/campaign/crash_marker.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/text/status.h"
@@ -53,10 +53,8 @@ bool IsTransient(const absl::Status& status) {
 
 }  // namespace
 
-Campaign::Campaign(CampaignPlan plan, CampaignServices surroundings)
-    : name_(plan.name),
-      surroundings_(std::move(surroundings)),
-      plan_(std::make_shared<const CampaignPlan>(std::move(plan))) {}
+Campaign::Campaign(CampaignPlan plan, CampaignServices services)
+    : name_(plan.name), services_(std::move(services)), plan_(std::make_shared<const CampaignPlan>(std::move(plan))) {}
 
 std::shared_ptr<const CampaignPlan> Campaign::plan() const {
   const std::scoped_lock lock(mutex_);
@@ -65,7 +63,7 @@ std::shared_ptr<const CampaignPlan> Campaign::plan() const {
 
 absl::StatusOr<CampaignPlan> Campaign::PlanOf(const std::string& specification) const {
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, ParseSpecificationText(specification));
-  return PlanCampaign(WithRoundMemory(spec, surroundings_.memory));
+  return PlanCampaign(WithRoundMemory(spec, services_.memory));
 }
 
 Campaign::~Campaign() {
@@ -76,7 +74,7 @@ Campaign::~Campaign() {
   // The store's last commits still call OnCommit.
   round_.reset();
   store_.reset();
-  // While there is still somebody to be asked for it.
+  // Before services_ is destroyed, which it refers to.
   place_ = {};
 }
 
@@ -110,31 +108,30 @@ bool Campaign::WaitForRound(std::chrono::steady_clock::time_point until) {
 
 storage::StoreOptions Campaign::StoreOptionsHere() {
   storage::StoreOptions options;
-  options.clock = surroundings_.clock;
+  options.clock = services_.clock;
   options.on_commit = [this](const storage::CampaignStatus& status) { OnCommit(status); };
-  options.queue = surroundings_.queue;
-  options.on_fatal = surroundings_.on_fatal;
-  options.on_commit_time = surroundings_.on_commit_time;
+  options.queue = services_.queue;
+  options.on_fatal = services_.on_fatal;
+  options.on_commit_time = services_.on_commit_time;
   return options;
 }
 
 absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& folder, const v1::CampaignSpec& spec,
-                                                           CampaignServices surroundings,
-                                                           const ImportControl& control) {
-  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
-  FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, surroundings.pools, control));
-  auto campaign = Open(folder, std::move(surroundings));
+                                                           CampaignServices services, const ImportControl& control) {
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, services.memory)));
+  FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, services.pools, control));
+  auto campaign = Open(folder, std::move(services));
   // A pool that there is no memory for leaves no campaign behind.
   if (std::error_code ignored; !campaign.ok()) std::filesystem::remove_all(folder, ignored);
   return campaign;
 }
 
-absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& folder, CampaignServices surroundings) {
+absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& folder, CampaignServices services) {
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(folder));
   FULCRUM_ASSIGN_OR_RETURN(const storage::CampaignSettings settings, reader->Settings());
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, ParseSpecificationText(settings.specification));
-  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, surroundings.memory)));
-  std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(surroundings)));
+  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, services.memory)));
+  std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(services)));
   FULCRUM_RETURN_IF_ERROR(campaign->LoadPool(storage::CampaignFolder(folder)));
   FULCRUM_ASSIGN_OR_RETURN(auto store, storage::CampaignStore::Open(folder, campaign->StoreOptionsHere()));
   FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
@@ -142,13 +139,13 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& fold
 }
 
 absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
-  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, surroundings_.pools, folder, {.stop = StopScope::Token()}));
+  FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, services_.pools, folder, {.stop = StopScope::Token()}));
   FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(*plan_, folder, UsableMemoryBytes()));
-  if (surroundings_.memory != nullptr) {
-    FULCRUM_ASSIGN_OR_RETURN(place_, surroundings_.memory->Admit({.campaign = name_,
-                                                                  .pool_bytes = pool->bytes(),
-                                                                  .round_bytes = plan_->round.memory_bytes,
-                                                                  .on_wanted = [this] { OnRoomWanted(); }}));
+  if (services_.memory != nullptr) {
+    FULCRUM_ASSIGN_OR_RETURN(place_, services_.memory->Admit({.campaign = name_,
+                                                              .pool_bytes = pool->bytes(),
+                                                              .round_bytes = plan_->round.memory_bytes,
+                                                              .on_wanted = [this] { OnRoomWanted(); }}));
   }
   pool_ = std::make_unique<GrowingPool>(std::move(pool));
   return absl::OkStatus();
@@ -188,13 +185,13 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   FULCRUM_RETURN_IF_ERROR(OpenStream());
   models_ = std::make_unique<ModelCache>(*store_);
   round_ = std::make_unique<CampaignRound>(
-      CampaignRound::Surroundings{.plan_of = [this](const std::string& specification) { return PlanOf(specification); },
-                                  .pool = *pool_,
-                                  .store = *store_,
-                                  .reader = *reader_,
-                                  .events = events_,
-                                  .desk = desk_,
-                                  .launchers = surroundings_.launchers},
+      CampaignRound::Parts{.plan_of = [this](const std::string& specification) { return PlanOf(specification); },
+                           .pool = *pool_,
+                           .store = *store_,
+                           .reader = *reader_,
+                           .events = events_,
+                           .published_task = published_task_,
+                           .launchers = services_.launchers},
       std::move(history));
   thread_ = std::jthread([this](const std::stop_token& stop) { Loop(stop); });
   const std::scoped_lock lock(mutex_);
@@ -202,59 +199,10 @@ absl::Status Campaign::Begin(std::unique_ptr<storage::CampaignStore> store) {
   return absl::OkStatus();
 }
 
-void Campaign::StartWatch() {
-  if (plan_->watch.empty()) return;
-  watch_ = std::make_unique<FolderWatch>(WatchedFolder{name_, plan_->watch, surroundings_.pools.root},
-                                         [this](const AppendRequest& request) { return TakeFile(request); });
-  watch_->Start();
-}
-
-absl::Status Campaign::Admit(const CampaignPool& grown, std::size_t first_new) {
-  const std::shared_ptr<const CampaignPlan> plan = this->plan();
-  FULCRUM_RETURN_IF_ERROR(CheckIdLengths(grown.ids(), first_new));
-  RowList added(grown.rows() - first_new);
-  std::iota(added.begin(), added.end(), static_cast<RowIndex>(first_new));
-  const absl::Status kernels = CheckKernels(plan->round, grown.features(), added);
-  for (std::size_t i = 0; !kernels.ok() && i < added.size(); ++i) {
-    if (CheckKernels(plan->round, grown.features(), std::span(added).subspan(i, 1)).ok()) continue;
-    return absl::Status(kernels.code(), absl::StrCat("the example '", grown.ids().TextOf(added[i]),
-                                                     "' cannot be appended: ", kernels.message()));
-  }
-  return surroundings_.memory == nullptr ? absl::OkStatus() : surroundings_.memory->Grow(name_, grown.bytes(), place_);
-}
-
-absl::StatusOr<Appended> Campaign::AppendItems(const AppendRequest& request) {
-  EventBroadcaster::Announcement announcement = events_.Announce();
-  FULCRUM_ASSIGN_OR_RETURN(Appended appended, appender_->Append(request));
-  v1::CampaignEvent event;
-  event.mutable_items()->set_added(appended.response.added());
-  event.mutable_items()->set_pool_rows(appended.response.pool_rows());
-  if (appended.response.added() > 0 && !appended.repeated) {
-    events_.PublishChange(std::move(event), store_->status()->last_sequence, std::move(announcement));
-  }
-  return appended;
-}
-
-absl::StatusOr<Appended> Campaign::TakeFile(const AppendRequest& request) {
-  if (over()) return absl::CancelledError("the campaign is over");
-  // Whoever has the upload is the only one who appends.
-  FULCRUM_ASSIGN_OR_RETURN(const auto upload, BeginUpload());
-  return AppendItems(request);
-}
-
-absl::StatusOr<v1::PredictResponse> Campaign::Predict(const v1::PredictRequest& request) {
-  FULCRUM_ASSIGN_OR_RETURN(const storage::StoredModel stored, models_->Find(request.round()));
-  if (!ModelProcessOf(stored).empty()) {
-    return PredictStored(*plan(), *pool_->now(), store_->folder(), stored, request);
-  }
-  FULCRUM_ASSIGN_OR_RETURN(const auto model, models_->Load(request.round()));
-  return pipeline::Predict(*plan(), *pool_->now(), *model, request);
-}
-
 void Campaign::OnCommit(const storage::CampaignStatus& status) {
-  // Most commits are labels of a round that goes on: the thread would look at every one of them in vain.
+  // Most commits are labels of a round that continues; the thread has nothing to do for them.
   if (HasToAct(status)) Wake();
-  if (surroundings_.on_change) surroundings_.on_change();
+  if (services_.on_change) services_.on_change();
   if (std::exchange(published_labels_, status.totals.labels) == status.totals.labels) return;
   v1::CampaignEvent event;
   event.mutable_labels()->set_labels(status.totals.labels);
@@ -285,7 +233,7 @@ void Campaign::MakeRoom() {
     if (!std::exchange(room_wanted_, false)) return;
   }
   round_->Forget();
-  surroundings_.memory->GiveBack(place_);
+  services_.memory->GiveBack(place_);
 }
 
 void Campaign::Loop(const std::stop_token& stop) {
@@ -330,7 +278,7 @@ std::chrono::milliseconds Campaign::EndStep(const absl::Status& why, const std::
   }
   if (IsTransient(why) && memory_failures_ < kMostMemoryFailures) return NoteRetry(reason);
   const absl::StatusOr<bool> failed = EndRunning(storage::Life::kFailed, reason);
-  // That it failed is written as soon as the store takes it; until then nothing is computed in vain all the time.
+  // The failure is recorded as soon as the store accepts it; until then the step is retried with pauses.
   if (!failed.ok())
     return NoteRetry(absl::StrCat(reason, "; and that could not be recorded: ", failed.status().message()));
   memory_failures_ = 0;
@@ -370,7 +318,7 @@ absl::StatusOr<bool> Campaign::CloseSpentRound(std::int64_t round) {
 
 absl::Status Campaign::SettleStuck(const storage::CampaignStatus& status) {
   const bool quiet = store_->Now() >= status.last_time + plan()->settings.dispute_time;
-  // While somebody works, another annotator may come.
+  // While an annotator works, another one may come.
   const bool look =
       status.open_slots > 0 && (quiet || (status.live_leases == 0 && settled_at_ != status.last_sequence));
   if (!look) return absl::OkStatus();
@@ -427,7 +375,7 @@ absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purp
                                         const std::stop_token& stop) {
   FULCRUM_RETURN_IF_ERROR(StoreOfferedRows());
   // A job has the memory of its own machines, and may take hours.
-  MemoryBudgetShare* const memory = plan()->cluster ? nullptr : surroundings_.memory;
+  MemoryBudgetShare* const memory = plan()->cluster ? nullptr : services_.memory;
   if (memory != nullptr) FULCRUM_RETURN_IF_ERROR(memory->BeginRound(place_, stop));
   const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, purpose, stop);
   if (memory != nullptr) memory->EndRound(place_);
@@ -436,11 +384,11 @@ absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purp
   trained_at_ = std::max(trained_at_, outcome->trained_on);
   if (outcome->waits_for_model) {
     // Processes that asked before the task could be handed out.
-    if (surroundings_.on_change) surroundings_.on_change();
+    if (services_.on_change) services_.on_change();
     PublishState();
     return false;
   }
-  if (outcome->times && surroundings_.on_round) surroundings_.on_round(*outcome->times);
+  if (outcome->times && services_.on_round) services_.on_round(*outcome->times);
   if (outcome->over) {
     FULCRUM_ASSIGN_OR_RETURN(const bool ended,
                              EndRunning(storage::Life::kDone, *outcome->over, outcome->decided_under));

@@ -2,7 +2,7 @@
 //
 // The thread waits until a round is answered, trains, selects and commits the next batch; it never waits for a person.
 // What it does next follows from the store alone, so a campaign that is reopened continues where it was. The exception
-// is a campaign whose round was running when the process died twice in a row: it is quarantined, see round_marker.h.
+// is a campaign whose round was running when the process died twice in a row: it is quarantined, see crash_marker.h.
 // Thread-safe.
 #pragma once
 
@@ -23,16 +23,16 @@
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_round.h"
 #include "pipeline/campaign/cluster/cluster_round_job.h"
+#include "pipeline/campaign/crash_marker.h"
 #include "pipeline/campaign/event_broadcaster.h"
 #include "pipeline/campaign/memory_allowance.h"
-#include "pipeline/campaign/model/model_desk.h"
-#include "pipeline/campaign/model/prediction.h"
+#include "pipeline/campaign/model/campaign_models.h"
+#include "pipeline/campaign/model/model_tasks.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/campaign/pool/upload_store.h"
-#include "pipeline/campaign/round_marker.h"
 #include "pipeline/campaign/stream/campaign_stream.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 #include "storage/rules/round_rules.h"
@@ -76,9 +76,9 @@ class Campaign {
   /// Makes a campaign in a new folder, its pool included. AlreadyExists if there is one, Cancelled if `control` ends
   /// the import.
   static absl::StatusOr<std::shared_ptr<Campaign>> Create(const std::string& folder, const v1::CampaignSpec& spec,
-                                                          CampaignServices surroundings, const ImportControl& control);
+                                                          CampaignServices services, const ImportControl& control);
   /// Goes on with a campaign that is there.
-  static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignServices surroundings);
+  static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignServices services);
   /// Stops the thread, also during a round, and closes the store. Waits for a stage that does not react.
   ~Campaign();
   Campaign(const Campaign&) = delete;
@@ -114,11 +114,11 @@ class Campaign {
   /// Decides about rows of a stream; see CampaignStream::Offer. Waits for the disk. FailedPrecondition if the
   /// specification has no stream or the campaign is not running.
   absl::StatusOr<std::vector<v1::OfferAnswer>> OfferItems(const OfferRequest& request);
-  /// What a model says of examples; see prediction.h.
+  /// What a model says of examples; see campaign_models.h.
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   ModelCache& models() { return *models_; }
   /// What model processes ask for.
-  ModelDesk& desk() { return desk_; }
+  PublishedModelTask& published_task() { return published_task_; }
   /// A model process can take the task of the round now.
   bool offers_model_task() const;
 
@@ -153,9 +153,9 @@ class Campaign {
   std::int64_t retries() const { return retries_; }
 
  private:
-  Campaign(CampaignPlan plan, CampaignServices surroundings);
+  Campaign(CampaignPlan plan, CampaignServices services);
   absl::Status LoadPool(const storage::CampaignFolder& folder);
-  /// Appends a file of the watched folder, unless somebody else is appending.
+  /// Appends a file of the watched folder, unless another caller is appending.
   absl::StatusOr<Appended> TakeFile(const AppendRequest& request);
   storage::StoreOptions StoreOptionsHere();
   absl::Status Begin(std::unique_ptr<storage::CampaignStore> store);
@@ -172,10 +172,10 @@ class Campaign {
   absl::Status ChangeLife(const storage::LifeRequest& request, const char* what);
   void LogLife(const storage::LifeRequest& request) const;
   void LogFindings() const;
-  /// Does nothing if the campaign is no longer running, because somebody stopped or paused it meanwhile, or if its
+  /// Does nothing if the campaign is no longer running, because it was stopped or paused meanwhile, or if its
   /// specification is no longer the one that this was decided under (empty: any). False then.
   absl::StatusOr<bool> EndRunning(storage::Life life, const std::string& reason, const std::string& decided_under = {});
-  /// Disputes items that nobody can decide.
+  /// Disputes items that no annotator can decide.
   absl::Status SettleStuck(const storage::CampaignStatus& status);
   /// Trains once more if labels changed after the end.
   absl::StatusOr<bool> TrainAfterTheEnd(const storage::CampaignStatus& status, const std::stop_token& stop);
@@ -216,10 +216,10 @@ class Campaign {
   void PublishLife(std::int64_t sequence, EventBroadcaster::Announcement announcement);
 
   const std::string name_;
-  const CampaignServices surroundings_;
+  const CampaignServices services_;
   std::mutex updating_;  // one update at a time
   EventBroadcaster events_;
-  ModelDesk desk_;
+  PublishedModelTask published_task_;
   MemoryBudgetShare::Place place_;
   std::unique_ptr<GrowingPool> pool_;
   std::unique_ptr<storage::CampaignReader> reader_;

@@ -1,5 +1,3 @@
-#include "pipeline/campaign/campaign_annotators.h"
-
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/campaign_items.h"
 #include "pipeline/round/pool_source.h"
 #include "pipeline/round/tuning.h"
 #include "stages/classify/classifier.h"

@@ -1,18 +1,21 @@
-// The examples of a campaign one by one: why a round selected them, and what became of them.
+// The examples of a campaign one by one: why a round selected them, and what became of them. Below, its annotators.
 //
 // Pure functions of what they are given, and calls of the campaign's store; thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "fulcrum/v1/annotator_service.pb.h"
 #include "fulcrum/v1/item_service.pb.h"
 #include "pipeline/campaign/campaign.h"
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/round.h"
 #include "storage/campaign_files.h"
-#include "storage/state/item_queries.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::pipeline {
 
@@ -38,5 +41,15 @@ absl::StatusOr<v1::GetItemResponse> GetItem(Campaign& campaign, const v1::GetIte
 absl::StatusOr<v1::Item> ResolveItem(Campaign& campaign, const v1::ResolveItemRequest& request,
                                      const ChangeOrder& order);
 absl::StatusOr<v1::Item> ReturnItem(Campaign& campaign, const v1::ReturnItemRequest& request, const ChangeOrder& order);
+
+// The annotators of a campaign: how good they are, who is paused, and labels that are likely wrong.
+//
+// Each call reads what it needs from the campaign's log by itself, so that workers do not wait for it; thread-safe.
+
+absl::StatusOr<v1::ListAnnotatorsResponse> ListAnnotators(Campaign& campaign);
+absl::Status PauseAnnotator(Campaign& campaign, const v1::PauseAnnotatorRequest& request, const ChangeOrder& order);
+absl::Status ResumeAnnotator(Campaign& campaign, const v1::ResumeAnnotatorRequest& request, const ChangeOrder& order);
+/// At most `most` of them. FailedPrecondition with too few labels.
+absl::StatusOr<v1::ListLabelErrorsResponse> ListLabelErrors(Campaign& campaign, std::size_t most);
 
 }  // namespace fulcrum::pipeline

@@ -134,7 +134,7 @@ bool Campaign::offers_tasks() const {
 bool Campaign::offers_model_task() const {
   const auto status = store_->status();
   return offers_tasks() && status->model_task && status->model_task->open() && status->model_task->lease == 0 &&
-         desk_.Find(status->model_task->id).ok();
+         published_task_.Find(status->model_task->id).ok();
 }
 
 bool Campaign::over() const {
@@ -251,7 +251,7 @@ void Campaign::PublishLife(std::int64_t sequence, EventBroadcaster::Announcement
 
 std::chrono::milliseconds Campaign::NoteRetry(const std::string& reason) {
   ++failed_steps_;
-  const auto pause = std::min(kLongestPause, surroundings_.retry_time * (1 << std::min(failed_steps_ - 1, 10)));
+  const auto pause = std::min(kLongestPause, services_.retry_time * (1 << std::min(failed_steps_ - 1, 10)));
   Log(LogLevel::kWarning, "campaign retries",
       {{"campaign", name_},
        {"round", store_->status()->round},
@@ -273,7 +273,7 @@ absl::StatusOr<bool> Campaign::WaitsForModel(const storage::CampaignStatus& stat
   const auto& task = status.model_task;
   if (!plan->external || !task || task->round != status.round + 1 || !task->open()) return false;
   // After a restart the round publishes the task again.
-  if (store_->Now() < task->since + plan->external->timeout) return desk_.Find(task->id).ok();
+  if (store_->Now() < task->since + plan->external->timeout) return published_task_.Find(task->id).ok();
   const std::string reason =
       absl::StrCat("no model process has returned predictions for round ", task->round, " within ",
                    plan->external->timeout.count() / 1000, " seconds (classifier.external.timeout)");
@@ -361,7 +361,7 @@ absl::Status Campaign::LeaveQuarantine() {
   }
   Log(LogLevel::kInfo, "campaign released from quarantine", {{"campaign", name_}});
   Wake();
-  if (surroundings_.on_change) surroundings_.on_change();
+  if (services_.on_change) services_.on_change();
   PublishState();
   return absl::OkStatus();
 }
@@ -422,7 +422,7 @@ absl::Status Campaign::Update(const v1::CampaignSpec& spec, const google::protob
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec before, ParseSpecificationText(plan()->settings.specification));
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec updated, UpdatedSpec(before, spec, mask));
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(updated));
-  FULCRUM_RETURN_IF_ERROR(CheckLauncher(surroundings_.launchers, plan));
+  FULCRUM_RETURN_IF_ERROR(CheckLauncher(services_.launchers, plan));
   const auto& paths = mask.paths();
   request.settings = plan.settings;
   request.goes_on =

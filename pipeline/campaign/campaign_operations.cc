@@ -1,5 +1,3 @@
-#include "pipeline/campaign/campaign_operations.h"
-
 #include <google/protobuf/util/message_differencer.h>
 #include <google/protobuf/util/time_util.h>
 
@@ -13,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/campaign/crash_marker.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/text/status.h"

@@ -45,24 +45,22 @@ std::int64_t PlateauRounds(std::span<const ModelScore> models, double improvemen
 
 std::optional<std::string> StoppingReason(const StoppingRules& rules, const CampaignProgress& progress) {
   if (rules.labels > 0 && progress.labels >= rules.labels) {
-    return absl::StrFormat("%d labels were bought, of the %d that it may buy", progress.labels, rules.labels);
+    return absl::StrFormat("label budget reached (%d of %d)", progress.labels, rules.labels);
   }
   if (rules.cost > 0 && progress.cost >= rules.cost) {
-    return absl::StrFormat("labels for %g were bought, of the %g that it may spend", progress.cost, rules.cost);
+    return absl::StrFormat("cost budget reached (%g of %g)", progress.cost, rules.cost);
   }
   if (rules.rounds > 0 && progress.rounds >= rules.rounds) {
-    return absl::StrFormat("%d rounds were answered, of the %d asked for", progress.rounds, rules.rounds);
+    return absl::StrFormat("round limit reached (%d of %d)", progress.rounds, rules.rounds);
   }
   if (progress.models.empty()) return std::nullopt;
   const std::optional<double> accuracy = progress.models.back().accuracy;
   if (rules.accuracy > 0 && accuracy && *accuracy >= rules.accuracy) {
-    return absl::StrFormat("the validation set is predicted right to %.4f, and %.4f was asked for", *accuracy,
-                           rules.accuracy);
+    return absl::StrFormat("validation accuracy %.4f reached the target %.4f", *accuracy, rules.accuracy);
   }
   const std::int64_t stable = StableRounds(progress.models, rules.stable_share);
   if (rules.stable_rounds > 0 && stable >= rules.stable_rounds) {
-    return absl::StrFormat("for %d rounds no more than a share of %g of the predictions changed", stable,
-                           rules.stable_share);
+    return absl::StrFormat("at most %g of predictions changed for %d rounds", rules.stable_share, stable);
   }
   const std::int64_t plateau = PlateauRounds(progress.models, rules.plateau_improvement);
   if (rules.plateau_rounds > 0 && plateau >= rules.plateau_rounds) {
@@ -141,7 +139,7 @@ void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& proble
   plan.name = spec.name();
   problems.Add("name", CheckCampaignName(spec.name()));
   plan.sources.assign(spec.pool().sources().begin(), spec.pool().sources().end());
-  if (plan.sources.empty()) problems.Add("pool.sources", "there is none; name a file, a folder or a glob");
+  if (plan.sources.empty()) problems.Add("pool.sources", "is empty; name a file, a folder or a glob");
   plan.watch = spec.pool().watch();
   plan.id_column = spec.pool().id_column();
   plan.label_column = spec.pool().label_column();
@@ -151,7 +149,7 @@ void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& proble
   plan.classes.assign(spec.classes().begin(), spec.classes().end());
   if (plan.classes.size() < 2) problems.Add("classes", "there must be at least two answers to choose from");
   if (std::set<std::string>(plan.classes.begin(), plan.classes.end()).size() != plan.classes.size()) {
-    problems.Add("classes", "one of them is there twice");
+    problems.Add("classes", "a class is listed twice");
   }
   std::size_t bytes = 0;
   for (const std::string& name : plan.classes) {
@@ -209,7 +207,7 @@ void PlanClassWeights(const v1::ClassifierSpec& spec, CampaignPlan& plan, Proble
       problems.Add("classifier.class_weights",
                    absl::StrCat("'", entry.name().substr(0, 100), "' is not one of the classes"));
     } else if (!seen.insert(entry.name()).second) {
-      problems.Add("classifier.class_weights", absl::StrCat("the class '", entry.name(), "' is there twice"));
+      problems.Add("classifier.class_weights", absl::StrCat("the class '", entry.name(), "' is listed twice"));
     } else {
       weights[static_cast<std::size_t>(found - plan.classes.begin())] = entry.weight();
     }
@@ -327,7 +325,7 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   for (const v1::AnnotatorTerms& terms : labeling.annotators()) {
     problems.Add("labeling.annotators", storage::CheckText("name of an annotator", terms.name()));
     if (!settings.annotators.emplace(terms.name(), storage::AnnotatorTerms{terms.cost(), terms.budget()}).second) {
-      problems.Add("labeling.annotators", absl::StrCat("'", terms.name(), "' is there twice"));
+      problems.Add("labeling.annotators", absl::StrCat("'", terms.name(), "' is listed twice"));
     }
   }
   if (labeling.has_most_attempts()) settings.most_attempts = labeling.most_attempts();
@@ -337,7 +335,7 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   settings.policy.hard_time = ToMilliseconds(advance.hard_time());
   if (advance.has_soft_share()) settings.policy.soft_share = advance.soft_share();
   if (advance.has_hard_minimum()) settings.policy.hard_minimum = advance.hard_minimum();
-  // Rows are compared with the last one only; whoever reads it may be a round late.
+  // Rows are compared with the last one only; a reader may be a round late.
   plan.retention = {
       .scores = spec.retention().scores(), .models = spec.retention().models(), .streams = plan.stream ? 2 : 0};
   // Otherwise the same numbers would be reported twice.
@@ -361,7 +359,7 @@ void PlanStop(const v1::StopSpec& spec, CampaignPlan& plan, Problems& problems) 
   if (spec.plateau().has_improvement()) plan.stop.plateau_improvement = spec.plateau().improvement();
   plan.validation_sources.assign(spec.accuracy().sources().begin(), spec.accuracy().sources().end());
   if (spec.has_accuracy() && plan.validation_sources.empty()) {
-    problems.Add("stop.accuracy.sources", "there is none; name a file with features and labels to measure on");
+    problems.Add("stop.accuracy.sources", "is empty; name a file with features and labels to measure on");
   }
   plan.stop.cost = spec.cost();
   plan.settings.label_budget = plan.stop.labels;
@@ -375,10 +373,9 @@ absl::Status CheckCampaignName(const std::string& name) {
   for (const char c : name) good = good && IsNameCharacter(c);
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("'", name.substr(0, kLongestName),
-                   "' cannot be the name of a campaign; take small letters, digits, '-' and '_', "
-                   "beginning with a letter or digit, at most ",
-                   kLongestName, " of them"));
+      absl::StrCat("invalid campaign name '", name.substr(0, kLongestName),
+                   "': use lowercase letters, digits, '-' and '_', starting with a letter or digit, at most ",
+                   kLongestName, " characters"));
 }
 
 absl::StatusOr<CampaignPlan> PlanCampaign(const v1::CampaignSpec& spec) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,9 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pipeline/campaign/stream/stream_plan.h"
 #include "pipeline/round/round.h"
 #include "stages/ingest/normalize.h"
+#include "stages/stream/stream_selector.h"
 #include "storage/campaign_folder.h"
 #include "storage/state/campaign_settings.h"
 
@@ -52,16 +53,17 @@ struct CampaignProgress {
 std::int64_t StableRounds(std::span<const ModelScore> models, double share);
 
 /// Rounds in a row, up to the last, that were not better than the best before by more than `improvement`. Better is a
-/// higher accuracy, or fewer changed predictions where nothing is measured.
+/// higher accuracy, or fewer changed predictions if nothing is measured.
 std::int64_t PlateauRounds(std::span<const ModelScore> models, double improvement);
 
-/// The rule that is met, in words; nothing where the campaign goes on.
+/// The rule that is met, in words; nothing if the campaign goes on.
 std::optional<std::string> StoppingReason(const StoppingRules& rules, const CampaignProgress& progress);
 
 }  // namespace fulcrum::pipeline
 
 namespace fulcrum::v1 {
 class CampaignSpec;
+class StreamSpec;
 }  // namespace fulcrum::v1
 
 namespace google::protobuf {
@@ -69,6 +71,17 @@ class FieldMask;
 }  // namespace google::protobuf
 
 namespace fulcrum::pipeline {
+
+// Rows that arrive one at a time. Stateless.
+
+struct StreamPlan {
+  stream::StreamOptions options = {};
+  double keep_share = 0;  ///< of the rows that are not taken: so many join the pool
+};
+
+/// With every default filled in. `problem` is called with the path and the description of all that is impossible.
+StreamPlan PlanStream(const v1::StreamSpec& spec,
+                      const std::function<void(const std::string& path, const std::string& what)>& problem);
 
 /// A model trained warm and one trained from nothing, after a restart, must give millions of rows the same classes, or
 /// the batches that follow are not the same. It costs some three times the steps of LIBSVM's 1e-3.
@@ -125,7 +138,7 @@ absl::StatusOr<v1::CampaignSpec> UpdatedSpec(const v1::CampaignSpec& spec, const
 /// OK for what may be a campaign's name, which is also a folder's.
 absl::Status CheckCampaignName(const std::string& name);
 
-/// The specification from its text in the store; DataLoss where that cannot be read.
+/// The specification from its text in the store; DataLoss if that cannot be read.
 absl::StatusOr<v1::CampaignSpec> ParseSpecificationText(const std::string& text);
 
 }  // namespace fulcrum::pipeline

@@ -7,6 +7,9 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,15 +24,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "fulcrum/v1/campaign_service.pb.h"
+#include "fulcrum/v1/operation_service.pb.h"
 #include "pipeline/campaign/campaign.h"
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/pool/upload_store.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "stages/core/files.h"
 
 namespace fulcrum::pipeline {
 
-struct CampaignBookOptions {
+struct CampaignRegistryOptions {
   std::string data_folder = {};
   PoolPlaces pools = {};
   ClusterLaunchers launchers = {};      ///< what may compute rounds
@@ -54,7 +59,7 @@ class CampaignRegistry {
  public:
   /// Opens the existing campaigns. Unavailable if another daemon has the data folder, Cancelled if `stop` ends it: then
   /// all of them are closed again.
-  static absl::StatusOr<std::unique_ptr<CampaignRegistry>> Open(CampaignBookOptions options,
+  static absl::StatusOr<std::unique_ptr<CampaignRegistry>> Open(CampaignRegistryOptions options,
                                                                 const std::stop_token& stop = {});
 
   /// Imports the pool, which takes its time. AlreadyExists for a name that is in use, Aborted for one that is being
@@ -96,10 +101,11 @@ class CampaignRegistry {
   class HeldCampaign;
   using Entry = absl::StatusOr<std::shared_ptr<HeldCampaign>>;
 
-  explicit CampaignRegistry(CampaignBookOptions options)
+  explicit CampaignRegistry(CampaignRegistryOptions options)
       : options_(std::move(options)), memory_(options_.memory_budget) {}
   std::string FolderOf(const std::string& name) const { return options_.data_folder + "/campaigns/" + name; }
-  CampaignServices SurroundingsOf(const std::string& name) const;
+  CampaignServices ServicesOf(const std::string& name) const;
+  static absl::Status MakeFolder(const std::string& path);
   absl::Status OpenAll(const std::stop_token& stop);
   /// Returns when all are open, or `stop` is requested.
   void OpenTogether(const std::vector<std::string>& names, std::size_t most_threads, const std::stop_token& stop);
@@ -116,7 +122,7 @@ class CampaignRegistry {
   /// Where an earlier request with the same id has moved a campaign of this name.
   std::optional<std::string> FindDeleted(const std::string& name, const ChangeOrder& order) const;
 
-  /// As long as it lives, nobody else creates, deletes or opens a campaign of this name.
+  /// As long as it lives, no other thread creates, deletes or opens a campaign of this name.
   class NameClaim {
    public:
     NameClaim(CampaignRegistry& registry, std::string name) : registry_(&registry), name_(std::move(name)) {}
@@ -128,10 +134,10 @@ class CampaignRegistry {
     CampaignRegistry* registry_;
     const std::string name_;
   };
-  /// Aborted if somebody else has it.
+  /// Aborted if another thread has it.
   absl::StatusOr<NameClaim> Claim(const std::string& name);
 
-  const CampaignBookOptions options_;
+  const CampaignRegistryOptions options_;
   mutable MemoryBudgetShare memory_;
   std::optional<FileLock> lock_;  // two daemons on one folder would each hold half of the campaigns
   mutable std::mutex mutex_;
@@ -139,6 +145,113 @@ class CampaignRegistry {
   std::set<std::string> changing_;  // names that are being created, deleted or opened: two of them must not race
   std::condition_variable_any stopping_;
   std::jthread reopener_;  // last: it uses all of the above
+};
+
+class CampaignRegistry::HeldCampaign {
+ public:
+  explicit HeldCampaign(std::shared_ptr<Campaign> campaign) : campaign_(std::move(campaign)) { Reopen(); }
+
+  const std::shared_ptr<Campaign>& handle() const { return handle_; }
+  Campaign& campaign() const { return *campaign_; }
+
+  /// Gives no more handles until Reopen.
+  void StopGiving() { handle_.reset(); }
+  /// After StopGiving: waits until all handles are gone. False if some are still there.
+  bool WaitForUsers(std::chrono::steady_clock::time_point until) const {
+    std::unique_lock lock(users_->mutex);
+    return users_->gone.wait_until(lock, until, [this] { return users_->none; });
+  }
+  void Reopen() {
+    users_ = std::make_shared<Users>();
+    handle_ = std::shared_ptr<Campaign>(campaign_.get(), [users = users_](Campaign*) {
+      const std::scoped_lock lock(users->mutex);
+      users->none = true;
+      users->gone.notify_all();
+    });
+  }
+  /// For one whose users or whose round do not end: only the end of the process ends it.
+  void Abandon() { new std::shared_ptr<Campaign>(campaign_); }
+
+ private:
+  struct Users {
+    std::mutex mutex;
+    std::condition_variable gone;
+    bool none = false;
+  };
+  const std::shared_ptr<Campaign> campaign_;
+  std::shared_ptr<Users> users_;
+  std::shared_ptr<Campaign> handle_;
+};
+
+// Long-running operations: campaigns that are being created, and rows that are being appended.
+//
+// A creation is a file in DATA/operations from before CreateCampaign is answered until a day after its end. One that
+// has not ended when the process does is run again by the next one: creating leaves nothing behind unless it succeeds.
+// Creations run on a few threads of their own, so that no call waits behind an import. An append is work of the call
+// that sends the rows, and is only listed here; it ends with the call and is not known to the next process.
+// Thread-safe.
+
+class CampaignOperations {
+ public:
+  /// Takes up the operations that have not ended. The registry must outlive it.
+  static absl::StatusOr<std::unique_ptr<CampaignOperations>> Open(const std::string& data_folder,
+                                                                  CampaignRegistry& campaigns);
+  /// Cancels what runs; it is run again when the folder is opened again.
+  ~CampaignOperations();
+  CampaignOperations(const CampaignOperations&) = delete;
+  CampaignOperations& operator=(const CampaignOperations&) = delete;
+
+  /// Starts to create a campaign. A repeated request id of the same caller gives the operation that it started.
+  /// AlreadyExists if the name is in use or the request id was used with another specification.
+  absl::StatusOr<v1::Operation> Create(const v1::CreateCampaignRequest& request, const std::string& by);
+  /// Lists rows that a client appends to a campaign, until EndAppend. `cancel` lets the append end soon; it is called
+  /// on any thread. Returns the name of the operation.
+  std::string BeginAppend(const std::string& campaign, const std::string& by, std::function<void()> cancel);
+  void NoteRows(const std::string& name, std::size_t rows);
+  /// `added` is the number of rows, or why there are none.
+  void EndAppend(const std::string& name, const absl::StatusOr<std::int64_t>& added);
+  /// NotFound without one of this name.
+  absl::StatusOr<v1::Operation> Get(const std::string& name) const;
+  /// Up to `most` operations that come after `after`, the newest first.
+  std::vector<v1::Operation> List(const std::string& after, std::size_t most) const;
+  /// Lets an operation end soon; one that has ended stays as it is.
+  absl::StatusOr<v1::Operation> Cancel(const std::string& name);
+  /// Lets the threads end; what they do is taken up when the folder is opened again.
+  void RequestStop();
+
+ private:
+  struct Entry {
+    v1::Operation operation;
+    v1::CreateCampaignRequest request;
+    std::stop_source stop;
+    std::function<void()> on_cancel;  ///< of an append
+    bool cancelled = false;           ///< by a call, not by the end of the process
+  };
+  using Entries = std::map<std::string, std::shared_ptr<Entry>>;
+
+  CampaignOperations(std::string folder, CampaignRegistry& campaigns);
+  absl::Status Load();
+  absl::Status Save(const Entry& entry) const;
+  std::string FileOf(const std::string& name) const { return folder_ + "/" + name + ".json"; }
+  /// Creates the campaign, unless the process died in it again and again.
+  absl::StatusOr<std::shared_ptr<Campaign>> CreateMarked(const std::shared_ptr<Entry>& entry);
+  absl::StatusOr<std::shared_ptr<Entry>> FindRepeated(const v1::CreateCampaignRequest& request,
+                                                      const std::string& by) const;
+  absl::Status CheckName(const std::string& campaign) const;
+  v1::Operation NewOperation(v1::OperationKind kind, const std::string& campaign, const std::string& by) const;
+  static void NoteEnd(Entry& entry, const absl::Status& status);
+  void RemoveOld();
+  void Loop(const std::stop_token& stop);
+  void Run(const std::shared_ptr<Entry>& entry);
+  void End(const std::shared_ptr<Entry>& entry, const absl::StatusOr<std::shared_ptr<Campaign>>& created);
+
+  const std::string folder_;
+  CampaignRegistry& campaigns_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  Entries entries_;
+  std::deque<std::shared_ptr<Entry>> queue_;
+  std::vector<std::jthread> threads_;  // last: they use all of the above
 };
 
 }  // namespace fulcrum::pipeline

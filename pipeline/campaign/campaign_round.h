@@ -11,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,33 +20,36 @@
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/cluster/cluster_round_job.h"
 #include "pipeline/campaign/event_broadcaster.h"
-#include "pipeline/campaign/model/model_desk.h"
-#include "pipeline/campaign/model/model_history.h"
+#include "pipeline/campaign/model/campaign_models.h"
+#include "pipeline/campaign/model/model_tasks.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/round.h"
-#include "pipeline/round/tuned_runner.h"
+#include "pipeline/round/tuning.h"
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
 #include "storage/campaign_store.h"
 #include "storage/state/campaign_records.h"
-#include "storage/state/model_task.h"
+#include "storage/state/tables.h"
 
 namespace fulcrum::pipeline {
+
+/// "train" is STAGE_TRAIN.
+v1::Stage StageOf(std::string_view name);
 
 class CampaignRound {
  public:
   /// What a round works with; all of it must outlive the rounds.
-  struct Surroundings {
+  struct Parts {
     std::function<absl::StatusOr<CampaignPlan>(const std::string& specification)> plan_of;
     GrowingPool& pool;
     storage::CampaignStore& store;
     storage::CampaignReader& reader;
     EventBroadcaster& events;
-    ModelDesk& desk;
+    PublishedModelTask& published_task;
     const ClusterLaunchers& launchers;
   };
   /// `history` is what the log says of the models so far.
-  CampaignRound(Surroundings surroundings, ModelHistory history);
+  CampaignRound(Parts parts, ModelHistory history);
 
   /// Drops what makes the next round cheap, and the memory it takes. Not while a round runs.
   void Forget() {
@@ -138,7 +142,7 @@ class CampaignRound {
   storage::CampaignStore& store_;
   storage::CampaignReader& reader_;
   EventBroadcaster& events_;
-  ModelDesk& desk_;
+  PublishedModelTask& published_task_;
   ModelHistory history_;
   std::optional<std::string> specification_;  // that plan_ is made of, as it is in the log
   CampaignPlan plan_;                         // of the round that runs

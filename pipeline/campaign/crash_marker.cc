@@ -4,9 +4,11 @@
 #include <fstream>
 #include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
+#include "storage/rules/round_rules.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -56,6 +58,59 @@ absl::Status CrashMarker::End() {
 
 absl::Status CrashMarker::Cancel() {
   return deaths_ == 0 ? End() : Write(/*running=*/false, /*durable=*/true);
+}
+
+absl::StatusOr<RoundMarker> RoundMarker::Open(const std::string& folder) {
+  FULCRUM_ASSIGN_OR_RETURN(CrashMarker marker, CrashMarker::Open(folder + "/round.marker"));
+  return RoundMarker(std::move(marker));
+}
+
+std::int64_t RoundMarker::round() const {
+  std::int64_t round = 0;
+  return absl::SimpleAtoi(marker_.work(), &round) ? round : 0;
+}
+
+absl::Status RoundMarker::BeginRound(std::int64_t round) {
+  return marker_.Begin(absl::StrCat(round));
+}
+
+namespace {
+
+/// Why the budgets allow no more answers in the open round; empty if they do, or may once the live leases have ended.
+std::string ReasonToClose(const storage::CampaignState& state) {
+  const storage::CampaignSettings& settings = state.settings();
+  const storage::Totals& totals = state.totals();
+  if (settings.label_budget > 0 && totals.labels >= settings.label_budget) {
+    return absl::StrCat("label budget reached (", totals.labels, " of ", settings.label_budget, ")");
+  }
+  if (settings.cost_budget <= 0) return "";
+  if (totals.cost >= settings.cost_budget) {
+    return absl::StrCat("cost budget reached (", totals.cost, " of ", settings.cost_budget, ")");
+  }
+  if (!state.leases().empty() || state.items().open_slots() == 0) return "";
+  const double left = settings.cost_budget - totals.cost;
+  bool affordable = false;
+  state.items().VisitOpenSlots([&](const storage::Item& item, const storage::Slot&) {
+    affordable = item.cost <= left;
+    return !affordable;
+  });
+  if (affordable) return "";
+  return absl::StrCat("the remaining ", left, " of the cost budget of ", settings.cost_budget,
+                      " does not pay for any open task");
+}
+
+}  // namespace
+
+absl::StatusOr<SpentAnswer> CloseIfSpent(storage::Ledger& ledger, const SpentRequest& request) {
+  const storage::Round* const open = ledger.state().rounds().open();
+  if (open == nullptr || open->number != request.round) return SpentAnswer{};
+  const std::string reason = ReasonToClose(ledger.state());
+  if (reason.empty()) return SpentAnswer{};
+  // A batch without a single affordable task says that the next one would not have any either.
+  const bool hopeless = open->progress().labeled == 0;
+  FULCRUM_RETURN_IF_ERROR(storage::AdvanceRound(ledger, {.round = request.round, .forced = reason}).status());
+  return SpentAnswer{
+      .closed = true, .over = hopeless ? reason : "", .decided_under = ledger.state().settings().specification};
 }
 
 }  // namespace fulcrum::pipeline

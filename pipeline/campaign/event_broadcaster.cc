@@ -11,7 +11,7 @@
 #include "storage/campaign_reader.h"
 #include "storage/clock.h"
 #include "storage/log/event.h"
-#include "storage/state/campaign_life.h"
+#include "storage/state/campaign_records.h"
 
 namespace fulcrum::pipeline {
 namespace {

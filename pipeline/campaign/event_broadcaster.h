@@ -53,15 +53,15 @@ class EventBroadcaster {
   void Remember(v1::CampaignEvent model);
   /// To be called before a change is written, and held until it is published.
   Announcement Announce();
-  /// Tells everybody of a change with this sequence number, at the time now.
+  /// Tells all watchers of a change with this sequence number, at the time now.
   void PublishChange(v1::CampaignEvent event, std::int64_t sequence, Announcement announcement);
-  /// Tells everybody of what is so at the moment, such as progress.
+  /// Tells all watchers of what is so at the moment, such as progress.
   void Publish(v1::CampaignEvent event);
   /// The number that an event would be sent with now.
   std::int64_t resume_point();
   /// Changes up to here are not kept; those after it are.
   std::int64_t kept_after();
-  /// Lets everybody go who watches, and those who come later until Reopen.
+  /// Ends all streams of watchers, and those that begin later until Reopen.
   void Close();
   void Reopen();
 

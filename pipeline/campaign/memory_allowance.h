@@ -2,9 +2,9 @@
 //
 // Pools stay in memory as long as their campaigns are there, so a pool that does not fit is refused. What pools leave
 // is for rounds. How much a round may use is a figure of its campaign, fixed when that is made: it decides how scores
-// are computed, and so must not depend on who else there is. Where the rounds of several campaigns do not fit beside
+// are computed, and so must not depend on the other campaigns. Where the rounds of several campaigns do not fit beside
 // each other they wait for one another, in the order they came. What a campaign keeps between its rounds counts too,
-// until somebody else has use for the room. Thread-safe.
+// until another campaign needs the room. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -47,19 +47,19 @@ class MemoryBudgetShare {
     Claim* claim_ = nullptr;
   };
 
-  /// What the rounds of a campaign may use that does not say so itself: a part of the budget, whoever else there is. 0:
-  /// no limit.
+  /// What the rounds of a campaign may use that does not say so itself: a part of the budget, whatever other campaigns
+  /// there are. 0: no limit.
   std::size_t UsualRoundBytes() const;
 
   struct Request {
     std::string campaign = {};
     std::size_t pool_bytes = 0;
     std::size_t round_bytes = 0;
-    /// Somebody waits for what this campaign keeps between its rounds: it should drop that and call GiveBack. Called on
-    /// any thread; must not call back.
+    /// Another campaign waits for what this one keeps between its rounds: it should drop that and call GiveBack. Called
+    /// on any thread; must not call back.
     std::function<void()> on_wanted = {};
   };
-  /// ResourceExhausted where the pool does not fit beside the others with room for any one round.
+  /// ResourceExhausted if the pool does not fit beside the others with room for any one round.
   absl::StatusOr<Place> Admit(Request request);
 
   /// The same for a pool that has become larger. Where it does not fit, the place stays what it was.

@@ -15,7 +15,7 @@ namespace fulcrum::pipeline {
 
 std::string StoredText(const google::protobuf::Message& message);
 
-/// Fields that this program does not know are passed over. DataLoss where the text is no such message.
+/// Fields that this program does not know are passed over. DataLoss if the text is no such message.
 absl::Status ParseStoredText(const std::string& text, google::protobuf::Message& message);
 
 }  // namespace fulcrum::pipeline

@@ -62,7 +62,7 @@ class RawTerminal final : public KeyTerminal {
   bool closed_ = false;
 };
 
-// Somebody who answers tasks: a person at a terminal, or a file that imitates people.
+// An annotator who answers tasks: a person at a terminal, or a file that imitates people.
 //
 // Called from one thread.
 
@@ -118,7 +118,7 @@ class TerminalAnnotator final : public Annotator {
   void Show(const WorkTask& task, const std::string& keys);
   /// Nothing when it should quit.
   std::optional<char> WaitForKey(const KeepAlive& keep_alive);
-  /// Nothing where the person thinks better of it.
+  /// Nothing if the person thinks better of it.
   std::optional<Decision> AskSkipReason(const KeepAlive& keep_alive);
 
   KeyTerminal& terminal_;

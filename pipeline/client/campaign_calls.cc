@@ -23,8 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCampaignCallTime{30'000};
-// Reading a pool, or selecting a first batch from it, takes as long as it takes; somebody sits there and can break it
-// off.
+// Reading a pool, or selecting a first batch from it, may take long; the user can interrupt it.
 constexpr milliseconds kLongCallTime{3'600'000};
 constexpr milliseconds kNoDeadline{0};
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;

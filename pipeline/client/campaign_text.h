@@ -174,7 +174,7 @@ Timing WallTiming(const StopFlag& stop);
 
 // Single YAML values as the types that protobuf fields have; what they cannot be read as is a problem.
 //
-// Every function gives nothing where it has added a problem. Stateless and thread-safe.
+// Every function gives nothing if it has added a problem. Stateless and thread-safe.
 
 /// As google.protobuf.Duration has it.
 struct YamlTime {

@@ -270,8 +270,8 @@ void WorkSession::DropEnded(const std::vector<LeaseName>& leases, const std::vec
       lease_watch_.Note(results[i].expires_at, absl::Now(), timing_.now());
       continue;
     }
-    // Somebody else may have the task by now. What is answered, or is the task that the annotator has before them, is
-    // sent all the same: a late label counts.
+    // Another annotator may have the task by now. What is answered, or is the task that the annotator has before them,
+    // is sent all the same: a late label counts.
     if (held_.empty()) continue;
     const auto ended =
         std::find_if(std::next(held_.begin()), held_.end(), [&](const auto& task) { return task.lease == leases[i]; });

@@ -10,11 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/cluster/cluster_selection.h"
 #include "pipeline/round/memory_budget.h"
-#include "pipeline/round/round_messages.h"
-#include "pipeline/round/round_strategy.h"
-#include "pipeline/round/select_stage.h"
+#include "pipeline/round/round_stages.h"
 #include "stages/classify/classifier.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/parallel.h"

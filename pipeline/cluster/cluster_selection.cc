@@ -1,5 +1,3 @@
-#include "pipeline/cluster/cluster_selection.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,10 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/cluster/cluster_round.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/streamed_greedy.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/strategies/strategy_parts.h"
 #include "stages/select/strategy.h"
 
@@ -147,7 +146,7 @@ absl::StatusOr<Selection> SelectAtRandom(const ClusterCandidates& all) {
   return selection;
 }
 
-/// The references of a cover, and how far they are from the labeled rows (as PoolCover of coverage.h).
+/// The references of a cover, and how far they are from the labeled rows (as PoolCover of submodular_greedy.h).
 struct SharedCover {
   RowList own;                       ///< references that are own rows
   RowList references;                ///< all of them, as guests

@@ -1,6 +1,4 @@
 // The only file that calls MPI. Without the option FULCRUM_MPI there is one process.
-#include "pipeline/cluster/mpi_communicator.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -15,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "pipeline/cluster/cluster_round.h"
 #include "stages/core/files.h"
 
 #if FULCRUM_MPI
@@ -215,7 +214,7 @@ absl::Status RunInProcesses(const std::string& command, int (*exit_code)(const a
   const MpiProcesses peers;
   absl::Status status;
   if (peers.is_alone()) {
-    // A launcher of another MPI, or one without the interface that this one needs: nobody would divide the work.
+    // A launcher of another MPI, or one without the interface that this one needs: the work would not be divided.
     MPI_Finalize();
     return absl::FailedPreconditionError(absl::StrCat(
         "this process is one of ", launched,

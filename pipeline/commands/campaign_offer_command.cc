@@ -19,10 +19,10 @@
 #include "pipeline/client/campaign_text.h"
 #include "pipeline/client/server_connection.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/select/stream_lines.h"
+#include "pipeline/commands/select/select_stream.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::pipeline {
 namespace {

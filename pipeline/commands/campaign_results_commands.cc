@@ -18,7 +18,7 @@
 #include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 #include "stages/ingest/pool.h"
 #include "storage/maintenance/maintenance.h"
 

@@ -21,7 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "pipeline/cluster/mpi_communicator.h"
+#include "pipeline/cluster/cluster_round.h"
 #include "pipeline/text/spec_reader.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"

@@ -137,7 +137,7 @@ void AddCampaignName(CLI::App& app, CampaignOptions& options);
 /// --json, and those of the connection.
 void AddCampaignOptions(CLI::App& app, CampaignOptions& options);
 
-/// To standard output: the text, or the message as JSON where that was asked for.
+/// To standard output: the text, or the message as JSON if that was asked for.
 absl::Status PrintAnswer(const CampaignOptions& options, std::string_view text,
                          const google::protobuf::Message& message);
 /// The same of one campaign.
@@ -174,5 +174,13 @@ Command CampaignAppendCommand();
 Command CampaignOfferCommand();
 Command CampaignModelCommand();
 Command CampaignPredictCommand();
+
+// Whether this processor can run what was compiled for it.
+//
+// processor_check.cc is compiled for the oldest processors, unlike the rest of the program, and free of the standard
+// library's templates: it must run where the rest would die of an illegal instruction.
+
+/// The name of an instruction set that the program was built for and the processor lacks; null if it has all.
+const char* MissingInstructionSet();
 
 }  // namespace fulcrum::pipeline

@@ -12,7 +12,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/experiment/comparison.h"
 #include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/experiment.h"
 #include "pipeline/experiment/experiment_spec.h"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "pipeline/round/progress.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/table_writer.h"

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/processor_check.h"
 #include "stages/linalg/blas.h"
 
 namespace {

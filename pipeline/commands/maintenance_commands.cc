@@ -70,7 +70,7 @@ absl::Status Restore(const BackupArguments& arguments) {
 CommandRun AddBackup(CLI::App& app) {
   auto arguments = std::make_shared<BackupArguments>();
   app.add_option("campaign", arguments->campaign, "Folder of the campaign")->type_name("")->required();
-  app.add_option("file", arguments->file, "File to write; one that is there is replaced")->type_name("")->required();
+  app.add_option("file", arguments->file, "File to write; an existing file is overwritten")->type_name("")->required();
   app.add_flag("!--without-pool", arguments->options.with_pool, "Only list the files of the pool");
   app.footer(kBackupFooter);
   return [arguments] { return BackUp(*arguments); };

@@ -86,7 +86,7 @@ CommandRun AddOperations(CLI::App& app) {
   };
   add("list", "List the operations, the newest first", ListOperations);
   add_name(add("get", "Show an operation", GetOperation));
-  add_name(add("cancel", "End an operation; nothing is left of it", CancelOperation));
+  add_name(add("cancel", "Cancel an operation and remove what it has written", CancelOperation));
   app.require_subcommand(1);
   app.footer(absl::StrCat(kOperationsFooter, "\n", ExitCodeHelp()));
   return [words, options]() -> absl::Status {

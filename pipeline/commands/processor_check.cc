@@ -1,6 +1,6 @@
-#include "pipeline/commands/processor_check.h"
-
 #include <cstring>
+
+#include "pipeline/commands/command_line.h"
 
 namespace fulcrum::pipeline {
 

@@ -21,15 +21,14 @@
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "fulcrum/v1/campaign_spec.pb.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/campaign/cluster/round_files.h"
-#include "pipeline/campaign/model/model_history.h"
+#include "pipeline/campaign/cluster/cluster_round_job.h"
+#include "pipeline/campaign/model/campaign_models.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/cluster/cluster_round.h"
-#include "pipeline/cluster/mpi_communicator.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/select/select_processes.h"
+#include "pipeline/commands/select/select_inputs.h"
 #include "pipeline/round/pool_source.h"
-#include "pipeline/round/tuned_runner.h"
+#include "pipeline/round/tuning.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 
@@ -41,7 +40,7 @@ constexpr char kRoundFooter[] =
 round and the campaign's pool, and writes the batch, the model and the scores next to the plan. It ends when the plan
 is removed. See docs/cluster.md.)";
 
-/// Ends the process when the daemon has removed the plan: nobody waits for the round any more.
+/// Ends the process when the daemon has removed the plan: the round is no longer wanted.
 class PlanWatch {
  public:
   explicit PlanWatch(std::string plan)
@@ -165,7 +164,7 @@ absl::StatusOr<SharedPool> OpenShare(const job::RoundPlan& plan, const PlannedRo
   }
   if (pool.mapped) return pool;
   FULCRUM_ASSIGN_OR_RETURN(pool.whole, LoadPool(plan, planned));
-  if (pool.whole->sparse() || dynamic_cast<const kernel::DenseFeatures*>(&pool.whole->features()) != nullptr) {
+  if (pool.whole->sparse() || pool.whole->features().in_memory() != nullptr) {
     return pool;
   }
   return absl::FailedPreconditionError(
@@ -191,12 +190,15 @@ absl::StatusOr<std::shared_ptr<const TunedSettings>> ChooseSettings(const Planne
 /// `normalize` is what was chosen; empty if the classifier is not tuned.
 absl::Status NormalizeShare(const std::string& normalize, const RowShare& share, SharedPool& pool) {
   if (pool.mapped) {
-    pool.features = std::move(pool.mapped->features);
-    if (normalize.empty()) return absl::OkStatus();
-    const auto& raw = static_cast<const storage::MappedFeatures&>(*pool.features);
+    const std::unique_ptr<storage::MappedFeatures>& raw = pool.mapped->features;
+    if (normalize.empty()) {
+      pool.features = std::move(pool.mapped->features);
+      return absl::OkStatus();
+    }
     FULCRUM_ASSIGN_OR_RETURN(const auto normalizer,
-                             MappedFeatureSource(raw, pool.mapped->pool).NormalizerFor(normalize));
-    pool.features = raw.NormalizedWith(*normalizer);
+                             MappedFeatureSource(*raw, pool.mapped->pool).NormalizerFor(normalize));
+    pool.features = raw->NormalizedWith(*normalizer);
+    pool.mapped->features.reset();
     return absl::OkStatus();
   }
   PreparedFeatures prepared;
@@ -204,12 +206,11 @@ absl::Status NormalizeShare(const std::string& normalize, const RowShare& share,
     FULCRUM_ASSIGN_OR_RETURN(prepared, pool.whole->Prepare(normalize));
   }
   const kernel::Features& all = normalize.empty() ? pool.whole->features() : *prepared.pool;
-  const auto* const dense = dynamic_cast<const kernel::DenseFeatures*>(&all);
+  const kernel::DenseFeatures* const dense = all.in_memory();
   if (dense == nullptr) {
     return absl::InvalidArgumentError(
         "the features of the pool are sparse, and only dense pools can be spread over processes; let the launcher "
-        "start "
-        "one process, normalize by zscore, which makes them dense, or leave selection.cluster out");
+        "start one process, normalize by zscore, which makes them dense, or leave selection.cluster out");
   }
   pool.features = std::make_shared<const kernel::DenseFeatures>(
       Matrix<double>::CopyOf(dense->values().Rows(share.first, share.count)), dense->precision());

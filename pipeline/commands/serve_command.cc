@@ -188,7 +188,7 @@ void AddServeOptions(CLI::App& app, ServeFlags& flags) {
   app.add_option("--log", flags.log, "How the log is written: text or json (default: text)")
       ->check(CLI::IsMember(LogNames()))
       ->type_name("FORMAT");
-  app.add_flag("--no-tokens", flags.no_tokens, "Let anybody on this machine do everything; on loopback only");
+  app.add_flag("--no-tokens", flags.no_tokens, "Let every caller on this machine do everything; on loopback only");
   app.add_flag("--reflection", flags.reflection, "Let clients list the services");
 }
 

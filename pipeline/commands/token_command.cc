@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/commands/command_line.h"
-#include "pipeline/server/token_store.h"
+#include "pipeline/server/access_control.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {
@@ -29,7 +29,7 @@ struct TokenFlags {
   std::string role = "annotator";
 };
 
-absl::StatusOr<std::unique_ptr<TokenStore>> OpenBook(const TokenFlags& flags) {
+absl::StatusOr<std::unique_ptr<TokenStore>> OpenTokens(const TokenFlags& flags) {
   std::error_code error;
   std::filesystem::create_directories(flags.data, error);
   if (error)
@@ -39,15 +39,15 @@ absl::StatusOr<std::unique_ptr<TokenStore>> OpenBook(const TokenFlags& flags) {
 
 absl::Status CreateToken(const TokenFlags& flags) {
   FULCRUM_ASSIGN_OR_RETURN(const Role role, ParseRole(flags.role));
-  FULCRUM_ASSIGN_OR_RETURN(const auto book, OpenBook(flags));
-  FULCRUM_ASSIGN_OR_RETURN(const std::string token, book->Create(flags.name, role));
+  FULCRUM_ASSIGN_OR_RETURN(const auto tokens, OpenTokens(flags));
+  FULCRUM_ASSIGN_OR_RETURN(const std::string token, tokens->Create(flags.name, role));
   std::printf("%s\n", token.c_str());
   return absl::OkStatus();
 }
 
 absl::Status ListTokens(const TokenFlags& flags) {
-  FULCRUM_ASSIGN_OR_RETURN(const auto book, OpenBook(flags));
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<TokenEntry> entries, book->List());
+  FULCRUM_ASSIGN_OR_RETURN(const auto tokens, OpenTokens(flags));
+  FULCRUM_ASSIGN_OR_RETURN(const std::vector<TokenEntry> entries, tokens->List());
   for (const TokenEntry& entry : entries) {
     std::printf("%-24s %-10s %s\n", entry.name.c_str(), RoleName(entry.role).c_str(), entry.made_at.c_str());
   }
@@ -55,8 +55,8 @@ absl::Status ListTokens(const TokenFlags& flags) {
 }
 
 absl::Status RevokeToken(const TokenFlags& flags) {
-  FULCRUM_ASSIGN_OR_RETURN(const auto book, OpenBook(flags));
-  return book->Revoke(flags.name);
+  FULCRUM_ASSIGN_OR_RETURN(const auto tokens, OpenTokens(flags));
+  return tokens->Revoke(flags.name);
 }
 
 }  // namespace

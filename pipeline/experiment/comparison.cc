@@ -1,5 +1,3 @@
-#include "pipeline/experiment/comparison.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "pipeline/experiment/experiment.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -92,7 +92,7 @@ class SimulatedCrowd {
   enum class Next { kAsk, kDecided, kDropped };
 
   Next NextFor(const Asked& asked) const;
-  /// Votes once more on the row; false if there is nobody to ask.
+  /// Votes once more on the row; false if there is no annotator to ask.
   bool Vote(Asked& asked, std::uint32_t item);
   ClassIndex AnswerOf(std::size_t annotator, ClassIndex truth);
   void Estimate();

@@ -116,17 +116,17 @@ void SimulatedCrowd::Ask(std::span<const RowIndex> rows, std::size_t votes, std:
   for (const std::uint32_t item : queue) {
     Asked& asked = asked_[item];
     Next next = NextFor(asked);
-    bool anybody = true;
-    while (next == Next::kAsk && votes_.size() < end && anybody) {
-      anybody = Vote(asked, item);
+    bool available = true;
+    while (next == Next::kAsk && votes_.size() < end && available) {
+      available = Vote(asked, item);
       if (votes_.size() - estimated_votes_ >= std::max(kFewestNewVotes, estimated_votes_ / kNewVotesShare)) Estimate();
       next = NextFor(asked);
     }
-    // With nobody left to ask, votes that weigh differently decide as they are.
-    const bool accepted = !anybody && rule_.dawid_skene && !asked.votes.empty();
+    // With no annotator left to ask, votes that weigh differently decide as they are.
+    const bool accepted = !available && rule_.dawid_skene && !asked.votes.empty();
     if (next == Next::kDecided || accepted) {
       decided_.push_back(item);
-    } else if (next == Next::kAsk && anybody && !asked.votes.empty()) {
+    } else if (next == Next::kAsk && available && !asked.votes.empty()) {
       pending_.push_back(item);
     }
   }

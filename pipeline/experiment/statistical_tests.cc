@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/experiment/comparison.h"
+#include "pipeline/experiment/experiment.h"
 
 namespace fulcrum::pipeline {
 namespace {

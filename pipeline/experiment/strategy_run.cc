@@ -18,7 +18,6 @@
 #include "absl/strings/str_format.h"
 #include "pipeline/experiment/experiment.h"
 #include "pipeline/experiment/task_data.h"
-#include "pipeline/round/tuned_runner.h"
 #include "pipeline/round/tuning.h"
 #include "stages/classify/classifier.h"
 #include "stages/classify/svm_model.h"

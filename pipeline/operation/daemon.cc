@@ -21,7 +21,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/watchdog.h"
@@ -30,12 +29,7 @@
 #include "pipeline/server/campaign_service.h"
 #include "pipeline/server/executor.h"
 #include "pipeline/server/grpc_server.h"
-#include "pipeline/server/label_requests.h"
 #include "pipeline/server/labeling_service.h"
-#include "pipeline/server/model_service.h"
-#include "pipeline/server/report_service.h"
-#include "pipeline/server/task_waiters.h"
-#include "pipeline/server/token_store.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/version.h"
 #include "pipeline/web/web_server.h"
@@ -67,7 +61,7 @@ absl::Status CheckAddress(const DaemonOptions& options, const std::string& addre
   if (!options.ask_for_tokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("refusing to listen on ", address,
-                     " without tokens: anybody could label and delete. Leave --no-tokens out, or "
+                     " without tokens: every client could label and delete. Leave --no-tokens out, or "
                      "listen on 127.0.0.1"));
   }
   return absl::OkStatus();
@@ -145,7 +139,7 @@ struct Daemon::Parts {
   std::optional<tbb::global_control> thread_limit;  // of rounds
   ReplySender replies;                              // first: all calls are answered through it
   std::unique_ptr<TokenStore> tokens;
-  std::unique_ptr<AccessControl> gatekeeper;
+  std::unique_ptr<AccessControl> access;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<Executor> lane;   // for calls that read or write files, in small steps
   std::unique_ptr<Executor> heavy;  // for calls that work on a whole pool or log
@@ -179,7 +173,7 @@ struct Daemon::Parts {
     operations.reset();
     if (campaigns) campaigns->Close(std::chrono::steady_clock::now() + options.stop_time);
     server.reset();
-    gatekeeper.reset();
+    access.reset();
     campaigns.reset();
     uploads.reset();
     waiters.reset();
@@ -297,7 +291,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
   if (it.options.ask_for_tokens) {
     FULCRUM_ASSIGN_OR_RETURN(it.tokens, TokenStore::Open(it.options.data_folder));
   }
-  it.gatekeeper = std::make_unique<AccessControl>(it.tokens.get(), it.options.rate, [&it](const std::string& name) {
+  it.access = std::make_unique<AccessControl>(it.tokens.get(), it.options.rate, [&it](const std::string& name) {
     for (const auto& campaign : it.campaigns->List("", SIZE_MAX)) ReleaseAllLeases(*campaign, name);
   });
   it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
@@ -307,31 +301,28 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
   std::vector<RegisteredService> services;
   services.push_back(
       {"fulcrum.v1.ServerService", std::make_shared<ServerService>(ProgramVersion(), LibraryVersions())});
-  services.push_back(
-      {"fulcrum.v1.LabelingService",
-       std::make_shared<LabelingService>(*it.campaigns, *it.gatekeeper, *it.waiters, it.replies, *it.lane)});
+  services.push_back({"fulcrum.v1.LabelingService",
+                      std::make_shared<LabelingService>(*it.campaigns, *it.access, *it.waiters, it.replies, *it.lane)});
   services.push_back(
       {"fulcrum.v1.ModelService",
-       std::make_shared<ModelService>(*it.campaigns, *it.gatekeeper, *it.model_waiters, it.replies, *it.lane)});
+       std::make_shared<ModelService>(*it.campaigns, *it.access, *it.model_waiters, it.replies, *it.lane)});
   services.push_back(
-      {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.operations, *it.gatekeeper,
+      {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.operations, *it.access,
                                                                        CallLanes{*it.executor, *it.lane, *it.heavy})});
+  services.push_back({"fulcrum.v1.ItemService", std::make_shared<ItemService>(*it.campaigns, *it.access, *it.lane)});
   services.push_back(
-      {"fulcrum.v1.ItemService", std::make_shared<ItemService>(*it.campaigns, *it.gatekeeper, *it.lane)});
+      {"fulcrum.v1.AnnotatorService", std::make_shared<AnnotatorService>(*it.campaigns, *it.access, *it.executor)});
   services.push_back(
-      {"fulcrum.v1.AnnotatorService", std::make_shared<AnnotatorService>(*it.campaigns, *it.gatekeeper, *it.executor)});
-  services.push_back({"fulcrum.v1.OperationService",
-                      std::make_shared<OperationService>(*it.operations, *it.gatekeeper, *it.executor)});
+      {"fulcrum.v1.OperationService", std::make_shared<OperationService>(*it.operations, *it.access, *it.executor)});
   services.push_back(
-      {"fulcrum.v1.AccessService", std::make_shared<AccessService>(it.tokens.get(), *it.gatekeeper, *it.executor)});
+      {"fulcrum.v1.AccessService", std::make_shared<AccessService>(it.tokens.get(), *it.access, *it.executor)});
   services.push_back(
-      {"fulcrum.v1.ReportService", std::make_shared<ReportService>(*it.campaigns, *it.gatekeeper, *it.heavy)});
+      {"fulcrum.v1.ReportService", std::make_shared<ReportService>(*it.campaigns, *it.access, *it.heavy)});
   const PoolPlaces places{.root = it.options.pool_root, .uploads = it.uploads.get()};
   const std::size_t round_memory = it.options.memory_budget > 0 ? it.options.memory_budget / 4 : UsableMemoryBytes();
   services.push_back(
-      {"fulcrum.v1.PoolService", std::make_shared<PoolService>(places, round_memory, *it.gatekeeper, *it.heavy)});
-  services.push_back(
-      {"fulcrum.v1.UploadService", std::make_shared<UploadService>(*it.uploads, *it.gatekeeper, *it.lane)});
+      {"fulcrum.v1.PoolService", std::make_shared<PoolService>(places, round_memory, *it.access, *it.heavy)});
+  services.push_back({"fulcrum.v1.UploadService", std::make_shared<UploadService>(*it.uploads, *it.access, *it.lane)});
   if (!it.options.web.address.empty()) it.options.server.reserved_files = MostWebConnections(it.options);
   FULCRUM_ASSIGN_OR_RETURN(it.server, GrpcServer::Start(it.options.server, std::move(services)));
   FULCRUM_RETURN_IF_ERROR(it.StartWeb());

@@ -18,7 +18,7 @@
 #include "stages/leverage/landmarks.h"
 #include "stages/linalg/top_eigen.h"
 #include "storage/campaign_files.h"
-#include "storage/state/item_queries.h"
+#include "storage/state/ledger.h"
 
 namespace fulcrum::pipeline {
 namespace {

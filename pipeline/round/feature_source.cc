@@ -1,5 +1,3 @@
-#include "pipeline/round/feature_source.h"
-
 #include <algorithm>
 #include <numeric>
 #include <utility>

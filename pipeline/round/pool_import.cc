@@ -1,5 +1,3 @@
-#include "pipeline/round/pool_import.h"
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "arrow/record_batch.h"
 #include "pipeline/round/flow.h"
+#include "pipeline/round/pool_source.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/formats/table_source.h"
 #include "storage/pool/pool_block.h"

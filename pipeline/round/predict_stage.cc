@@ -1,10 +1,8 @@
-#include "pipeline/round/predict_stage.h"
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "pipeline/round/round_strategy.h"
+#include "pipeline/round/round_stages.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/status_macros.h"
 

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "pipeline/round/round_graph.h"
-#include "pipeline/round/round_messages.h"
-#include "pipeline/round/round_strategy.h"
+#include "pipeline/round/round_stages.h"
 #include "stages/core/status_macros.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/select/strategy.h"

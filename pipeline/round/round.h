@@ -43,7 +43,7 @@ struct RoundSpec {
   bool refine_landmarks = true;  ///< landmark engine: with the whole kernel of a class, if that is affordable
   std::size_t memory_bytes = 0;  ///< that a round may use besides the pool; 0: what the machine has
   classify::SvmParameters svm;
-  bool tune = false;             ///< svm and the normalisation are chosen from the labels (tuned_runner.h)
+  bool tune = false;             ///< svm and the normalisation are chosen from the labels (tuning.h)
   bool leverage_follows = true;  ///< then leverage_kernel is on the same features, with a width from the data
   /// If the classifier was tuned: what was chosen. The other settings follow it already; this is for the record.
   std::shared_ptr<const TunedSettings> tuning;

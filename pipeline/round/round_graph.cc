@@ -1,4 +1,3 @@
-#include "pipeline/round/round_graph.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,8 +12,7 @@
 
 #include "oneapi/tbb/flow_graph.h"
 #include "pipeline/round/flow.h"
-#include "pipeline/round/predict_stage.h"
-#include "pipeline/round/select_stage.h"
+#include "pipeline/round/round_stages.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 

@@ -1,11 +1,10 @@
-#include "pipeline/round/round_strategy.h"
-
 #include <algorithm>
 #include <memory>
 #include <numeric>
 
 #include "absl/strings/str_format.h"
 #include "pipeline/round/memory_budget.h"
+#include "pipeline/round/round_stages.h"
 #include "stages/core/status_macros.h"
 #include "stages/select/strategy.h"
 

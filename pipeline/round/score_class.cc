@@ -1,11 +1,10 @@
-#include "pipeline/round/score_class.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "pipeline/round/flow.h"
 #include "pipeline/round/memory_budget.h"
+#include "pipeline/round/round_stages.h"
 #include "stages/core/status_macros.h"
 #include "tbb/info.h"
 

@@ -1,5 +1,3 @@
-#include "pipeline/round/select_stage.h"
-
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -8,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
+#include "pipeline/round/round_stages.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

@@ -1,11 +1,10 @@
-#include "pipeline/round/tuned_runner.h"
-
 #include <chrono>
 #include <exception>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "pipeline/round/tuning.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 

@@ -239,12 +239,12 @@ absl::StatusOr<std::string> AccessControl::AnnotatorOf(const Caller& caller, con
   FULCRUM_RETURN_IF_ERROR(RequireLabeling(caller));
   if (caller.name.empty()) {
     if (!named.empty()) return named;
-    return absl::InvalidArgumentError("'annotator' is empty; say who works");
+    return absl::InvalidArgumentError("'annotator' is empty; name the annotator");
   }
   if (named.empty() || named == caller.name) return caller.name;
   return WithReason(
-      absl::PermissionDeniedError(absl::StrCat("the token is '", caller.name, "'s and the call says it is for '",
-                                               named.substr(0, 100), "'; an annotator acts only as itself")),
+      absl::PermissionDeniedError(absl::StrCat("the token belongs to '", caller.name, "', but 'annotator' is '",
+                                               named.substr(0, 100), "'; an annotator can act only for itself")),
       "NOT_THE_ANNOTATOR");
 }
 

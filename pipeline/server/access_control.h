@@ -1,7 +1,7 @@
 // Who calls, and whether they may.
 //
 // With a token store every call must have the metadata "authorization: Bearer TOKEN". Without one (on loopback, if
-// asked for) everybody may do everything and says themselves who they are. Thread-safe.
+// asked for) every caller may do everything and gives its own name. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -10,16 +10,19 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pipeline/server/token_store.h"
+#include "storage/sqlite/sqlite.h"
 
 namespace fulcrum::pipeline {
 
@@ -39,7 +42,7 @@ class RateLimits {
   explicit RateLimits(RateLimit limit, std::function<Clock::time_point()> now = Clock::now)
       : limit_(limit), now_(std::move(now)) {}
 
-  /// Counts a call. ResourceExhausted, with the time to wait in its details, where there were too many.
+  /// Counts a call. ResourceExhausted, with the time to wait in its details, if there were too many.
   absl::Status Count(const std::string& caller);
   /// Callers that are remembered.
   std::size_t remembered() const;
@@ -69,6 +72,54 @@ class ServerContextBase;
 
 namespace fulcrum::pipeline {
 
+// Who may call the daemon: bearer tokens with a name and a role, kept hashed.
+//
+// A token is 32 random bytes as text, shown once when it is made; only its SHA-256 is stored, so that the file gives
+// no access. Several processes may use one store (the daemon reads while `fulcrum token` writes): a change is seen
+// by the next call. Thread-safe.
+
+enum class Role { kReader, kAnnotator, kAdmin };
+/// "reader", "annotator", "admin"
+std::string RoleName(Role role);
+absl::StatusOr<Role> ParseRole(const std::string& name);
+
+struct TokenEntry {
+  std::string name = {};
+  Role role = Role::kReader;
+  std::string made_at = {};
+  std::string hash = {};  ///< of the token; names the token without giving access
+};
+
+class TokenStore {
+ public:
+  /// Opens or makes DATA/tokens.db, which only its owner may read.
+  static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const std::string& data_folder);
+
+  /// The new token. AlreadyExists for a name that has one.
+  absl::StatusOr<std::string> Create(const std::string& name, Role role);
+  /// By name. Unavailable if they cannot be read now.
+  absl::StatusOr<std::vector<TokenEntry>> List();
+  /// NotFound for a name that has none.
+  absl::Status Revoke(const std::string& name);
+  /// The owner of a token; NotFound if it is unknown or revoked, Unavailable if the tokens cannot be read now.
+  absl::StatusOr<TokenEntry> Find(const std::string& token);
+  /// The same for a token's hash.
+  absl::StatusOr<TokenEntry> FindByHash(const std::string& hash);
+
+ private:
+  TokenStore(storage::SqliteDatabase database, storage::SqliteStatement version)
+      : database_(std::move(database)), version_(std::move(version)) {}
+  absl::StatusOr<std::vector<TokenEntry>> ReadAll();
+  /// Reads the tokens again if another process has changed them. Unavailable if they cannot be read now.
+  absl::Status Refresh();
+
+  std::mutex mutex_;
+  storage::SqliteDatabase database_;
+  storage::SqliteStatement version_;  // changes with every change by another connection
+  std::optional<std::int64_t> known_version_;
+  std::unordered_map<std::string, TokenEntry> known_;  // by hash, as of that version
+};
+
 struct Caller {
   std::string name = {};  ///< empty if the server asks for no tokens
   Role role = Role::kAdmin;
@@ -92,7 +143,7 @@ class AccessControl {
   /// Unauthenticated for an unknown or revoked token, ResourceExhausted for a caller that calls too often, Unavailable
   /// if the tokens cannot be read. Refusals are logged.
   absl::StatusOr<Caller> Admit(const grpc::ServerContextBase& context) const;
-  /// Logs that a call was refused, with its origin; at most one line per second, because anybody can cause it.
+  /// Logs that a call was refused, with its origin; at most one line per second, because any client can cause it.
   void LogRefusal(const grpc::ServerContextBase& context, const std::string& caller, const absl::Status& why) const;
   /// The same for a message of a stream that was admitted before.
   absl::Status AdmitMessage(const Caller& caller) const;

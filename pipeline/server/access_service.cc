@@ -64,7 +64,7 @@ grpc::ServerUnaryReactor* AccessService::GetCaller(grpc::CallbackServerContext* 
                                                    const v1::GetCallerRequest* /*request*/,
                                                    v1::GetCallerResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::StatusOr<Caller> caller = calls_.gatekeeper().Admit(*context);
+  const absl::StatusOr<Caller> caller = calls_.access().Admit(*context);
   if (caller.ok()) {
     response->set_caller(caller->name);
     response->set_role(MessageOf(caller->role));

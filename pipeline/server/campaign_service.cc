@@ -12,9 +12,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "pipeline/campaign/field_limits.h"
-#include "pipeline/server/campaign_streams.h"
-#include "pipeline/server/label_requests.h"
-#include "pipeline/server/offer_stream.h"
+#include "pipeline/server/labeling_service.h"
+#include "pipeline/server/streams/bidirectional_streams.h"
+#include "pipeline/server/streams/campaign_streams.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
 #include "stages/core/parallel.h"
@@ -23,11 +23,6 @@
 
 namespace fulcrum::pipeline {
 namespace {
-
-constexpr int kDefaultPage = 50;
-constexpr int kLargestPage = 1000;
-// An administrator of a daemon that asks for no tokens has no name.
-constexpr char kUnnamedAdmin[] = "admin";
 
 absl::Status CheckImport(const Campaign& campaign, const v1::ImportLabelsRequest& request) {
   FULCRUM_RETURN_IF_ERROR(CheckRequest(request.request_id(), 0));
@@ -44,112 +39,6 @@ absl::Status CheckImport(const Campaign& campaign, const v1::ImportLabelsRequest
 }
 
 }  // namespace
-
-std::size_t PageSize(int asked) {
-  return static_cast<std::size_t>(asked <= 0 ? kDefaultPage : std::min(asked, kLargestPage));
-}
-
-absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& request_id) {
-  if (!request_id.empty()) FULCRUM_RETURN_IF_ERROR(CheckRequest(request_id, 0));
-  return ChangeOrder{.by = caller.name.empty() ? kUnnamedAdmin : caller.name, .request_id = request_id};
-}
-
-namespace {
-
-/// The text of a field; empty if the message has no such field.
-std::string TextField(const google::protobuf::Message& message, const char* name) {
-  const auto* const field = message.GetDescriptor()->FindFieldByName(name);
-  if (field == nullptr || field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING) return "";
-  return message.GetReflection()->GetString(message, field);
-}
-
-/// What is logged of a call besides who made it.
-struct CallText {
-  std::string call = {};
-  std::string campaign = {};
-  std::string request_id = {};
-};
-
-CallText TextOf(const google::protobuf::Message& request) {
-  const auto* const spec = request.GetDescriptor()->FindFieldByName("spec");
-  std::string campaign = TextField(request, "campaign");
-  if (campaign.empty() && spec != nullptr) {
-    campaign = TextField(request.GetReflection()->GetMessage(request, spec), "name");
-  }
-  return {.call = std::string(absl::StripSuffix(request.GetDescriptor()->name(), "Request")),
-          .campaign = campaign,
-          .request_id = TextField(request, "request_id")};
-}
-
-/// What an administrator did. The audit log of a server is its log.
-void LogAdminCall(const grpc::ServerContextBase& context, const Caller& caller, const CallText& text,
-                  const absl::Status& status) {
-  Log(LogLevel::kInfo, "admin call",
-      {{"call", text.call},
-       {"campaign", text.campaign},
-       {"by", caller.name.empty() ? kUnnamedAdmin : caller.name},
-       {"from", OriginOf(context)},
-       {"request_id", text.request_id},
-       {"result", status.ok() ? "OK" : status.ToString(absl::StatusToStringMode::kWithNoExtraData)}});
-}
-
-/// Lives until the call is done.
-class CancellableCall final : public grpc::ServerUnaryReactor {
- public:
-  std::stop_token token() const { return stop_.get_token(); }
-  void OnCancel() override { stop_.request_stop(); }
-  void OnDone() override { delete this; }
-
- private:
-  std::stop_source stop_;
-};
-
-}  // namespace
-
-grpc::ServerUnaryReactor* CallRunner::Run(grpc::CallbackServerContext* context, CallerRole role,
-                                          const google::protobuf::Message& request, Act act) const {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  RunOn(reactor, context, role, request, std::move(act));
-  return reactor;
-}
-
-grpc::ServerUnaryReactor* CallRunner::RunCancellable(grpc::CallbackServerContext* context, CallerRole role,
-                                                     const google::protobuf::Message& request, Act act) const {
-  auto* const reactor = new CancellableCall();
-  RunOn(reactor, context, role, request, [stop = reactor->token(), act = std::move(act)](const Caller& caller) {
-    try {
-      const StopScope scope(stop);
-      ThrowIfStopRequested();  // it may have waited for a thread
-      return act(caller);
-    } catch (const StoppedOnRequest&) {
-      return absl::CancelledError("the caller has gone, or the server is stopping");
-    }
-  });
-  return reactor;
-}
-
-void CallRunner::RunOn(grpc::ServerUnaryReactor* reactor, grpc::CallbackServerContext* context, CallerRole role,
-                       const google::protobuf::Message& request, Act act) const {
-  const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
-  absl::Status status = caller.status();
-  if (status.ok()) {
-    status = role == CallerRole::kAdmin ? AccessControl::RequireAdmin(*caller) : AccessControl::RequireReading(*caller);
-  }
-  if (!status.ok()) {
-    if (caller.ok()) gatekeeper_.LogRefusal(*context, caller->name, status);
-    return reactor->Finish(ToGrpcStatus(status));
-  }
-  const auto run = [context, reactor, role, &request, caller = *caller, act = std::move(act)] {
-    const absl::Status result = RunGuarded([&] { return act(caller); });
-    if (absl::IsInternal(result)) {
-      Log(LogLevel::kError, "call failed",
-          {{"call", request.GetDescriptor()->name()}, {"reason", std::string(result.message())}});
-    }
-    if (role == CallerRole::kAdmin) LogAdminCall(*context, caller, TextOf(request), result);
-    reactor->Finish(ToGrpcStatus(result));
-  };
-  if (!executor_.Submit(run)) reactor->Finish(ToGrpcStatus(Executor::Busy()));
-}
 
 CampaignService::Reactor* CampaignService::CreateCampaign(Context* context, const v1::CreateCampaignRequest* request,
                                                           v1::CreateCampaignResponse* response) {
@@ -269,10 +158,10 @@ CampaignService::Reactor* CampaignService::ImportLabels(Context* context, const 
 absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const grpc::ServerContextBase& context,
                                                                           const std::string& name,
                                                                           Caller& caller) const {
-  const AccessControl& gatekeeper = calls_.gatekeeper();
-  FULCRUM_ASSIGN_OR_RETURN(caller, gatekeeper.Admit(context));
+  const AccessControl& access = calls_.access();
+  FULCRUM_ASSIGN_OR_RETURN(caller, access.Admit(context));
   if (const absl::Status status = AccessControl::RequireReading(caller); !status.ok()) {
-    gatekeeper.LogRefusal(context, caller.name, status);
+    access.LogRefusal(context, caller.name, status);
     return status;
   }
   return campaigns_.Find(name);
@@ -280,10 +169,10 @@ absl::StatusOr<std::shared_ptr<Campaign>> CampaignService::FindForReading(const 
 
 namespace {
 
-absl::StatusOr<Caller> AdmitAdmin(const AccessControl& gatekeeper, const grpc::ServerContextBase& context) {
-  FULCRUM_ASSIGN_OR_RETURN(Caller caller, gatekeeper.Admit(context));
+absl::StatusOr<Caller> AdmitAdmin(const AccessControl& access, const grpc::ServerContextBase& context) {
+  FULCRUM_ASSIGN_OR_RETURN(Caller caller, access.Admit(context));
   if (const absl::Status status = AccessControl::RequireAdmin(caller); !status.ok()) {
-    gatekeeper.LogRefusal(context, caller.name, status);
+    access.LogRefusal(context, caller.name, status);
     return status;
   }
   return caller;
@@ -292,11 +181,11 @@ absl::StatusOr<Caller> AdmitAdmin(const AccessControl& gatekeeper, const grpc::S
 }  // namespace
 
 grpc::ServerBidiReactor<v1::OfferItemsRequest, v1::OfferItemsResponse>* CampaignService::OfferItems(Context* context) {
-  const AccessControl& gatekeeper = calls_.gatekeeper();
-  const absl::StatusOr<Caller> caller = AdmitAdmin(gatekeeper, *context);
+  const AccessControl& access = calls_.access();
+  const absl::StatusOr<Caller> caller = AdmitAdmin(access, *context);
   const Caller who = caller.value_or(Caller{});
   OfferStream::Parts parts{.executor = file_calls_.executor(),
-                           .caller = {gatekeeper, who},
+                           .caller = {access, who},
                            .by = who.name.empty() ? kUnnamedAdmin : who.name,
                            .find = [this](const std::string& name) { return campaigns_.Find(name); },
                            .on_end =
@@ -324,11 +213,11 @@ CampaignService::Reactor* CampaignService::OfferItem(Context* context, const v1:
 
 grpc::ServerReadReactor<v1::AppendItemsRequest>* CampaignService::AppendItems(Context* context,
                                                                               v1::AppendItemsResponse* response) {
-  const AccessControl& gatekeeper = calls_.gatekeeper();
-  const absl::StatusOr<Caller> caller = AdmitAdmin(gatekeeper, *context);
+  const AccessControl& access = calls_.access();
+  const absl::StatusOr<Caller> caller = AdmitAdmin(access, *context);
   if (!caller.ok()) return new RefusedUpload<v1::AppendItemsRequest>(caller.status());
   return UploadStream<v1::AppendItemsRequest>::Begin(std::make_shared<AppendStream>(
-      heavy_calls_.executor(), StreamCaller{gatekeeper, *caller},
+      heavy_calls_.executor(), StreamCaller{access, *caller},
       [this](const std::string& name) { return campaigns_.Find(name); }, operations_,
       caller->name.empty() ? kUnnamedAdmin : caller->name, response,
       [context, caller = *caller](const v1::AppendItemsRequest::Begin& begin, const absl::Status& ended) {
@@ -344,7 +233,7 @@ grpc::ServerWriteReactor<v1::ExportLabelsResponse>* CampaignService::ExportLabel
   const auto campaign = FindForReading(*context, request->campaign(), caller);
   if (!campaign.ok()) return Stream::Refuse(file_calls_.executor(), campaign.status());
   const auto pages = std::make_shared<LabelPages>((*campaign)->store().folder().path());
-  return Stream::Begin(file_calls_.executor(), {calls_.gatekeeper(), caller}, [pages] { return pages->Next(); });
+  return Stream::Begin(file_calls_.executor(), {calls_.access(), caller}, [pages] { return pages->Next(); });
 }
 
 grpc::ServerWriteReactor<v1::GetModelResponse>* CampaignService::GetModel(Context* context,
@@ -356,7 +245,7 @@ grpc::ServerWriteReactor<v1::GetModelResponse>* CampaignService::GetModel(Contex
   if (const absl::Status status = CheckNumbers(*request); !status.ok())
     return Stream::Refuse(file_calls_.executor(), status);
   const auto pages = std::make_shared<ModelPages>(*campaign, request->round(), request->format());
-  return Stream::Begin(file_calls_.executor(), {calls_.gatekeeper(), caller}, [pages] { return pages->Next(); });
+  return Stream::Begin(file_calls_.executor(), {calls_.access(), caller}, [pages] { return pages->Next(); });
 }
 
 CampaignService::Reactor* CampaignService::Predict(Context* context, const v1::PredictRequest* request,
@@ -428,7 +317,7 @@ grpc::ServerWriteReactor<v1::WatchCampaignResponse>* CampaignService::WatchCampa
   }
   const std::shared_ptr<Campaign> campaign = *found;
   const auto watching = std::make_shared<Watching>();
-  watching->open = calls_.gatekeeper().NoteStream(caller, [feed](const absl::Status& why) { feed->End(why); });
+  watching->open = calls_.access().NoteStream(caller, [feed](const absl::Status& why) { feed->End(why); });
   stream->set_on_end([campaign, watching] {
     const std::scoped_lock lock(watching->mutex);
     watching->ended = true;

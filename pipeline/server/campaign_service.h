@@ -1,10 +1,11 @@
-// fulcrum.v1.CampaignService, OperationService, ItemService, AnnotatorService, AccessService and UploadService: the
-// calls of those who run campaigns.
+// fulcrum.v1.CampaignService, OperationService, ItemService, AnnotatorService, AccessService, UploadService,
+// ReportService and PoolService: the calls of those who run campaigns.
 //
 // Thin: they find out who calls, and call the campaigns on threads of an executor, because reading a pool or a log
 // takes its time. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,24 +16,39 @@
 #include "fulcrum/v1/campaign_service.grpc.pb.h"
 #include "fulcrum/v1/item_service.grpc.pb.h"
 #include "fulcrum/v1/operation_service.grpc.pb.h"
+#include "fulcrum/v1/pool_service.grpc.pb.h"
+#include "fulcrum/v1/report_service.grpc.pb.h"
 #include "fulcrum/v1/upload_service.grpc.pb.h"
-#include "pipeline/campaign/campaign_operations.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/campaign/pool/upload_store.h"
+#include "pipeline/report/reports.h"
 #include "pipeline/server/access_control.h"
 #include "pipeline/server/executor.h"
-#include "pipeline/server/token_store.h"
 
 namespace fulcrum::pipeline {
 
+/// An administrator of a daemon that asks for no tokens has no name.
+inline constexpr char kUnnamedAdmin[] = "admin";
+
 enum class CallerRole { kReader, kAdmin };
+
+/// What is logged of a call besides who made it.
+struct CallText {
+  std::string call = {};
+  std::string campaign = {};
+  std::string request_id = {};
+};
+
+/// Logs what an administrator did: the log of a server is its audit log.
+void LogAdminCall(const grpc::ServerContextBase& context, const Caller& caller, const CallText& text,
+                  const absl::Status& status);
 
 /// Runs the unary calls of administrators and readers. Both parts must outlive it.
 class CallRunner {
  public:
   using Act = std::function<absl::Status(const Caller&)>;
 
-  CallRunner(const AccessControl& gatekeeper, Executor& executor) : gatekeeper_(gatekeeper), executor_(executor) {}
+  CallRunner(const AccessControl& access, Executor& executor) : access_(access), executor_(executor) {}
 
   /// Checks who calls, runs `act` on the executor and finishes the call with what it returns. Calls of administrators
   /// are logged, with the caller and the campaign that the request names. `request` must live as long as the call.
@@ -42,14 +58,14 @@ class CallRunner {
   /// gone or the server stops.
   grpc::ServerUnaryReactor* RunCancellable(grpc::CallbackServerContext* context, CallerRole role,
                                            const google::protobuf::Message& request, Act act) const;
-  const AccessControl& gatekeeper() const { return gatekeeper_; }
+  const AccessControl& access() const { return access_; }
   Executor& executor() const { return executor_; }
 
  private:
   void RunOn(grpc::ServerUnaryReactor* reactor, grpc::CallbackServerContext* context, CallerRole role,
              const google::protobuf::Message& request, Act act) const;
 
-  const AccessControl& gatekeeper_;
+  const AccessControl& access_;
   Executor& executor_;
 };
 
@@ -66,13 +82,13 @@ class CampaignService final : public v1::CampaignService::CallbackService {
   using Reactor = grpc::ServerUnaryReactor;
 
   /// All of them must outlive it.
-  CampaignService(CampaignRegistry& campaigns, CampaignOperations& operations, const AccessControl& gatekeeper,
+  CampaignService(CampaignRegistry& campaigns, CampaignOperations& operations, const AccessControl& access,
                   const CallLanes& lanes)
       : campaigns_(campaigns),
         operations_(operations),
-        calls_(gatekeeper, lanes.quick),
-        file_calls_(gatekeeper, lanes.files),
-        heavy_calls_(gatekeeper, lanes.heavy) {}
+        calls_(access, lanes.quick),
+        file_calls_(access, lanes.files),
+        heavy_calls_(access, lanes.heavy) {}
 
   Reactor* CreateCampaign(Context* context, const v1::CreateCampaignRequest* request,
                           v1::CreateCampaignResponse* response) override;
@@ -127,8 +143,8 @@ class CampaignService final : public v1::CampaignService::CallbackService {
 class OperationService final : public v1::OperationService::CallbackService {
  public:
   /// All of them must outlive it.
-  OperationService(CampaignOperations& operations, const AccessControl& gatekeeper, Executor& executor)
-      : operations_(operations), calls_(gatekeeper, executor) {}
+  OperationService(CampaignOperations& operations, const AccessControl& access, Executor& executor)
+      : operations_(operations), calls_(access, executor) {}
 
   grpc::ServerUnaryReactor* GetOperation(grpc::CallbackServerContext* context, const v1::GetOperationRequest* request,
                                          v1::GetOperationResponse* response) override;
@@ -147,8 +163,8 @@ class OperationService final : public v1::OperationService::CallbackService {
 class AnnotatorService final : public v1::AnnotatorService::CallbackService {
  public:
   /// All of them must outlive it.
-  AnnotatorService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, Executor& executor)
-      : campaigns_(campaigns), calls_(gatekeeper, executor) {}
+  AnnotatorService(CampaignRegistry& campaigns, const AccessControl& access, Executor& executor)
+      : campaigns_(campaigns), calls_(access, executor) {}
 
   grpc::ServerUnaryReactor* ListAnnotators(grpc::CallbackServerContext* context,
                                            const v1::ListAnnotatorsRequest* request,
@@ -171,8 +187,8 @@ class AnnotatorService final : public v1::AnnotatorService::CallbackService {
 class ItemService final : public v1::ItemService::CallbackService {
  public:
   /// All of them must outlive it.
-  ItemService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, Executor& executor)
-      : campaigns_(campaigns), calls_(gatekeeper, executor) {}
+  ItemService(CampaignRegistry& campaigns, const AccessControl& access, Executor& executor)
+      : campaigns_(campaigns), calls_(access, executor) {}
 
   grpc::ServerUnaryReactor* ListItems(grpc::CallbackServerContext* context, const v1::ListItemsRequest* request,
                                       v1::ListItemsResponse* response) override;
@@ -191,8 +207,8 @@ class ItemService final : public v1::ItemService::CallbackService {
 class AccessService final : public v1::AccessService::CallbackService {
  public:
   /// All of them must outlive it; `tokens` is null if the server uses none.
-  AccessService(TokenStore* tokens, const AccessControl& gatekeeper, Executor& executor)
-      : tokens_(tokens), calls_(gatekeeper, executor) {}
+  AccessService(TokenStore* tokens, const AccessControl& access, Executor& executor)
+      : tokens_(tokens), calls_(access, executor) {}
 
   grpc::ServerUnaryReactor* GetCaller(grpc::CallbackServerContext* context, const v1::GetCallerRequest* request,
                                       v1::GetCallerResponse* response) override;
@@ -211,8 +227,8 @@ class AccessService final : public v1::AccessService::CallbackService {
 class UploadService final : public v1::UploadService::CallbackService {
  public:
   /// All of them must outlive it.
-  UploadService(UploadStore& uploads, const AccessControl& gatekeeper, Executor& executor)
-      : uploads_(uploads), calls_(gatekeeper, executor) {}
+  UploadService(UploadStore& uploads, const AccessControl& access, Executor& executor)
+      : uploads_(uploads), calls_(access, executor) {}
 
   grpc::ServerUnaryReactor* CreateUpload(grpc::CallbackServerContext* context, const v1::CreateUploadRequest* request,
                                          v1::CreateUploadResponse* response) override;
@@ -235,5 +251,42 @@ std::size_t PageSize(int asked);
 
 /// Who asks for a change, and under which request id. InvalidArgument for an id that is too long.
 absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& request_id);
+
+class ReportService final : public v1::ReportService::CallbackService {
+ public:
+  /// All of them must outlive it.
+  ReportService(CampaignRegistry& campaigns, const AccessControl& access, Executor& executor)
+      : campaigns_(campaigns), calls_(access, executor) {}
+
+  grpc::ServerUnaryReactor* GetLabelReport(grpc::CallbackServerContext* context,
+                                           const v1::GetLabelReportRequest* request,
+                                           v1::GetLabelReportResponse* response) override;
+  grpc::ServerUnaryReactor* GetPoolMap(grpc::CallbackServerContext* context, const v1::GetPoolMapRequest* request,
+                                       v1::GetPoolMapResponse* response) override;
+
+ private:
+  CampaignRegistry& campaigns_;
+  LabelReports reports_;
+  PoolMaps maps_;
+  const CallRunner calls_;
+};
+
+class PoolService final : public v1::PoolService::CallbackService {
+ public:
+  /// All of them must outlive it. `memory_bytes` is what a round may use.
+  PoolService(PoolPlaces places, std::size_t memory_bytes, const AccessControl& access, Executor& executor)
+      : places_(std::move(places)), memory_bytes_(memory_bytes), calls_(access, executor) {}
+
+  grpc::ServerUnaryReactor* ListPoolFiles(grpc::CallbackServerContext* context, const v1::ListPoolFilesRequest* request,
+                                          v1::ListPoolFilesResponse* response) override;
+  grpc::ServerUnaryReactor* GetPoolPreview(grpc::CallbackServerContext* context,
+                                           const v1::GetPoolPreviewRequest* request,
+                                           v1::GetPoolPreviewResponse* response) override;
+
+ private:
+  const PoolPlaces places_;
+  const std::size_t memory_bytes_;
+  const CallRunner calls_;
+};
 
 }  // namespace fulcrum::pipeline

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetryDelay{500};
 
-/// Runs what has nobody to report an error to.
+/// Runs work whose errors are not reported.
 void RunLogged(const std::function<void()>& task) {
   const absl::Status status = RunGuarded([&task] {
     task();
@@ -84,14 +84,14 @@ void ReplySender::Post(Reply reply, storage::Turn turn) {
   {
     const std::scoped_lock lock(mutex_);
     first = idle();
-    (turn == storage::Turn::kSoon ? soon_ : in_order_).push_back(std::move(reply));
+    (turn == storage::Turn::kUrgent ? urgent_ : in_order_).push_back(std::move(reply));
   }
   // Otherwise it has been woken, or looks again before it sleeps.
   if (first) posted_.notify_one();
 }
 
 ReplySender::Reply ReplySender::TakeNext() {
-  std::deque<Reply>& line = soon_.empty() ? in_order_ : soon_;
+  std::deque<Reply>& line = urgent_.empty() ? in_order_ : urgent_;
   Reply next = std::move(line.front());
   line.pop_front();
   return next;

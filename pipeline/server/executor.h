@@ -45,9 +45,9 @@ class Executor {
 
 // Sends replies from a thread of its own, so that the thread which found the answers goes on to the next ones.
 //
-// What gRPC does to send a reply (serialising it, the system call, waking whoever waits for the end of the call) costs
-// several times what a store needs to commit a label; on the store's writing thread it would hold up everybody. The
-// sender is woken once for all that comes in while it is at work. Thread-safe.
+// What gRPC does to send a reply (serialising it, the system call, waking the thread that waits for the end of the
+// call) costs several times what a store needs to commit a label; on the store's writing thread it would delay all
+// commits. The sender is woken once for all that comes in while it is at work. Thread-safe.
 
 class ReplySender {
  public:
@@ -64,12 +64,12 @@ class ReplySender {
 
  private:
   void Loop();
-  bool idle() const { return soon_.empty() && in_order_.empty(); }
+  bool idle() const { return urgent_.empty() && in_order_.empty(); }
   Reply TakeNext();
 
   std::mutex mutex_;
   std::condition_variable posted_;
-  std::deque<Reply> soon_, in_order_;
+  std::deque<Reply> urgent_, in_order_;
   bool ending_ = false;
   std::jthread thread_;  // last: it uses all of the above
 };

@@ -84,7 +84,7 @@ void SetUpLibraries() {
   static std::once_flag once;
   std::call_once(once, [] {
     grpc::EnableDefaultHealthCheckService(true);
-    // Debian's Abseil looks for cycles at every lock that gRPC takes, and ends the process where it finds one.
+    // Debian's Abseil looks for cycles at every lock that gRPC takes, and ends the process if it finds one.
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   });
 }

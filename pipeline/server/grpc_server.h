@@ -43,7 +43,7 @@ struct GrpcServerOptions {
   std::size_t max_buffered_bytes = std::size_t{256} << 20;
   /// On one connection; more wait. gRPC's own default is no limit.
   int max_concurrent_streams = 100;
-  /// More are turned away; fewer where the process may not have that many files.
+  /// More are turned away; fewer if the process may not have that many files.
   std::size_t max_connections = 10'000;
   /// Files that others in the process open besides a few hundred, such as the connections of the page.
   std::size_t reserved_files = 0;

@@ -1,5 +1,3 @@
-#include "pipeline/server/label_requests.h"
-
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/server/labeling_service.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/status_macros.h"

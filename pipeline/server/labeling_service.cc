@@ -11,9 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/field_limits.h"
 #include "pipeline/server/campaign_service.h"
-#include "pipeline/server/campaign_streams.h"
-#include "pipeline/server/label_requests.h"
-#include "pipeline/server/work_stream.h"
+#include "pipeline/server/streams/bidirectional_streams.h"
+#include "pipeline/server/streams/campaign_streams.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 
@@ -160,20 +159,16 @@ absl::Status CheckAcquire(const v1::AcquireTasksRequest& request) {
 
 }  // namespace
 
-LabelingService::LabelingService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, TaskWaiters& waiters,
+LabelingService::LabelingService(CampaignRegistry& campaigns, const AccessControl& access, TaskWaiters& waiters,
                                  ReplySender& replies, Executor& executor)
-    : campaigns_(campaigns),
-      gatekeeper_(gatekeeper),
-      replies_(replies),
-      executor_(executor),
-      acquirer_(waiters, replies) {
+    : campaigns_(campaigns), access_(access), replies_(replies), executor_(executor), acquirer_(waiters, replies) {
   SetMessageAllocatorFor_AcquireTasks(&acquire_messages_);
   SetMessageAllocatorFor_SubmitLabels(&submit_messages_);
 }
 
 absl::StatusOr<LabelingCall> LabelingService::Admit(const grpc::ServerContextBase& context, const std::string& campaign,
                                                     const std::string& annotator) const {
-  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
+  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, access_.Admit(context));
   LabelingCall call;
   FULCRUM_ASSIGN_OR_RETURN(call.annotator, AccessControl::AnnotatorOf(caller, annotator));
   FULCRUM_ASSIGN_OR_RETURN(call.campaign, campaigns_.Find(campaign));
@@ -183,9 +178,9 @@ absl::StatusOr<LabelingCall> LabelingService::Admit(const grpc::ServerContextBas
 
 absl::StatusOr<AccessControl::OpenStream> LabelingService::AdmitStream(
     const grpc::ServerContextBase& context, std::function<void(const absl::Status&)> end) const {
-  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
+  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, access_.Admit(context));
   FULCRUM_RETURN_IF_ERROR(AccessControl::RequireLabeling(caller));
-  return gatekeeper_.NoteStream(caller, std::move(end));
+  return access_.NoteStream(caller, std::move(end));
 }
 
 grpc::ServerUnaryReactor* LabelingService::ListLabelingCampaigns(grpc::CallbackServerContext* context,
@@ -193,7 +188,7 @@ grpc::ServerUnaryReactor* LabelingService::ListLabelingCampaigns(grpc::CallbackS
                                                                  v1::ListLabelingCampaignsResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const auto list = [&]() -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(*context));
+    FULCRUM_ASSIGN_OR_RETURN(const Caller caller, access_.Admit(*context));
     FULCRUM_RETURN_IF_ERROR(AccessControl::RequireLabeling(caller));
     FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
     const std::size_t size = PageSize(request->page_size());
@@ -233,12 +228,12 @@ grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerCont
        .most = request->max_tasks(),
        .until = TaskWaiters::Clock::now() + wait,
        .gone = [this, context,
-                caller = call->caller] { return context->IsCancelled() || !gatekeeper_.CheckToken(caller).ok(); }},
+                caller = call->caller] { return context->IsCancelled() || !access_.CheckToken(caller).ok(); }},
       [this, reactor, response, caller = call->caller, annotator = call->annotator,
        held = call->campaign](const absl::StatusOr<TakenTasks>& taken) {
         // A call may wait for a minute. Leases that are granted before this check are released with the
         // others when the token is revoked later.
-        if (const absl::Status known = gatekeeper_.CheckToken(caller); !known.ok()) {
+        if (const absl::Status known = access_.CheckToken(caller); !known.ok()) {
           if (taken.ok()) ReleaseTaken(held, annotator, *taken);
           return reactor->Finish(ToGrpcStatus(known));
         }
@@ -260,7 +255,7 @@ grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerCont
 grpc::ServerWriteReactor<v1::GetPayloadResponse>* LabelingService::GetPayload(grpc::CallbackServerContext* context,
                                                                               const v1::GetPayloadRequest* request) {
   using Stream = PagedStream<v1::GetPayloadResponse>;
-  const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
+  const absl::StatusOr<Caller> caller = access_.Admit(*context);
   if (!caller.ok()) return Stream::Refuse(executor_, caller.status());
   const auto campaign = campaigns_.Find(request->campaign());
   if (!campaign.ok()) return Stream::Refuse(executor_, campaign.status());
@@ -268,7 +263,7 @@ grpc::ServerWriteReactor<v1::GetPayloadResponse>* LabelingService::GetPayload(gr
     return Stream::Refuse(executor_, status);
   }
   const auto pages = std::make_shared<PayloadPages>(*campaign, request->item_id());
-  return Stream::Begin(executor_, {gatekeeper_, *caller}, [pages] { return pages->Next(); });
+  return Stream::Begin(executor_, {access_, *caller}, [pages] { return pages->Next(); });
 }
 
 grpc::ServerUnaryReactor* LabelingService::RenewLeases(grpc::CallbackServerContext* context,

@@ -1,5 +1,3 @@
-#include "pipeline/server/model_service.h"
-
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
@@ -9,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/field_limits.h"
-#include "pipeline/campaign/model/prediction_upload.h"
-#include "pipeline/server/campaign_streams.h"
-#include "pipeline/server/label_requests.h"
+#include "pipeline/campaign/model/model_tasks.h"
+#include "pipeline/server/labeling_service.h"
+#include "pipeline/server/streams/campaign_streams.h"
 #include "pipeline/text/status.h"
 #include "stages/core/status_macros.h"
 #include "storage/rules/model_rules.h"
@@ -98,7 +96,7 @@ absl::StatusOr<std::shared_ptr<Campaign>> ModelService::FindCampaign(const std::
 absl::StatusOr<ModelService::Admitted> ModelService::Admit(const grpc::ServerContextBase& context,
                                                            const std::string& campaign,
                                                            const std::string& process) const {
-  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, gatekeeper_.Admit(context));
+  FULCRUM_ASSIGN_OR_RETURN(const Caller caller, access_.Admit(context));
   Admitted call{.caller = caller};
   FULCRUM_ASSIGN_OR_RETURN(call.process, AccessControl::AnnotatorOf(caller, process));
   FULCRUM_ASSIGN_OR_RETURN(call.campaign, FindCampaign(campaign));
@@ -109,10 +107,10 @@ absl::StatusOr<std::shared_ptr<const ModelTaskData>> ModelService::AdmitReader(c
                                                                                const std::string& campaign,
                                                                                std::int64_t task,
                                                                                Caller& caller) const {
-  FULCRUM_ASSIGN_OR_RETURN(caller, gatekeeper_.Admit(context));
+  FULCRUM_ASSIGN_OR_RETURN(caller, access_.Admit(context));
   FULCRUM_RETURN_IF_ERROR(AccessControl::RequireLabeling(caller));
   FULCRUM_ASSIGN_OR_RETURN(const auto found, FindCampaign(campaign));
-  auto data = found->desk().Find(task);
+  auto data = found->published_task().Find(task);
   const auto status = found->store().status();
   const bool open = status->model_task && status->model_task->id == task && status->model_task->open();
   // After a restart it takes a moment until the task can be read again.
@@ -162,10 +160,10 @@ grpc::ServerUnaryReactor* ModelService::AcquireModelTask(grpc::CallbackServerCon
 
 void ModelService::Try(const std::shared_ptr<Acquiring>& call, bool again) {
   if (call->context->IsCancelled()) return call->Finish(absl::CancelledError("the process has gone"));
-  if (const absl::Status known = gatekeeper_.CheckToken(call->caller); !known.ok()) return call->Finish(known);
+  if (const absl::Status known = access_.CheckToken(call->caller); !known.ok()) return call->Finish(known);
   const auto status = call->campaign->store().status();
   const bool open = call->campaign->offers_tasks() && status->model_task && status->model_task->open();
-  const auto data = open ? call->campaign->desk().Find(status->model_task->id)
+  const auto data = open ? call->campaign->published_task().Find(status->model_task->id)
                          : absl::StatusOr<std::shared_ptr<const ModelTaskData>>(absl::AbortedError("no task"));
   if (!data.ok()) return WaitOrGiveUp(call, again);
   call->campaign->store().Start(
@@ -194,7 +192,7 @@ void ModelService::Receive(const std::shared_ptr<Acquiring>& call, bool again,
   // Not on the store's thread, which has others to serve.
   replies_.Post([this, call, answer] {
     // It may have waited for a minute, and its token may be revoked meanwhile.
-    if (const absl::Status known = gatekeeper_.CheckToken(call->caller); !known.ok()) {
+    if (const absl::Status known = access_.CheckToken(call->caller); !known.ok()) {
       if (answer.ok()) {
         call->campaign->store().Start(storage::ReleaseModelLease,
                                       {.process = call->process, .lease = answer->lease, .epoch = answer->epoch},
@@ -271,7 +269,7 @@ grpc::ServerWriteReactor<v1::GetModelLabelsResponse>* ModelService::GetModelLabe
   const auto data = AdmitReader(*context, request->campaign(), request->task_id(), caller);
   if (!data.ok()) return Stream::Refuse(lane_, data.status());
   const auto pages = std::make_shared<ModelLabelPages>(*data, *request);
-  return Stream::Begin(lane_, {gatekeeper_, caller}, [pages] { return pages->Next(); });
+  return Stream::Begin(lane_, {access_, caller}, [pages] { return pages->Next(); });
 }
 
 grpc::ServerWriteReactor<v1::GetModelRowsResponse>* ModelService::GetModelRows(grpc::CallbackServerContext* context,
@@ -282,17 +280,17 @@ grpc::ServerWriteReactor<v1::GetModelRowsResponse>* ModelService::GetModelRows(g
   const auto data = AdmitReader(*context, request->campaign(), request->task_id(), caller);
   if (!data.ok()) return Stream::Refuse(lane_, data.status());
   const auto pages = std::make_shared<ModelRowPages>(*data, *request);
-  return Stream::Begin(lane_, {gatekeeper_, caller}, [pages] { return pages->Next(); });
+  return Stream::Begin(lane_, {access_, caller}, [pages] { return pages->Next(); });
 }
 
 grpc::ServerReadReactor<v1::SubmitPredictionsRequest>* ModelService::SubmitPredictions(
     grpc::CallbackServerContext* context, v1::SubmitPredictionsResponse* response) {
-  const absl::StatusOr<Caller> caller = gatekeeper_.Admit(*context);
+  const absl::StatusOr<Caller> caller = access_.Admit(*context);
   absl::Status status = caller.status();
   if (status.ok()) status = AccessControl::RequireLabeling(*caller);
   if (!status.ok()) return new RefusedUpload<v1::SubmitPredictionsRequest>(status);
   return UploadStream<v1::SubmitPredictionsRequest>::Begin(std::make_shared<PredictionStream>(
-      lane_, StreamCaller{gatekeeper_, *caller},
+      lane_, StreamCaller{access_, *caller},
       [this, caller = *caller](
           const v1::SubmitPredictionsRequest::Begin& begin) -> absl::StatusOr<std::unique_ptr<PredictionUpload>> {
         FULCRUM_RETURN_IF_ERROR(CheckRequest(begin.request_id(), 0));

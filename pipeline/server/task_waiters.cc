@@ -1,12 +1,12 @@
-#include "pipeline/server/task_waiters.h"
-
 #include <algorithm>
 #include <utility>
+
+#include "pipeline/server/labeling_service.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
-// Everybody looks again so often, whatever was notified: tasks that one waiter may not take may suit another.
+// Every waiter looks again after this time, whatever was notified: tasks that one waiter may not take may suit another.
 constexpr std::chrono::seconds kLookAgain{1};
 
 }  // namespace

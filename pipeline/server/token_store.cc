@@ -1,5 +1,3 @@
-#include "pipeline/server/token_store.h"
-
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
@@ -13,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "pipeline/server/access_control.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

@@ -82,7 +82,7 @@ std::string FormatLogLine(LogFormat format, const std::string& time, LogLevel le
 namespace {
 
 /// Standard error, without waiting for its reader. A pipe that is full would otherwise stop every thread that logs, the
-/// rounds of campaigns among them, for as long as nobody reads it.
+/// rounds of campaigns among them, as long as it is not read.
 class StandardErrorSink final : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {

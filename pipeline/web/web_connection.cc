@@ -150,8 +150,8 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
     ReadSome();
   }
 
-  /// What counts against the memory for large requests is what has come of them: nobody is kept out by others who only
-  /// announce much.
+  /// What counts against the memory for large requests is what has come of them: no client is kept out by others who
+  /// only announce much.
   void ReadSome() {
     if (parser_->is_done()) return Dispatch();
     http::async_read_some(stream_, buffer_, *parser_, [self = this->shared_from_this()](const Error& error, auto) {
@@ -353,7 +353,7 @@ class Connection final : public WebExchange, public std::enable_shared_from_this
   }
   void Release() { server_->buffered_bytes -= std::exchange(reserved_, 0); }
 
-  /// False if the answers, and parts of them, that nobody has taken yet need too much memory already.
+  /// False if the answers, and parts of them, that were not taken yet need too much memory already.
   bool ReserveAnswer(std::size_t bytes) {
     if (bytes <= kSmallBody) return true;
     unsent_ += bytes;

@@ -1,11 +1,10 @@
-#include "stages/classify/pool_decisions.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include "stages/classify/classifier.h"
 #include "stages/core/parallel.h"
 #include "stages/kernel/kernel_function.h"
 

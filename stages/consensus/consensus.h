@@ -10,7 +10,7 @@
 // model of annotator a (right with probability A_a, otherwise any other class), and A_a itself is drawn to the accuracy
 // of all annotators: with few votes an annotator is like the others, with more votes like itself, and only with many
 // votes per class has it a row per class of its own. An item with a single vote says nothing about the annotator, and
-// does not enter the parameters; otherwise a crowd that nobody contradicts would be taken for a perfect one. Items with
+// does not enter the parameters; otherwise a crowd without contradictions would be taken for a perfect one. Items with
 // a known class (gold) have that class with certainty. A classifier can be one more voice, discounted: its probability
 // enters with an exponent below 1.
 //
@@ -108,7 +108,7 @@ std::vector<double> ItemPosterior(const AnnotatorModel& model, std::span<const I
 
 // How good each annotator is, with how much is known about it.
 //
-// The accuracy of an annotator is estimated from what is known of each item without its own vote, so that nobody
+// The accuracy of an annotator is estimated from what is known of each item without its own vote, so that none
 // confirms itself. How much a vote says depends on that: a vote on a gold item, or on an item that others agree on,
 // counts fully; a vote on an item that only this annotator answered does not count. The interval is Wilson's with that
 // effective number of votes. Pure functions, thread-safe.

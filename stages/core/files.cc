@@ -107,12 +107,12 @@ absl::Status AtomicFile::Close() {
   return absl::OkStatus();
 }
 
-absl::Status AtomicFile::Commit() {
-  FULCRUM_RETURN_IF_ERROR(Sync());
+absl::Status AtomicFile::Commit(bool durable) {
+  FULCRUM_RETURN_IF_ERROR(durable ? Sync() : Close());
   if (temporary_path_.empty()) return absl::OkStatus();
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return Error("cannot rename to its final name");
   temporary_path_.clear();
-  return SyncFolder(std::filesystem::path(path_).parent_path().string());
+  return !durable ? absl::OkStatus() : SyncFolder(std::filesystem::path(path_).parent_path().string());
 }
 
 absl::Status AtomicFile::Error(std::string_view doing) const {
@@ -163,10 +163,10 @@ std::string Crc32::ToText() const {
   return absl::StrCat("crc32:", absl::Hex(value(), absl::kZeroPad8));
 }
 
-absl::Status ReplaceFile(const std::string& path, std::string_view content) {
+absl::Status ReplaceFile(const std::string& path, std::string_view content, bool durable) {
   FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   FULCRUM_RETURN_IF_ERROR(file.Write(content));
-  return file.Commit();
+  return file.Commit(durable);
 }
 
 absl::Status SyncFile(const std::string& path) {

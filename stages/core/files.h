@@ -28,8 +28,8 @@ class AtomicFile {
   absl::Status Write(std::string_view bytes);
   /// Makes the written data durable under its temporary name, so that errors occur here and not in Commit.
   absl::Status Sync();
-  /// Syncs if that was not done, renames, and syncs the folder.
-  absl::Status Commit();
+  /// Syncs if that was not done, renames, and syncs the folder. Not `durable`: only renames; a power loss may undo it.
+  absl::Status Commit(bool durable = true);
 
  private:
   AtomicFile(std::string path, std::string temporary_path, int descriptor);
@@ -41,8 +41,8 @@ class AtomicFile {
   int descriptor_ = -1;         // -1 after closing
 };
 
-/// Replaces a whole file atomically.
-absl::Status ReplaceFile(const std::string& path, std::string_view content);
+/// Replaces a whole file atomically. Not `durable`: a power loss may undo it.
+absl::Status ReplaceFile(const std::string& path, std::string_view content, bool durable = true);
 
 /// Makes the content of a file durable, also if it was written by another process.
 absl::Status SyncFile(const std::string& path);

@@ -11,7 +11,6 @@
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/columns/column_values.h"
-#include "stages/ingest/columns/feature_block.h"
 #include "stages/ingest/formats/table_source.h"
 #include "stages/ingest/pool.h"
 

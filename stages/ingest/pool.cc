@@ -12,7 +12,6 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/columns/column_values.h"
-#include "stages/ingest/columns/feature_block.h"
 #include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {

@@ -20,7 +20,7 @@
 #include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/columns/column_roles.h"
-#include "stages/ingest/columns/feature_block.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/columns/row_ids.h"
 #include "stages/ingest/formats/input_stream.h"
 #include "stages/ingest/formats/table_source.h"
@@ -152,14 +152,14 @@ absl::StatusOr<std::vector<RowLabel>> LoadLabelFile(const std::string& path, con
 
 class ClassNames {
  public:
-  /// From labels in any order and number: in numeric order where all are numbers, else by their bytes.
+  /// From labels in any order and number: in numeric order if all are numbers, else by their bytes.
   /// DataLoss if two names are the same number written differently ("1" and "1.0").
   static absl::StatusOr<ClassNames> FromLabels(std::vector<std::string> labels);
 
   std::size_t size() const { return names_.size(); }
   const std::vector<std::string>& names() const { return names_; }
   const std::string& NameOf(ClassIndex index) const { return names_[static_cast<std::size_t>(index)]; }
-  /// kUnlabeled where there is no such class.
+  /// kUnlabeled if there is no such class.
   ClassIndex Find(absl::string_view name) const;
 
  private:

@@ -29,7 +29,9 @@ enum class FeatureKind {
 /// The precision of kernel values in a pass over all rows of a pool.
 enum class Precision { kFloat, kDouble };
 
+class DenseFeatures;
 class InnerProductFeatures;
+class SparseFeatures;
 
 /// Some rows of a pool in double precision, ready for many products. Refers to the features that packed it, which must
 /// outlive it. Thread-safe for reading.
@@ -89,6 +91,10 @@ class Features {
   virtual PackedRows Pack(std::span<const RowIndex> rows) const = 0;
   /// Writes the named rows in float32, on the calling thread. Throws std::logic_error if only inner products are known.
   virtual void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const = 0;
+  /// These features if they are a matrix in memory; null if they are not, also if that is on the disk.
+  virtual const DenseFeatures* in_memory() const { return nullptr; }
+  /// These features if they are sparse; otherwise null.
+  virtual const SparseFeatures* sparse() const { return nullptr; }
   /// The memory that the rows take.
   virtual std::size_t bytes() const { return sizeof(double) * rows() * dims(); }
 
@@ -110,6 +116,7 @@ class DenseFeatures final : public Features {
   /// rows are copied; otherwise all are, into a matrix of twice the capacity. Thread-safe.
   std::unique_ptr<DenseFeatures> With(ConstMatrixView more) const;
   FeatureKind kind() const override { return FeatureKind::kDense; }
+  const DenseFeatures* in_memory() const override { return this; }
   Precision precision() const override { return precision_; }
   std::size_t dims() const override { return values_.cols(); }
   PackedRows Pack(std::span<const RowIndex> rows) const override;
@@ -138,6 +145,7 @@ class SparseFeatures final : public Features {
  public:
   explicit SparseFeatures(SparseMatrix values);
   FeatureKind kind() const override { return FeatureKind::kSparse; }
+  const SparseFeatures* sparse() const override { return this; }
   std::size_t dims() const override { return values_.cols; }
   PackedRows Pack(std::span<const RowIndex> rows) const override;
   void CopyRows(std::span<const RowIndex> rows, MatrixView<float> out) const override;

@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "stages/core/status_macros.h"
-#include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/landmarks.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/leverage/leverage_scores.h"

@@ -34,7 +34,7 @@ absl::StatusOr<const Engine*> FindEngine(std::string_view name) {
   const std::string names =
       absl::StrJoin(Engines(), ", ", [](std::string* out, const Engine& engine) { out->append(engine.name); });
   return absl::InvalidArgumentError(
-      absl::StrFormat("there is no leverage engine '%s'; choose one of: %s", std::string(name), names));
+      absl::StrFormat("unknown leverage engine '%s'; choose one of: %s", std::string(name), names));
 }
 
 absl::StatusOr<std::unique_ptr<LeverageEngine>> MakeLeverageEngine(const std::string& name, const EngineParts& parts) {

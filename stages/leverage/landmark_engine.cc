@@ -10,7 +10,6 @@
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/landmarks.h"
 #include "stages/leverage/leverage_engine.h"
 #include "stages/leverage/leverage_scores.h"

@@ -5,7 +5,7 @@
 //   G = sum of c(x) c(x)', c(x) = K(S, x)                  a first pass; later only the rows that entered or left
 //   (theta, w) = top of L^-1 G L^-T, k from tau            n_s x n_s, warm from last round's
 //   l(x) = |projection c(x)|^2                             a second pass; later only the rows that can matter
-//   or, if requested, from one product of more vectors with the whole kernel (landmark_pass.h), in every round
+//   or, if requested, from one product of more vectors with the whole kernel (landmarks.h), in every round
 //
 // Both passes stream the rows in blocks of float32 kernel tiles; nothing of the size of the class is kept but its
 // scores. The quality of the scores is measured in every round: see LandmarkQuality. Not thread-safe; loops run in

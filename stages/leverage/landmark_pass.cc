@@ -1,4 +1,3 @@
-#include "stages/leverage/landmark_pass.h"
 
 #include <algorithm>
 #include <cmath>

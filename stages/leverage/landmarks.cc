@@ -12,7 +12,6 @@
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/blas.h"
 #include "stages/linalg/top_eigen.h"

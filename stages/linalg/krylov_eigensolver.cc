@@ -159,7 +159,8 @@ TopEigen KrylovRun::Answer(const RitzPairs& pairs, const RitzVerdict& verdict) c
   top.degenerate_cut = verdict.degenerate_cut;
   top.reason = absl::StrFormat("%s start, %d products, basis of %d for m = %d", warm() ? "warm" : "cold", top.products,
                                basis_.size(), matrix_.size());
-  if (restarts_ > 0) absl::StrAppendFormat(&top.reason, ", restarted %d times for want of memory", restarts_);
+  if (restarts_ > 0)
+    absl::StrAppendFormat(&top.reason, ", restarted %d times to stay within the memory limit", restarts_);
   return top;
 }
 

@@ -154,8 +154,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(std::string_view name) {
     if (entry.name == name) return entry.make();
   }
   const auto append_name = [](std::string* out, const StrategyEntry& entry) { absl::StrAppend(out, entry.name); };
-  return absl::InvalidArgumentError(absl::StrCat("there is no strategy '", std::string(name), "'. There are: ",
-                                                 absl::StrJoin(Strategies(), ", ", append_name), "."));
+  return absl::InvalidArgumentError(absl::StrCat("unknown strategy '", std::string(name),
+                                                 "'; choose one of: ", absl::StrJoin(Strategies(), ", ", append_name)));
 }
 
 }  // namespace fulcrum::select

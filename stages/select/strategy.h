@@ -123,7 +123,7 @@ struct Pick {
 };
 
 /// How close a batch is to the optimum: DBALEVS and strategies with the same set function, and with a cost limit those
-/// that cover (greedy/coverage.h), whose F counts what the batch adds to the labeled examples.
+/// that cover (greedy/submodular_greedy.h), whose F counts what the batch adds to the labeled examples.
 struct Certificate {
   double value = 0;        ///< F of the batch and the labeled examples, summed over the classes
   double upper_bound = 0;  ///< no batch of this size, or within the cost limit, can have a larger F

@@ -1,10 +1,9 @@
-#include "stages/stream/budget_threshold.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "stages/stream/stream_selector.h"
 
 namespace fulcrum::stream {
 namespace {

@@ -1,5 +1,3 @@
-#include "stages/stream/drift_test.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -8,6 +6,7 @@
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/linalg/top_eigen.h"
+#include "stages/stream/stream_selector.h"
 
 namespace fulcrum::stream {
 namespace {

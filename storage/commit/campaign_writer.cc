@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
-#include "storage/log/schema.h"
+#include "storage/log/event_log.h"
 #include "storage/rules/lease_rules.h"
 #include "storage/rules/round_rules.h"
 #include "storage/sqlite/sqlite.h"

@@ -18,7 +18,7 @@
 #include "storage/campaign_store.h"
 #include "storage/checkpoint/checkpoint.h"
 #include "storage/commit/commit_queue.h"
-#include "storage/log/high_water.h"
+#include "storage/log/event_log.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/ledger.h"
 
@@ -66,8 +66,8 @@ class CampaignWriter {
   absl::Status WriteGroup(const OperationGroup& group);
   /// The operation whose writing failed, if any. Those in `left_out` are not run.
   std::optional<std::size_t> RunOperations(const OperationGroup& group, const std::vector<bool>& left_out);
-  /// Compares the log with the high-water file. A loss is added to the file of losses, which stays until somebody
-  /// deletes it: from now on the log looks complete.
+  /// Compares the log with the high-water file. A loss is added to the file of losses, which stays until an
+  /// administrator deletes it: from now on the log looks complete.
   absl::Status NoteLostEvents();
   void RecordHighWater();
   void Publish();

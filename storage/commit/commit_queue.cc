@@ -42,7 +42,7 @@ absl::Status CommitQueue::Push(std::unique_ptr<Operation>& operation, Turn turn)
       return absl::ResourceExhaustedError(
           absl::StrCat(Waiting(), " operations are waiting to be written; try again in a moment"));
     }
-    Line& line = turn == Turn::kSoon ? soon_ : in_order_;
+    Line& line = turn == Turn::kUrgent ? urgent_ : in_order_;
     line.parts += operation->parts();
     line.operations.push_back(std::move(operation));
     wake = Waiting() >= wake_at_;
@@ -73,11 +73,11 @@ std::size_t CommitQueue::MoveFirst(std::size_t room, Line& from, OperationGroup&
 OperationGroup CommitQueue::TakeGroup() {
   const std::size_t most = options_.most_operations;
   const std::size_t left_by_others = most - std::min(most, in_order_.parts);
-  const std::size_t for_soon = std::max(most / 2, left_by_others);
+  const std::size_t for_urgent = std::max(most / 2, left_by_others);
   OperationGroup group;
   group.reserve(std::min(Waiting(), most));
-  const std::size_t left = MoveFirst(for_soon, soon_, group);
-  MoveFirst(most - for_soon + left, in_order_, group);
+  const std::size_t left = MoveFirst(for_urgent, urgent_, group);
+  MoveFirst(most - for_urgent + left, in_order_, group);
   return group;
 }
 

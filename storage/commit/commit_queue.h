@@ -42,7 +42,7 @@ using OperationGroup = std::vector<std::unique_ptr<Operation>>;
 /// When an operation gets its turn.
 enum class Turn {
   kInOrder,
-  kSoon,  ///< before those in order
+  kUrgent,  ///< before those in order
 };
 
 struct CommitQueueOptions {
@@ -77,7 +77,7 @@ class CommitQueue {
   void Work();
   /// The next group; empty if it is time for idle work, or to end.
   OperationGroup NextGroup(std::chrono::milliseconds idle_time);
-  std::size_t Waiting() const { return soon_.parts + in_order_.parts; }
+  std::size_t Waiting() const { return urgent_.parts + in_order_.parts; }
   OperationGroup TakeGroup();
   /// Moves the first operations of a line, as many as fit into `room` parts; returns the room that is left.
   static std::size_t MoveFirst(std::size_t room, Line& from, OperationGroup& to);
@@ -88,7 +88,7 @@ class CommitQueue {
 
   mutable std::mutex mutex_;
   std::condition_variable filled_;
-  Line soon_;
+  Line urgent_;
   Line in_order_;
   std::size_t wake_at_ = 1;     ///< parts that the thread is waiting for
   std::size_t last_group_ = 1;  ///< parts in the group before

@@ -153,7 +153,7 @@ struct ItemSetAside {
   bool operator==(const ItemSetAside&) const = default;
 };
 
-/// Its votes give no decision, and there is nobody left to ask.
+/// Its votes give no decision, and there is no annotator left to ask.
 struct ItemDisputed {
   std::string item = {};
   std::string reason = {};
@@ -222,7 +222,7 @@ struct ModelTaskClosed {
   bool operator==(const ModelTaskClosed&) const = default;
 };
 
-/// Its votes decide it as they are, although more were wanted: there is nobody left to ask.
+/// Its votes decide it as they are, although more were wanted: there is no annotator left to ask.
 struct VotesAccepted {
   std::string item = {};
   std::string reason = {};

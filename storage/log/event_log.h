@@ -73,4 +73,55 @@ class EventLog {
 /// Past every sequence there can be.
 inline constexpr std::int64_t kEndOfLog = INT64_MAX;
 
+// The tables of campaign.db, and how older ones are upgraded.
+//
+// The version is SQLite's user_version. Each migration is one transaction, so that an interrupted one leaves the
+// previous version.
+
+/// The version that this program writes.
+std::int64_t LatestSchemaVersion();
+/// The oldest version that can be read without being upgraded: the log has no checksums there.
+std::int64_t OldestReadableSchemaVersion();
+
+/// Whether a database of this version has the tables of a checkpoint (storage/checkpoint/checkpoint.h).
+bool HasCheckpoint(std::int64_t version);
+
+/// The version of a campaign's database; 0 for an empty one. FailedPrecondition for a database that is not a
+/// campaign's, or one that a newer program wrote.
+absl::StatusOr<std::int64_t> CheckSchema(SqliteDatabase& database);
+
+/// Upgrades the tables to `version`; tests use older ones than the latest.
+absl::Status Migrate(SqliteDatabase& database, std::int64_t version = LatestSchemaVersion());
+
+// The last event that a campaign's log is known to have held, in a file next to the database.
+//
+// It is written after every commit and synced whenever the store has time, so it never claims more than was committed.
+// A log that ends before it, or has another event there, has lost committed events. Used by one thread at a time.
+
+class HighWaterFile {
+ public:
+  /// Opens the file for writing; it is created if it does not exist.
+  static absl::StatusOr<HighWaterFile> Open(const std::string& path);
+  /// The content of the file; nothing if there is no file. DataLoss if it is damaged.
+  static absl::StatusOr<std::optional<LogPosition>> Read(const std::string& path);
+
+  HighWaterFile(HighWaterFile&& other) noexcept;
+  HighWaterFile& operator=(HighWaterFile&&) = delete;
+  ~HighWaterFile();
+
+  /// Replaces the record. A killed process does not lose it; a power failure may, until Sync.
+  absl::Status Record(const LogPosition& position);
+  absl::Status Sync();
+
+ private:
+  HighWaterFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::string path_;
+  int descriptor_;
+  bool synced_ = true;
+};
+
+/// OK if the log holds the event that the file knows of; DataLoss with the number of missing events otherwise.
+absl::Status CheckHighWater(EventLog& log, const std::optional<LogPosition>& known);
+
 }  // namespace fulcrum::storage

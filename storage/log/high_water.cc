@@ -1,5 +1,3 @@
-#include "storage/log/high_water.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
+#include "storage/log/event_log.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -1,4 +1,3 @@
-#include "storage/log/schema.h"
 
 #include <array>
 #include <string>

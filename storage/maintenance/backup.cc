@@ -15,7 +15,7 @@
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_folder.h"
-#include "storage/log/schema.h"
+#include "storage/log/event_log.h"
 #include "storage/maintenance/maintenance.h"
 #include "storage/sqlite/sqlite.h"
 #include "storage/state/ledger.h"

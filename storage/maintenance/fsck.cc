@@ -19,8 +19,6 @@
 #include "storage/campaign_folder.h"
 #include "storage/checkpoint/checkpoint.h"
 #include "storage/log/event_log.h"
-#include "storage/log/high_water.h"
-#include "storage/log/schema.h"
 #include "storage/maintenance/maintenance.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/sqlite/sqlite.h"
@@ -258,7 +256,7 @@ void CheckPools(const CampaignFolder& folder, FsckReport& report) {
   std::error_code error;
   // As a backup without the pool restores it.
   if (!fs::exists(folder.imported_pool(), error) || fs::is_empty(folder.imported_pool(), error)) {
-    report.notes.push_back(absl::StrCat("pool: there is none in '", folder.imported_pool(),
+    report.notes.push_back(absl::StrCat("pool: none found in '", folder.imported_pool(),
                                         "'; the daemon imports it again when it opens the campaign, for which the "
                                         "sources must still exist, unchanged"));
   }

@@ -11,7 +11,7 @@
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 #include "storage/maintenance/maintenance.h"
 #include "storage/rules/annotator_rules.h"
 #include "storage/state/crowd.h"

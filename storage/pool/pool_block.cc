@@ -21,7 +21,6 @@
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/columns/column_roles.h"
 #include "stages/ingest/columns/column_values.h"
-#include "stages/ingest/columns/feature_block.h"
 #include "stages/ingest/formats/input_stream.h"
 #include "storage/pool/pool_manifest.h"
 

@@ -44,7 +44,7 @@ struct EstimateAnswer {
   std::vector<std::string> paused = {};  ///< annotators that the rule paused
 };
 /// Estimates the annotators again if labels came since, and pauses those that are surely below the set accuracy.
-/// Nothing happens in a campaign that decides by majority and pauses nobody.
+/// Nothing happens in a campaign that decides by majority and pauses no annotator.
 absl::StatusOr<EstimateAnswer> EstimateAnnotators(Ledger& ledger, const EstimateRequest& request);
 
 /// The same if the votes have grown enough since the last estimate.

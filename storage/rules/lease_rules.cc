@@ -11,7 +11,6 @@
 #include "stages/core/status_macros.h"
 #include "storage/rules/label_rules.h"
 #include "storage/rules/model_rules.h"
-#include "storage/rules/routing.h"
 
 namespace fulcrum::storage {
 namespace {

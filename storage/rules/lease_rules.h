@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage/state/campaign_state.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
@@ -44,7 +45,8 @@ struct AcquireAnswer {
 
 /// Leases open slots that this annotator may answer, the best items first. ResourceExhausted once the label or cost
 /// budget, or that of the annotator, is spent; an empty answer if live leases would spend the rest of it. Answers in
-/// time never exceed a budget. A late one is kept and counts, also if the slot was answered by somebody else meanwhile.
+/// time never exceed a budget. A late one is kept and counts, also if the slot was answered by another annotator
+/// meanwhile.
 absl::StatusOr<AcquireAnswer> AcquireTasks(Ledger& ledger, const AcquireRequest& request);
 
 struct SessionRequest {
@@ -89,5 +91,34 @@ absl::StatusOr<LeaseGranted> RequireGrant(Ledger& ledger, const LeaseRequest& re
 
 /// Sets the item aside if the slot has used up its attempts.
 absl::Status SetAsideIfExhausted(Ledger& ledger, const std::string& item, std::int64_t slot);
+
+// Which of the open items suits an annotator: what it is likely to answer, and what its answer would tell.
+//
+// How likely an annotator answers an item follows from how often it skips and how often the item was skipped, both
+// smoothed: who skips no more than the others takes what comes, and reluctant annotators get items that were not
+// skipped first. What an answer tells is the expected reduction of the doubt about the item's class under the
+// annotator's confusion matrix, compared to an average annotator, so an annotator who can tell two classes apart gets
+// the items that are in doubt between them.
+
+class Suitability {
+ public:
+  /// Keeps a reference to the state.
+  Suitability(const CampaignState& state, const std::string& annotator);
+
+  /// Whether items differ for this annotator at all. Not if it holds far more tasks than the others do: then it takes
+  /// them in their order, so that the items that suit the others are left for them.
+  bool matters() const { return matters_; }
+  /// 1 for an item that was never skipped, to an average annotator.
+  double Of(const Item& item) const;
+
+ private:
+  double ChanceOfAnswer(const Item& item) const;
+  double RelativeInformation(const Item& item) const;
+
+  const CampaignState& state_;
+  double odds_ = 1;        // that it answers, compared to the annotators together
+  std::size_t place_ = 0;  // in the estimate; its size if it is not known there
+  bool matters_ = false;
+};
 
 }  // namespace fulcrum::storage

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage/state/ledger.h"
-#include "storage/state/model_task.h"
+#include "storage/state/tables.h"
 
 namespace fulcrum::storage {
 

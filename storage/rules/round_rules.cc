@@ -192,7 +192,7 @@ absl::StatusOr<UpdateAnswer> UpdateSettings(Ledger& ledger, const UpdateRequest&
   FULCRUM_RETURN_IF_ERROR(CheckSettings(request.settings));
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated, FindUpdate(ledger, request));
   if (repeated) return *repeated;
-  // One that somebody stopped stays stopped.
+  // One that was stopped stays stopped.
   const bool continued = request.goes_on && ledger.state().life() == Life::kDone && ledger.state().life_by().empty();
   UpdateAnswer answer{.continued = continued};
   FULCRUM_ASSIGN_OR_RETURN(answer.sequence, ledger.Append({.annotator = request.by,

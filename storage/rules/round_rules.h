@@ -114,7 +114,7 @@ struct LifeRequest {
   std::string decided_under = {};  ///< Aborted if the specification is another one by now; empty: any
 };
 /// Returns the sequence of the change; 0 if the campaign already is in that state. FailedPrecondition for a transition
-/// that is not possible, see campaign_life.h.
+/// that is not possible, see campaign_records.h.
 absl::StatusOr<std::int64_t> ChangeLife(Ledger& ledger, const LifeRequest& request);
 
 struct ItemRequest {

@@ -1,11 +1,10 @@
-#include "storage/rules/routing.h"
-
 #include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
 
 #include "stages/consensus/consensus.h"
+#include "storage/rules/lease_rules.h"
 #include "storage/state/crowd.h"
 
 namespace fulcrum::storage {
@@ -85,7 +84,7 @@ Suitability::Suitability(const CampaignState& state, const std::string& annotato
 }
 
 double Suitability::ChanceOfAnswer(const Item& item) const {
-  // Whoever skips no more than the others do takes what comes.
+  // An annotator who skips no more than the others takes what comes.
   if (item.declined_by.empty() || odds_ >= 1) return 1;
   const double answered =
       Smoothed(static_cast<double>(item.votes.size()), static_cast<double>(item.declined_by.size()), kPriorItemTasks);
@@ -98,7 +97,7 @@ double Suitability::RelativeInformation(const Item& item) const {
   if (crowd == nullptr || place_ == crowd->annotators.size() || item.votes.empty()) return 1;
   const std::vector<double> belief = BeliefAbout(item.votes, state_.settings(), crowd);
   if (belief.empty()) return 1;
-  // Of nobody in particular: the accuracy of all of them together, whatever the class.
+  // Of no annotator in particular: the accuracy of all of them together, whatever the class.
   const double usual = Information(crowd->model, crowd->annotators.size(), belief);
   const double before = Information(crowd->model, place_, crowd->model.priors);
   const double usual_before = Information(crowd->model, crowd->annotators.size(), crowd->model.priors);

@@ -32,14 +32,14 @@ std::int64_t VotesOf(const Item& item) {
   return std::count_if(item.votes.begin(), item.votes.end(), [](const Vote& vote) { return !vote.withdrawn; });
 }
 
-/// Votes that an item needs before it is decided because nobody else is there. With adaptive overlap an item may need
-/// one vote only, and the first annotator of a campaign is alone for a while: others may still join.
+/// Votes that an item needs before it is decided because no other annotator is there. With adaptive overlap an item may
+/// need one vote only, and the first annotator of a campaign is alone for a while: others may still join.
 std::int64_t LeastVotes(const CampaignSettings& settings) {
   if (settings.confidence == 0) return settings.overlap;
   return std::max<std::int64_t>(settings.overlap, std::min<std::int64_t>(2, settings.most_votes));
 }
 
-/// Nobody has it, and none of these annotators may be asked. Not if there are none: somebody has to come.
+/// No annotator has it, and none of these may be asked. False if there are none: an annotator has to come first.
 bool IsStuck(const CampaignState& state, const Item& item, const absl::btree_set<std::string>& known) {
   if (item.status != ItemStatus::kOffered || ItemSet::IsLeased(item) || known.empty()) return false;
   return std::none_of(known.begin(), known.end(), [&](const std::string& who) { return state.MayAnswer(item, who); });
@@ -57,7 +57,7 @@ absl::Status Dispute(Ledger& ledger, const Item& item, const std::string& why) {
       .status();
 }
 
-constexpr char kNobodyLeft[] = "and every annotator has answered or skipped it";
+constexpr char kNoAnnotatorLeft[] = "and every annotator has answered or skipped it";
 
 /// Items with open slots, each once, in the order in which they are offered.
 std::vector<const Item*> OpenItems(const CampaignState& state) {
@@ -90,7 +90,7 @@ absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleS
     const bool stuck = IsStuck(state, *item, known);
     const std::int64_t votes = VotesOf(*item);
     if (stuck && votes >= least_votes) {
-      FULCRUM_RETURN_IF_ERROR(Dispute(ledger, *item, kNobodyLeft));
+      FULCRUM_RETURN_IF_ERROR(Dispute(ledger, *item, kNoAnnotatorLeft));
       ++answer.disputed;
     } else if (quiet && votes > 0) {
       FULCRUM_RETURN_IF_ERROR(Dispute(ledger, *item, "and no other annotator came in time"));

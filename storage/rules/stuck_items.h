@@ -1,4 +1,4 @@
-// Items that wait for an answer that nobody can give, and what a campaign waits for.
+// Items that wait for an answer that no annotator can give, and what a campaign waits for.
 //
 // An annotator answers an item at most once, so an item whose votes give no decision may run out of annotators. The
 // known annotators are those who have answered or declined an item, or hold a lease, are not paused and have something
@@ -26,7 +26,7 @@ struct SettleStuckAnswer {
 /// known annotator has answered or declined them; with votes of different worth the votes decide unless they tie. Sets
 /// aside items without a vote that all known annotators, three or more, have declined. If
 /// nothing has happened in the campaign for the dispute time, also disputes the other offered items that have votes,
-/// and sets aside those that every known annotator has declined. To be run when nobody holds a lease: until then
+/// and sets aside those that every known annotator has declined. To be run when there is no lease: until then
 /// another annotator may come.
 absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleStuckRequest& request);
 
@@ -38,7 +38,7 @@ struct WaitingSummary {
     Time first_expiry = {};
   };
   std::vector<Holder> holders = {};     ///< by the time of their first expiry
-  std::int64_t open_slots = 0;          ///< that a known annotator, or anybody, may take
+  std::int64_t open_slots = 0;          ///< that a known annotator, or any, may take
   std::int64_t stuck_items = 0;         ///< that no known annotator may answer, among the first ten thousand open slots
   std::string stuck_item = {};          ///< one of them
   std::int64_t stuck_votes = 0;         ///< that it has

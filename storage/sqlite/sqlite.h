@@ -97,11 +97,11 @@ class SqliteDatabase {
   absl::StatusOr<SqliteStatement> Prepare(const std::string& sql);
   /// Runs any number of statements, dropping rows: schemas, pragmas.
   absl::Status Execute(const std::string& sql);
-  /// The first column of the only row of `sql`, as text; NOT_FOUND where there is no row.
+  /// The first column of the only row of `sql`, as text; NOT_FOUND if there is no row.
   absl::StatusOr<std::string> QueryText(const std::string& sql);
 
   /// For the one writer of an append-only table: from now on this connection is refused any statement that would change
-  /// or remove its rows, or the table itself. In return no triggers run here: those that hold everybody else to the
+  /// or remove its rows, or the table itself. In return no triggers run here: those that hold all others to the
   /// same cost more than the insert. `table` must outlive the connection. Call it before preparing statements.
   void AllowOnlyAppendingTo(const char* table);
 

@@ -23,16 +23,11 @@
 #include "absl/strings/string_view.h"
 #include "storage/checkpoint/checkpoint.h"
 #include "storage/log/event.h"
-#include "storage/state/activity_table.h"
-#include "storage/state/campaign_life.h"
 #include "storage/state/campaign_records.h"
 #include "storage/state/campaign_settings.h"
 #include "storage/state/item_table.h"
 #include "storage/state/lease_table.h"
-#include "storage/state/model_task.h"
-#include "storage/state/offered_rows.h"
-#include "storage/state/request_table.h"
-#include "storage/state/round_table.h"
+#include "storage/state/tables.h"
 
 namespace fulcrum::storage {
 

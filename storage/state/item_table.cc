@@ -15,7 +15,7 @@ bool InOpenRound(const Item& item, const ItemTable::Moment& moment) {
 }
 
 /// A label by votes of different worth outlives its round: it may have been accepted with less confidence than was
-/// wanted, and a vote that arrives late must not take it away. Nobody would be asked again.
+/// wanted, and a vote that arrives late must not take it away. No annotator would be asked again.
 bool KeepsLabel(const Item& item, const ItemTable::Moment& moment) {
   if (moment.settings.consensus != CampaignSettings::Consensus::kDawidSkene) return false;
   if (item.status != ItemStatus::kLabeled || InOpenRound(item, moment)) return false;

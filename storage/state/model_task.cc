@@ -1,5 +1,3 @@
-#include "storage/state/model_task.h"
-
 #include <utility>
 #include <vector>
 
@@ -7,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
 #include "storage/checkpoint/checkpoint.h"
+#include "storage/state/tables.h"
 
 namespace fulcrum::storage {
 namespace {

@@ -1,11 +1,10 @@
-#include "storage/state/offered_rows.h"
-
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
 #include "storage/checkpoint/checkpoint.h"
+#include "storage/state/tables.h"
 
 namespace fulcrum::storage {
 

@@ -1,9 +1,8 @@
-#include "storage/state/round_table.h"
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
+#include "storage/state/tables.h"
 
 namespace fulcrum::storage {
 

@@ -155,16 +155,32 @@ std::vector<std::string> FindViolations(const SourceFile& file) {
   return violations;
 }
 
+std::vector<std::string> QuotedIncludes(const SourceFile& file) {
+  std::vector<std::string> headers;
+  std::istringstream lines(file.content);
+  for (std::string line; std::getline(lines, line);) {
+    const std::optional<Include> include = ParseInclude(line);
+    if (include && include->in_quotes) headers.push_back(include->header);
+  }
+  return headers;
+}
+
+std::vector<SourceFile> ReadSources(const std::string& root, const std::string& folder) {
+  std::vector<SourceFile> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(root) / folder)) {
+    const std::string extension = entry.path().extension();
+    if (extension != ".h" && extension != ".cc") continue;
+    std::ifstream stream(entry.path(), std::ios::binary);
+    files.push_back({std::filesystem::relative(entry.path(), root).string(),
+                     std::string(std::istreambuf_iterator<char>(stream), {})});
+  }
+  return files;
+}
+
 std::vector<SourceFile> ReadSourceTree(const std::string& root) {
   std::vector<SourceFile> files;
   for (const char* folder : {"stages", "storage", "pipeline", "clients"}) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(root) / folder)) {
-      const std::string extension = entry.path().extension();
-      if (extension != ".h" && extension != ".cc") continue;
-      std::ifstream stream(entry.path(), std::ios::binary);
-      files.push_back({std::filesystem::relative(entry.path(), root).string(),
-                       std::string(std::istreambuf_iterator<char>(stream), {})});
-    }
+    for (SourceFile& file : ReadSources(root, folder)) files.push_back(std::move(file));
   }
   return files;
 }

@@ -29,8 +29,14 @@ struct SourceFile {
   std::string content;
 };
 
-/// Every .h and .cc file of the folders that have rules or ought to: stages, storage and pipeline.
+/// Every .h and .cc file of a folder and of those in it.
+std::vector<SourceFile> ReadSources(const std::string& root, const std::string& folder);
+
+/// Every .h and .cc file of the folders that have rules or ought to: stages, storage, pipeline and clients.
 std::vector<SourceFile> ReadSourceTree(const std::string& root);
+
+/// The headers that a file includes in quotes.
+std::vector<std::string> QuotedIncludes(const SourceFile& file);
 
 /// One line for every include that breaks a rule, with its file and line number and why it is wrong.
 std::vector<std::string> FindViolations(const SourceFile& file);

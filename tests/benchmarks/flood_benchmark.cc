@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/benchmarks/ratio_report.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/faults/floods.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/floods.h"
 
 namespace fulcrum::benchmarks {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "stages/classify/pool_decisions.h"
+#include "stages/classify/classifier.h"
 #include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "stages/core/random.h"

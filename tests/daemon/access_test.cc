@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "pipeline/server/token_store.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "pipeline/server/access_control.h"
+#include "tests/daemon/support/daemon_fixture.h"
 #include "tests/support/http_get.h"
 #include "tests/support/process.h"
 
@@ -26,12 +26,12 @@ class AccessTest : public DaemonTest {
   void SetUp() override {
     DaemonTest::SetUp();
     std::filesystem::create_directories(folder_.File("data"));
-    auto book = TokenStore::Open(folder_.File("data"));
-    ASSERT_TRUE(book.ok()) << book.status();
-    book_ = *std::move(book);
-    admin_ = *book_->Create("root", Role::kAdmin);
-    ada_ = *book_->Create("ada", Role::kAnnotator);
-    reader_ = *book_->Create("rita", Role::kReader);
+    auto tokens = TokenStore::Open(folder_.File("data"));
+    ASSERT_TRUE(tokens.ok()) << tokens.status();
+    tokens_ = *std::move(tokens);
+    admin_ = *tokens_->Create("root", Role::kAdmin);
+    ada_ = *tokens_->Create("ada", Role::kAnnotator);
+    reader_ = *tokens_->Create("rita", Role::kReader);
     pipeline::DaemonOptions options = Options();
     options.ask_for_tokens = true;
     options.watch.address = "127.0.0.1:0";
@@ -47,7 +47,7 @@ class AccessTest : public DaemonTest {
     return client.Acquire(TasksWanted("clouds", annotator, 1), &tasks).error_code();
   }
 
-  std::unique_ptr<TokenStore> book_;
+  std::unique_ptr<TokenStore> tokens_;
   std::string admin_, ada_, reader_;
 };
 
@@ -59,7 +59,7 @@ TEST_F(AccessTest, StrangersAreTurnedAway) {
   }
 }
 
-TEST_F(AccessTest, RolesEndWhereTheyEnd) {
+TEST_F(AccessTest, RolesHaveLimits) {
   DaemonClient annotator = Client(ada_), reader = Client(reader_);
   EXPECT_EQ(annotator.Stop("clouds").error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(annotator.Create(CloudSpec("other", 2)).error_code(), grpc::StatusCode::PERMISSION_DENIED);
@@ -89,7 +89,7 @@ TEST_F(AccessTest, AWorkerWithATokenNeedNotSayWhoItIs) {
 
 TEST_F(AccessTest, ARevokedTokenOpensNothingAnyMore) {
   EXPECT_EQ(AcquireAs(ada_, "ada"), grpc::StatusCode::OK);
-  ASSERT_TRUE(book_->Revoke("ada").ok());
+  ASSERT_TRUE(tokens_->Revoke("ada").ok());
   EXPECT_EQ(AcquireAs(ada_, "ada"), grpc::StatusCode::UNAUTHENTICATED);
 }
 
@@ -113,7 +113,7 @@ TEST_F(AccessTest, ARevocationEndsOpenStreamsAndReleasesTheLeases) {
   v1::WatchCampaignResponse event;
   ASSERT_TRUE(watch->Read(&event));
 
-  ASSERT_TRUE(book_->Revoke("ada").ok());
+  ASSERT_TRUE(tokens_->Revoke("ada").ok());
   // A label that is sent at once is not taken.
   v1::WorkRequest submit;
   *submit.mutable_submit() = AnswerOf("clouds", "ada", tasks.tasks().tasks(0), "pos");
@@ -125,14 +125,14 @@ TEST_F(AccessTest, ARevocationEndsOpenStreamsAndReleasesTheLeases) {
   }
   EXPECT_EQ(admin.Get("clouds").labels(), 0);
 
-  ASSERT_TRUE(book_->Revoke("rita").ok());
+  ASSERT_TRUE(tokens_->Revoke("rita").ok());
   while (watch->Read(&event)) {
   }
   EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 TEST_F(AccessTest, AWorkerWhoWaitsGetsNothingAfterARevocation) {
-  DaemonClient ada = Client(ada_), bob = Client(*book_->Create("bob", Role::kAnnotator)), admin = Client(admin_);
+  DaemonClient ada = Client(ada_), bob = Client(*tokens_->Create("bob", Role::kAnnotator)), admin = Client(admin_);
   v1::AcquireTasksResponse all;
   v1::AcquireTasksRequest everything = TasksWanted("clouds", "bob", 100);
   ASSERT_TRUE(bob.Acquire(everything, &all).ok());
@@ -147,7 +147,7 @@ TEST_F(AccessTest, AWorkerWhoWaitsGetsNothingAfterARevocation) {
   // She waits by now.
   while (HttpGet(daemon_->watch_port(), "/metrics").find("fulcrum_waiting_workers 1") == std::string::npos) {
   }
-  ASSERT_TRUE(book_->Revoke("ada").ok());
+  ASSERT_TRUE(tokens_->Revoke("ada").ok());
   EXPECT_EQ(AcquireAs(ada_, "ada"), grpc::StatusCode::UNAUTHENTICATED);
   v1::ReleaseTasksRequest release;
   release.set_campaign("clouds");

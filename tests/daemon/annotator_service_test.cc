@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/annotator_service.grpc.pb.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -200,7 +200,7 @@ TEST_F(AnnotatorServiceTest, AnAnnotatorGetsNoTasksOnceItsBudgetIsSpent) {
   v1::CampaignSpec twice = spec;
   twice.set_name("twice");
   *twice.mutable_labeling()->add_annotators() = terms;
-  EXPECT_THAT(client_->Create(twice).error_message(), HasSubstr("'ada' is there twice"));
+  EXPECT_THAT(client_->Create(twice).error_message(), HasSubstr("'ada' is listed twice"));
   WorkUntilOver(*client_, "clouds", "bob");
   EXPECT_EQ(client_->Get("clouds").cost(), 4);
 }

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
 #include "stages/ingest/formats/table_writer.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -91,7 +91,7 @@ TEST_F(AppendTest, NewRowsTakePartFromTheNextRoundAndARestartChangesNothing) {
   DaemonClient again = Client();
   EXPECT_EQ(again.Get("broken").pool_rows(), 60);
   WorkUntilOver(again, "broken", "ada");
-  EXPECT_THAT(again.Get("whole").state_reason(), HasSubstr("4 rounds were answered"));
+  EXPECT_THAT(again.Get("whole").state_reason(), HasSubstr("round limit reached (4 of 4)"));
   const Batches batches = again.ExportedBatches("whole");
   EXPECT_THAT(batches, SizeIs(4));
   EXPECT_EQ(again.ExportedBatches("broken"), batches);

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 #include "tests/support/http_get.h"
 
 namespace fulcrum::testing {
@@ -32,7 +32,7 @@ TEST_F(CampaignLifeTest, RunsItsRoundsAndEnds) {
   EXPECT_THAT(acknowledged, SizeIs(24));
   const v1::Campaign campaign = client.Get("clouds");
   EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_DONE);
-  EXPECT_THAT(campaign.state_reason(), HasSubstr("4 rounds were answered"));
+  EXPECT_THAT(campaign.state_reason(), HasSubstr("round limit reached (4 of 4)"));
   EXPECT_EQ(campaign.labels(), 24);
   const Batches batches = client.ExportedBatches("clouds");
   ASSERT_THAT(batches, SizeIs(4));
@@ -219,7 +219,7 @@ TEST_F(CampaignLifeTest, ALabelBudgetThatEndsInsideARoundEndsTheCampaign) {
   EXPECT_THAT(WorkUntilOver(client, "clouds", "ada"), SizeIs(12));
   const v1::Campaign campaign = client.Get("clouds");
   EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_DONE);
-  EXPECT_THAT(campaign.state_reason(), HasSubstr("12 labels were bought"));
+  EXPECT_THAT(campaign.state_reason(), HasSubstr("label budget reached (12 of"));
   EXPECT_EQ(campaign.open_tasks(), 0) << "the unanswered items are back in the pool";
   EXPECT_EQ(client.Models("clouds").back().labels(), 12) << "the last model knows all labels";
 }
@@ -285,7 +285,7 @@ TEST_F(CampaignLifeTest, PayloadsReachTheWorkerAsTheyAreAndCostsEndTheCampaign) 
   EXPECT_EQ(client.SubmitOne("texts", "eve", task, "pos"), 0);
   WorkUntilOver(client, "texts", "ada");
   const v1::Campaign campaign = client.Get("texts");
-  EXPECT_THAT(campaign.state_reason(), HasSubstr("labels for 4 were bought"));
+  EXPECT_THAT(campaign.state_reason(), HasSubstr("cost budget reached (4 of"));
   EXPECT_EQ(campaign.labels(), 8);
 }
 

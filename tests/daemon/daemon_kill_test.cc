@@ -19,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
 
 namespace fulcrum::testing {
 namespace {

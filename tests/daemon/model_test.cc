@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "stages/classify/model_file.h"
 #include "storage/maintenance/maintenance.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "pipeline/operation/watchdog.h"
-#include "pipeline/server/token_store.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
+#include "pipeline/server/access_control.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
 #include "tests/support/http_get.h"
 
 namespace fulcrum::testing {

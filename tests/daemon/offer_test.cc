@@ -15,9 +15,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
+#include "tests/daemon/support/raw_connections.h"
 
 namespace fulcrum::testing {
 namespace {

@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "stages/ingest/formats/table_writer.h"
 #include "storage/maintenance/maintenance.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

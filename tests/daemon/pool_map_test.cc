@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/report_service.grpc.pb.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 #include "tests/support/process.h"
 
 namespace fulcrum::testing {
@@ -58,7 +58,7 @@ TEST_F(PythonWorkerTest, SaysWhatTheServerSays) {
   StartDaemon();
   const ProcessResult worked = Work("nowhere", folder_.Write("answers.csv", "id,label\n"));
   EXPECT_NE(worked.exit_code, 0);
-  EXPECT_THAT(worked.standard_error, ::testing::HasSubstr("there is no campaign 'nowhere'"));
+  EXPECT_THAT(worked.standard_error, ::testing::HasSubstr("no campaign 'nowhere'"));
 }
 
 }  // namespace

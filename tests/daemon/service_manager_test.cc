@@ -22,9 +22,9 @@
 #include "pipeline/operation/metrics.h"
 #include "pipeline/operation/watchdog.h"
 #include "pipeline/server/grpc_server.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
+#include "tests/daemon/support/raw_connections.h"
 #include "tests/support/http_get.h"
 #include "tests/support/process.h"
 
@@ -220,10 +220,10 @@ class WatchdogTest : public ServiceManagerTest {
  protected:
   void SetUp() override {
     ServiceManagerTest::SetUp();
-    auto book = pipeline::CampaignRegistry::Open(
+    auto registry = pipeline::CampaignRegistry::Open(
         {.data_folder = folder_.File("data"), .pools = {.root = folder_.File("pools")}});
-    ASSERT_TRUE(book.ok()) << book.status();
-    campaigns_ = *std::move(book);
+    ASSERT_TRUE(registry.ok()) << registry.status();
+    campaigns_ = *std::move(registry);
     auto server = pipeline::GrpcServer::Start({}, {{"fulcrum.v1.ServerService", service_}});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_plan.h"
-#include "pipeline/campaign/pool/own_pool.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

@@ -1,4 +1,4 @@
-// `fulcrum work` at a terminal: whoever leaves gives back the tasks that they hold, at once.
+// `fulcrum work` at a terminal: an annotator who leaves gives back its tasks at once.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/server_service.grpc.pb.h"
 #include "pipeline/server/transport/frame_guard.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/raw_connections.h"
 #include "tests/support/http2_frames.h"
 #include "tests/support/process.h"
 
@@ -90,7 +90,7 @@ TEST_F(TlsTest, ClientsThatKnowTheServerAreServedAndPlainOnesAreNot) {
   EXPECT_EQ(Call(grpc::InsecureChannelCredentials()).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(TlsTest, ClientsMustShowACertificateWhereTheServerAsksForOne) {
+TEST_F(TlsTest, ClientsMustShowACertificateIfTheServerAsksForOne) {
   pipeline::DaemonOptions options = TlsOptions();
   options.server.tls_client_authorities = Certificate("ours");
   StartDaemon(options);

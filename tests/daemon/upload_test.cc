@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 #include "fulcrum/v1/upload_service.grpc.pb.h"
 #include "stages/core/files.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 #include "tests/support/process.h"
 
 namespace fulcrum::testing {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 #include "tests/support/http_get.h"
 
 namespace fulcrum::testing {
@@ -87,7 +87,7 @@ TEST_F(WatchTest, OtherPathsAndMethodsAreRefused) {
   EXPECT_THAT(HttpGet(daemon_->watch_port(), "/metrics", "POST"), StartsWith("HTTP/1.1 405"));
 }
 
-TEST_F(WatchTest, APortThatIsTakenIsAnErrorWhereItWasAskedForAndAWarningOtherwise) {
+TEST_F(WatchTest, APortThatIsTakenIsAnErrorIfItWasAskedForAndAWarningOtherwise) {
   StartWatched();
   pipeline::DaemonOptions second = Options();
   second.data_folder = folder_.File("second");

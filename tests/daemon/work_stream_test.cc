@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "arrow/api.h"
 #include "stages/ingest/formats/table_writer.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 
 namespace fulcrum::testing {
 namespace {

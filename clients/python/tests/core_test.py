@@ -166,7 +166,7 @@ class SelectTest(unittest.TestCase):
     def test_errors_name_what_is_wrong(self):
         X, y, _ = rings()
         for pattern, call in (
-                ("there is no strategy 'best'", lambda: core.select(X, y, strategy="best")),
+                ("unknown strategy 'best'", lambda: core.select(X, y, strategy="best")),
                 ("tau is 7", lambda: core.select(X, y, tau=7.0)),
                 ("batch is 0", lambda: core.select(X, y, batch=0)),
                 ("400 rows and y has 10", lambda: core.select(X, y[:10])),

@@ -10,8 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "pipeline/campaign/cluster/launched_process.h"
-#include "pipeline/campaign/cluster/round_files.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"

@@ -1,5 +1,3 @@
-#include "pipeline/campaign/cluster/launched_process.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/cluster/cluster_round_job.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -1,5 +1,3 @@
-#include "pipeline/campaign/cluster/round_files.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -13,7 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/campaign/model/model_history.h"
+#include "pipeline/campaign/cluster/cluster_round_job.h"
+#include "pipeline/campaign/model/campaign_models.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
@@ -201,10 +200,9 @@ absl::StatusOr<job::RoundPlan> RoundFiles::ReadPlan() const {
 }
 
 void RoundFiles::WriteProgress(const Progress& progress) const {
-  const std::string path = folder_ + "/progress", temporary = path + ".tmp";
-  std::ofstream(temporary) << progress.stage << " " << progress.done << " " << progress.total << "\n";
-  std::error_code ignored;
-  std::filesystem::rename(temporary, path, ignored);
+  ReplaceFile(folder_ + "/progress", absl::StrCat(progress.stage, " ", progress.done, " ", progress.total, "\n"),
+              /*durable=*/false)
+      .IgnoreError();
 }
 
 std::optional<RoundFiles::Progress> RoundFiles::ReadProgress() const {

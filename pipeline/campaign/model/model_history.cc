@@ -1,7 +1,6 @@
-#include "pipeline/campaign/model/model_history.h"
-
 #include <utility>
 
+#include "pipeline/campaign/model/campaign_models.h"
 #include "pipeline/campaign/stored_text.h"
 #include "stages/core/status_macros.h"
 

@@ -1,5 +1,3 @@
-#include "pipeline/campaign/model/prediction_upload.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,6 +12,9 @@
 #include "arrow/ipc/reader.h"
 #include "arrow/record_batch.h"
 #include "arrow/type.h"
+#include "pipeline/campaign/campaign.h"
+#include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/campaign/model/model_tasks.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/input_stream.h"
@@ -66,6 +67,9 @@ absl::StatusOr<std::vector<int>> MatchClasses(const arrow::Schema& schema, const
 }
 
 }  // namespace
+
+PredictionUpload::PredictionUpload(std::shared_ptr<Campaign> campaign, storage::ModelLeaseRequest lease)
+    : campaign_(std::move(campaign)), plan_(campaign_->plan()), lease_(std::move(lease)) {}
 
 absl::StatusOr<std::unique_ptr<PredictionUpload>> PredictionUpload::Begin(std::shared_ptr<Campaign> campaign,
                                                                           storage::ModelLeaseRequest lease) {

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/campaign/pool/own_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/round/pool_source.h"
 #include "stages/classify/svm_model.h"
@@ -37,11 +36,11 @@ absl::StatusOr<std::vector<ClassIndex>> ClassesOf(const std::vector<std::string>
 }
 
 const SparseMatrix& SparseOf(const kernel::Features& features) {
-  return static_cast<const kernel::SparseFeatures&>(features).values();
+  return features.sparse()->values();
 }
 
 ConstMatrixView DenseOf(const kernel::Features& features) {
-  return static_cast<const kernel::DenseFeatures&>(features).values();
+  return features.in_memory()->values();
 }
 
 /// Puts the columns of a matrix into another order.
@@ -52,10 +51,6 @@ void InOrder(const std::vector<std::size_t>& columns, Matrix<double>& matrix) {
     for (std::size_t column = 0; column < columns.size(); ++column) row[column] = values[columns[column]];
     std::copy(row.begin(), row.end(), values.begin());
   }
-}
-
-const storage::MappedFeatures& MappedOf(const kernel::Features& features) {
-  return static_cast<const storage::MappedFeatures&>(features);
 }
 
 SparseMatrix Joined(const SparseMatrix& first, const SparseMatrix& second) {
@@ -91,8 +86,8 @@ absl::StatusOr<bool> CampaignPool::MapRows(const CampaignPlan& plan, std::size_t
   normalizer_ = std::make_shared<const ingest::Normalizer>(mapped->features->normalizer());
   ids_ = std::move(mapped->ids);
   feature_names_ = std::move(mapped->feature_names);
+  mapped_ = mapped->features.get();
   features_ = std::move(mapped->features);
-  mapped_ = true;
   Part part{.folder = folders_[0]};
   FULCRUM_ASSIGN_OR_RETURN(part.costs, mapped->pool.Costs());
   part.mapped = std::move(mapped->pool);
@@ -196,9 +191,8 @@ absl::StatusOr<std::shared_ptr<const CampaignPool>> CampaignPool::With(const std
   grown->tuned_normalizers_ = tuned_normalizers_;
   grown->validation_ = validation_;
   grown->parts_ = parts_;
-  grown->mapped_ = mapped_;
   grown->has_payloads_ = has_payloads_;
-  FULCRUM_RETURN_IF_ERROR(!mapped_ ? grown->JoinLoaded(*this, more) : grown->JoinMapped(*this, more));
+  FULCRUM_RETURN_IF_ERROR(mapped_ == nullptr ? grown->JoinLoaded(*this, more) : grown->JoinMapped(*this, more));
   return std::shared_ptr<const CampaignPool>(std::move(grown));
 }
 
@@ -211,14 +205,16 @@ absl::Status CampaignPool::JoinLoaded(const CampaignPool& first, const storage::
   if (sparse_) {
     features_ = std::make_unique<kernel::SparseFeatures>(Joined(SparseOf(*first.features_), SparseOf(*features)));
   } else {
-    features_ = static_cast<const kernel::DenseFeatures&>(*first.features_).With(DenseOf(*features));
+    features_ = first.features_->in_memory()->With(DenseOf(*features));
   }
   return absl::OkStatus();
 }
 
 absl::Status CampaignPool::JoinMapped(const CampaignPool& first, const storage::MappedPool& more) {
   FULCRUM_RETURN_IF_ERROR(more.Verify());
-  FULCRUM_ASSIGN_OR_RETURN(features_, MappedOf(*first.features_).With(more));
+  FULCRUM_ASSIGN_OR_RETURN(auto features, first.mapped_->With(more));
+  mapped_ = features.get();
+  features_ = std::move(features);
   FULCRUM_ASSIGN_OR_RETURN(const ingest::RowIds ids, more.Ids());
   ids_ = first.ids_.With(ids);
   Part part{.folder = more.folder(), .mapped = more};
@@ -250,7 +246,7 @@ absl::Status CampaignPool::LoadValidation(const CampaignPlan& plan, const storag
 
 std::size_t CampaignPool::bytes() const {
   // A round of a tuned classifier has the rows normalised as well.
-  const std::size_t copies = tuned_ && !mapped_ ? 2 : 1;
+  const std::size_t copies = tuned_ && mapped_ == nullptr ? 2 : 1;
   std::size_t bytes = copies * features_->bytes();
   for (const auto& part : parts_) bytes += part->payload_bytes;
   if (validation_ != nullptr) bytes += validation_->features->bytes();
@@ -316,7 +312,7 @@ absl::StatusOr<std::optional<std::uint64_t>> CampaignPool::ContentOf(absl::strin
 }
 
 void CampaignPool::CopyRow(RowIndex row, std::span<double> to) const {
-  if (mapped_) {
+  if (mapped_ != nullptr) {
     std::vector<float> values(to.size());
     features_->CopyRows({&row, 1}, MatrixView<float>(values.data(), 1, values.size()));
     std::copy(values.begin(), values.end(), to.begin());
@@ -364,7 +360,7 @@ absl::StatusOr<std::optional<double>> CampaignPool::Accuracy(const classify::Svm
 }
 
 absl::StatusOr<ingest::PoolFeatures> CampaignPool::RawRows(std::span<const RowIndex> rows) const {
-  if (mapped_) return MappedFeatureSource(MappedOf(*features_), *parts_[0]->mapped).RawRows(rows);
+  if (mapped_ != nullptr) return MappedFeatureSource(*mapped_, *parts_[0]->mapped).RawRows(rows);
   if (sparse_) return ingest::PoolFeatures(CopyRows(SparseOf(*features_), rows));
   return ingest::PoolFeatures(CopyRows(DenseOf(*features_), rows));
 }
@@ -374,9 +370,8 @@ absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> CampaignPool::Normaliz
   const std::scoped_lock lock(tuned_normalizers_->mutex);
   std::shared_ptr<const ingest::Normalizer>& known = tuned_normalizers_->by_normalization[normalize];
   if (known != nullptr) return known;
-  if (mapped_) {
-    FULCRUM_ASSIGN_OR_RETURN(known,
-                             MappedFeatureSource(MappedOf(*features_), *parts_[0]->mapped).NormalizerFor(normalize));
+  if (mapped_ != nullptr) {
+    FULCRUM_ASSIGN_OR_RETURN(known, MappedFeatureSource(*mapped_, *parts_[0]->mapped).NormalizerFor(normalize));
     return known;
   }
   FULCRUM_ASSIGN_OR_RETURN(const auto steps, ingest::ParseNormalization(normalize));
@@ -396,8 +391,8 @@ absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> CampaignPool::Normaliz
 absl::StatusOr<PreparedFeatures> CampaignPool::Prepare(const std::string& normalize) const {
   FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, NormalizerFor(normalize));
   std::shared_ptr<const kernel::Features> features;
-  if (mapped_) {
-    features = MappedOf(*features_).NormalizedWith(*normalizer);
+  if (mapped_ != nullptr) {
+    features = mapped_->NormalizedWith(*normalizer);
   } else {
     ingest::PoolFeatures copy = CopyOf(*features_, sparse_);
     normalizer->Apply(copy);

@@ -6,6 +6,7 @@
 // that come later are normalised with was learned from the rows that were there first, so that those never change.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "pipeline/campaign/campaign_plan.h"
+#include "pipeline/campaign/pool/upload_store.h"
+#include "pipeline/round/pool_source.h"
 #include "pipeline/round/tuning.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/rows.h"
@@ -39,7 +42,7 @@ class CampaignPool final : public FeatureSource {
                                                                   const storage::CampaignFolder& folder,
                                                                   std::size_t memory_bytes);
 
-  /// This pool with the rows of an imported one behind its own. InvalidArgument where they do not fit.
+  /// This pool with the rows of an imported one behind its own. InvalidArgument if they do not fit.
   absl::StatusOr<std::shared_ptr<const CampaignPool>> With(const std::string& folder) const;
 
   const ingest::RowIds& ids() const { return ids_; }
@@ -50,7 +53,7 @@ class CampaignPool final : public FeatureSource {
   /// Of dense features, in order; empty for sparse ones.
   const std::vector<std::string>& feature_names() const { return feature_names_; }
   bool sparse() const { return sparse_; }
-  /// What a person needs to see of an example; empty where the pool has nothing to show.
+  /// What a person needs to see of an example; empty if the pool has nothing to show.
   std::string PayloadOf(const std::string& item) const;
   std::size_t PayloadBytes(const std::string& item) const;
   /// Of one label.
@@ -118,7 +121,7 @@ class CampaignPool final : public FeatureSource {
   const Part& PartOf(RowIndex row) const;
   void AddPart(Part part, std::size_t first_row);
   void DescribeColumns(const CampaignPlan& plan, const storage::PoolShape& shape);
-  /// False where the rows should be in memory.
+  /// False if the rows should be in memory.
   absl::StatusOr<bool> MapRows(const CampaignPlan& plan, std::size_t memory_bytes);
   absl::Status LoadRows(const CampaignPlan& plan, const storage::MappedPool& imported);
   absl::Status LoadValidation(const CampaignPlan& plan, const storage::CampaignFolder& folder);
@@ -131,7 +134,6 @@ class CampaignPool final : public FeatureSource {
   ingest::RowIds ids_;
   std::vector<std::string> feature_names_;
   std::vector<std::shared_ptr<const Part>> parts_;  // by folder
-  bool mapped_ = false;                             // features and payloads are on the disk
   bool has_payloads_ = false;                       // some part has
   std::shared_ptr<const ingest::Normalizer> normalizer_;
   bool sparse_ = false;
@@ -139,6 +141,7 @@ class CampaignPool final : public FeatureSource {
   std::size_t learned_rows_ = 0;  // those of the first folder
   std::shared_ptr<NormalizerCache> tuned_normalizers_ = std::make_shared<NormalizerCache>();  // shared with grown pools
   std::unique_ptr<kernel::Features> features_;
+  const storage::MappedFeatures* mapped_ = nullptr;  // features_, if they and the payloads are on the disk
   std::shared_ptr<const ValidationSet> validation_;
 };
 
@@ -153,7 +156,7 @@ class GrowingPool {
   std::shared_ptr<const CampaignPool> now() const;
 
   /// The pool with all that was appended, in order. What is missing is read from the campaign's folder, or taken from
-  /// `prepared`, which is the pool with one folder more. DataLoss where a folder is not what it was.
+  /// `prepared`, which is the pool with one folder more. DataLoss if a folder is not what it was.
   absl::StatusOr<std::shared_ptr<const CampaignPool>> Follow(const std::vector<storage::AppendedRows>& appended,
                                                              const storage::CampaignFolder& folder,
                                                              std::shared_ptr<const CampaignPool> prepared = nullptr);
@@ -163,5 +166,38 @@ class GrowingPool {
   std::mutex growing_;  // one at a time, without keeping readers waiting
   std::shared_ptr<const CampaignPool> pool_;
 };
+
+// A campaign's own copy of its pool and of its validation set, made once, when the campaign is.
+//
+// From then on the sources are not read: they may change, move or go away. Stateless; one campaign is handled by one
+// thread.
+
+/// What the plan says about the columns of its sources.
+ingest::ColumnOptions ColumnsOf(const CampaignPlan& plan);
+
+/// InvalidArgument for the first row from `first` on whose id is longer than the log takes. Its number in the message
+/// counts from `first`.
+absl::Status CheckIdLengths(const ingest::RowIds& ids, std::size_t first);
+
+/// Imports the plan's sources, which are uploads or lie inside the folder of pools, into the campaign's folder, on the
+/// disk when it is OK. An existing pool stays as it is; a campaign that was restored without its pool gets it back.
+/// InvalidArgument for a source outside of that folder, NotFound for an upload that does not exist, DataLoss for one
+/// with a row that cannot be taken, whatever its share: rows without ids are known by their numbers, which must not
+/// shift. Cancelled if `control` ends it.
+absl::Status ImportOwnPool(const CampaignPlan& plan, const PoolPlaces& places, const storage::CampaignFolder& folder,
+                           const ImportControl& control = {});
+
+// A new campaign's folder: its own pool and an empty log, made under another name first.
+//
+// A process that is killed halfway leaves a folder with a name that no campaign can have, which
+// RemoveUnfinishedCampaigns removes. One thread at a time for each folder.
+
+/// Imports the plan's sources and begins the log; on the disk when it is OK. AlreadyExists if the folder exists. An
+/// error leaves nothing behind.
+absl::Status MakeCampaignFolder(const std::string& folder, const CampaignPlan& plan, const PoolPlaces& places,
+                                const ImportControl& control);
+
+/// Removes what a process that was killed while making a campaign left in the folder of campaigns.
+void RemoveUnfinishedCampaigns(const std::string& campaigns_folder);
 
 }  // namespace fulcrum::pipeline

@@ -1,5 +1,3 @@
-#include "pipeline/campaign/pool/own_pool.h"
-
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -9,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
 #include "pipeline/round/pool_source.h"
 #include "stages/core/files.h"

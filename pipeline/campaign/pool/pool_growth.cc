@@ -13,7 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "pipeline/campaign/crash_marker.h"
 #include "pipeline/campaign/stored_text.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "pipeline/text/structured_log.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/files.h"
@@ -234,7 +234,7 @@ bool IsForTheNextLook(const absl::Status& status) {
 absl::StatusOr<std::set<fs::directory_entry>> FilesIn(const std::string& folder) {
   std::error_code error, ignored;
   std::set<fs::directory_entry> files;
-  // Not as a range: going on to the next entry would throw where the disk fails.
+  // Not as a range: going on to the next entry would throw if the disk fails.
   for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
     if (entry->is_regular_file(ignored) && !IsBeingWritten(entry->path().filename().string())) files.insert(*entry);
@@ -314,7 +314,7 @@ void FolderWatch::TakeIn(const std::string& path, const std::string& name, Seen&
   if (absl::IsResourceExhausted(appended.status())) {
     // A full disk or queue, or no memory for more rows: it may pass, but reading a large file takes long.
     file.looks_to_wait = std::min(kMostLooksToWait, 1 << std::min(file.failures++, 20));
-    Log(LogLevel::kWarning, "file cannot be appended now; it is tried again",
+    Log(LogLevel::kWarning, "file cannot be appended now; retrying",
         {{"campaign", watched_.campaign},
          {"file", name},
          {"reason", reason},

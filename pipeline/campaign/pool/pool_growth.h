@@ -23,7 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "fulcrum/v1/campaign_service.pb.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "stages/core/files.h"
 #include "storage/campaign_store.h"
 #include "storage/pool/pool_writer.h"
@@ -48,7 +48,7 @@ class RowUpload {
 
   /// ResourceExhausted for more than kMostBytes in all.
   absl::Status Add(absl::string_view bytes);
-  /// Says that no more will come. Unavailable where the disk did not take it all.
+  /// Says that no more will come. Unavailable if the disk did not take it all.
   absl::Status Finish();
 
   const std::string& file() const { return file_; }
@@ -92,11 +92,11 @@ class PoolAppender {
   PoolAppender(GrowingPool& pool, storage::CampaignStore& store, Admit admit)
       : pool_(pool), store_(store), admit_(std::move(admit)) {}
 
-  /// Where to put the rows. Aborted where somebody else is appending.
+  /// Where to put the rows. Aborted if another caller is appending.
   absl::StatusOr<std::unique_ptr<RowUpload>> BeginUpload() { return RowUpload::Begin(store_.folder().path(), busy_); }
 
-  /// OK: the rows are in the pool, on disk. FailedPrecondition where the pool has no ids or the campaign is over,
-  /// InvalidArgument where the file is not what it should be, ResourceExhausted where there is no memory for more; the
+  /// OK: the rows are in the pool, on disk. FailedPrecondition if the pool has no ids or the campaign is over,
+  /// InvalidArgument if the file is not what it should be, ResourceExhausted if there is no memory for more; the
   /// pool is as before then.
   absl::StatusOr<Appended> Append(const AppendRequest& request);
 
@@ -141,7 +141,7 @@ struct WatchedFolder {
   std::string root = {};    ///< outside of which nothing is read
 };
 
-/// Its path. InvalidArgument where it is not inside the root, or no folder.
+/// Its path. InvalidArgument if it is not inside the root, or no folder.
 absl::StatusOr<std::string> ResolveWatchedFolder(const WatchedFolder& watched);
 
 class FolderWatch {

@@ -281,7 +281,7 @@ void CampaignStream::NoteDrift(const Offered& offered, std::size_t row) const {
 }
 
 absl::StatusOr<Matrix<double>> CampaignStream::Normalized(const kernel::Features& features) const {
-  ingest::PoolFeatures rows(Matrix<double>::CopyOf(static_cast<const kernel::DenseFeatures&>(features).values()));
+  ingest::PoolFeatures rows(Matrix<double>::CopyOf(features.in_memory()->values()));
   if (!normalize_.empty()) {
     FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, pool_.now()->NormalizerFor(normalize_));
     normalizer->Apply(rows);

@@ -1,9 +1,8 @@
-#include "pipeline/campaign/stream/offer_record.h"
-
 #include <cstring>
 #include <string_view>
 
 #include "absl/strings/escaping.h"
+#include "pipeline/campaign/stream/campaign_stream.h"
 #include "stages/classify/model_file.h"
 
 namespace fulcrum::pipeline {

@@ -1,5 +1,3 @@
-#include "pipeline/campaign/stream/stream_model_file.h"
-
 #include <fstream>
 #include <numeric>
 #include <sstream>
@@ -9,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pipeline/campaign/stream/campaign_stream.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 

@@ -1,8 +1,7 @@
-#include "pipeline/campaign/stream/stream_plan.h"
-
 #include <algorithm>
 
 #include "fulcrum/v1/campaign_spec.pb.h"
+#include "pipeline/campaign/campaign_plan.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -1,11 +1,151 @@
-#include "pipeline/campaign/stream/waiting_rows.h"
-
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <utility>
 
-#include "pipeline/campaign/stream/offered_rows_file.h"
+#include "absl/strings/str_cat.h"
+#include "arrow/array.h"
+#include "arrow/builder.h"
+#include "arrow/table.h"
+#include "pipeline/campaign/model/campaign_models.h"
+#include "pipeline/campaign/stream/campaign_stream.h"
+#include "pipeline/round/round.h"
+#include "stages/core/files.h"
+#include "stages/core/matrix.h"
 #include "stages/core/status_macros.h"
+#include "stages/ingest/arrow_status.h"
+#include "stages/ingest/formats/table_writer.h"
+#include "storage/rules/label_rules.h"
 
 namespace fulcrum::pipeline {
+namespace {
+
+constexpr std::size_t kMostOfferedNumbers = 1 << 22;  // features of a request
+
+std::string ContentOf(const OfferRequest& request) {
+  Checksum sum;
+  const auto add = [&](const std::string& bytes) {
+    sum.Add(absl::StrCat(bytes.size(), ":"));
+    sum.Add(bytes);
+  };
+  for (const v1::OfferedItem& item : request.items) add(item.SerializeAsString());
+  for (const std::string& name : request.feature_names) add(name);
+  return sum.ToText();
+}
+
+absl::Status CheckOffer(const CampaignPool& pool, const OfferRequest& request) {
+  if (pool.ids().are_row_numbers()) {
+    return absl::FailedPreconditionError(
+        "the examples of this campaign are known by their row numbers; rows of a stream need a pool with ids");
+  }
+  if (pool.sparse() || pool.feature_names().empty()) {
+    return absl::FailedPreconditionError("the features of this pool are sparse; rows of a stream need dense ones");
+  }
+  const auto rows = static_cast<std::size_t>(request.items.size());
+  const std::size_t most = std::min(kMostOfferedRows, kMostOfferedNumbers / pool.features().dims());
+  if (rows < 1 || rows > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the request has ", rows, " rows; it must be 1 to ", most, " of them at a time"));
+  }
+  for (int i = 0; i < request.items.size(); ++i) {
+    const absl::Status named = storage::CheckText("item_id", request.items[i].item_id());
+    if (!named.ok()) return absl::Status(named.code(), absl::StrCat("items[", i, "]: ", named.message()));
+  }
+  return storage::CheckText("name of who offers", request.by);
+}
+
+/// Values that no round could compute with must not get into the pool.
+absl::Status CheckOfferedKernels(const CampaignPlan& plan, const kernel::Features& features) {
+  RowList all(features.rows());
+  std::iota(all.begin(), all.end(), RowIndex{0});
+  const absl::Status kernels = CheckKernels(plan.round, features, all);
+  for (const RowIndex row : all) {
+    if (kernels.ok() || CheckKernels(plan.round, features, {&row, 1}).ok()) continue;
+    return absl::Status(kernels.code(), absl::StrCat("items[", row, "]: ", kernels.message()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<OfferedRows> ReadOfferRequest(const CampaignPlan& plan, const CampaignPool& pool,
+                                             const OfferRequest& request) {
+  FULCRUM_RETURN_IF_ERROR(CheckOffer(pool, request));
+  OfferedRows offered{.content = ContentOf(request)};
+  FULCRUM_ASSIGN_OR_RETURN(const FeatureRows reader, FeatureRows::Make(pool, request.feature_names));
+  Matrix<double> values(static_cast<std::size_t>(request.items.size()), pool.features().dims());
+  for (std::size_t i = 0; i < values.rows(); ++i) {
+    const v1::OfferedItem& item = request.items[static_cast<int>(i)];
+    FULCRUM_RETURN_IF_ERROR(reader.Read(item.features(), absl::StrCat("items[", i, "]"), values.row(i)));
+    OfferedRow& row = offered.rows.emplace_back();
+    row = {.id = item.item_id(), .payload = item.payload(), .cost = item.cost()};
+    row.features.assign(values.row(i).begin(), values.row(i).end());
+  }
+  FULCRUM_ASSIGN_OR_RETURN(offered.features, pool.PrepareRows(ingest::PoolFeatures(std::move(values))));
+  FULCRUM_RETURN_IF_ERROR(CheckOfferedKernels(plan, *offered.features));
+  return offered;
+}
+
+namespace {
+
+/// A name that no feature has.
+std::string FreeName(std::string name, const std::vector<std::string>& features) {
+  while (std::ranges::find(features, name) != features.end()) name.push_back('_');
+  return name;
+}
+
+template <typename Builder, typename ValueOf>
+arrow::Result<std::shared_ptr<arrow::Array>> ColumnOf(const std::vector<const OfferedRow*>& rows, ValueOf value_of) {
+  Builder builder;
+  ARROW_RETURN_NOT_OK(builder.Reserve(static_cast<std::int64_t>(rows.size())));
+  for (const OfferedRow* const row : rows) ARROW_RETURN_NOT_OK(builder.Append(value_of(*row)));
+  return builder.Finish();
+}
+
+arrow::Result<std::shared_ptr<arrow::Table>> TableOf(const ingest::ColumnOptions& names,
+                                                     const std::vector<std::string>& features,
+                                                     const std::vector<const OfferedRow*>& rows) {
+  std::vector<std::shared_ptr<arrow::Field>> fields = {arrow::field(names.id, arrow::utf8())};
+  std::vector<std::shared_ptr<arrow::Array>> columns(1);
+  ARROW_ASSIGN_OR_RAISE(columns[0], (ColumnOf<arrow::StringBuilder>(rows, [](const auto& row) { return row.id; })));
+  if (!names.payload.empty()) {
+    fields.push_back(arrow::field(names.payload, arrow::binary()));
+    ARROW_ASSIGN_OR_RAISE(columns.emplace_back(),
+                          (ColumnOf<arrow::BinaryBuilder>(rows, [](const auto& row) { return row.payload; })));
+  }
+  if (!names.cost.empty()) {
+    fields.push_back(arrow::field(names.cost, arrow::float64()));
+    ARROW_ASSIGN_OR_RAISE(columns.emplace_back(),
+                          (ColumnOf<arrow::DoubleBuilder>(rows, [](const auto& row) { return row.cost; })));
+  }
+  for (std::size_t feature = 0; feature < features.size(); ++feature) {
+    fields.push_back(arrow::field(features[feature], arrow::float32()));
+    ARROW_ASSIGN_OR_RAISE(
+        columns.emplace_back(),
+        (ColumnOf<arrow::FloatBuilder>(rows, [feature](const auto& row) { return row.features[feature]; })));
+  }
+  return arrow::Table::Make(arrow::schema(std::move(fields)), columns);
+}
+
+}  // namespace
+
+absl::StatusOr<OfferedTable> MakeOfferedTable(const CampaignPool& pool, const std::vector<const OfferedRow*>& rows) {
+  OfferedTable made{.columns = pool.columns()};
+  const std::vector<std::string>& features = pool.feature_names();
+  if (made.columns.id.empty()) made.columns.id = "id";
+  const bool payloads = std::ranges::any_of(rows, [](const auto* row) { return !row->payload.empty(); });
+  if (payloads && made.columns.payload.empty()) made.columns.payload = FreeName("payload", features);
+  const bool costs = std::ranges::any_of(rows, [](const auto* row) { return row->cost != 0; });
+  if (costs && made.columns.cost.empty()) made.columns.cost = FreeName("cost", features);
+  // The column of labels, which rows of a stream do not have.
+  made.columns.roles_may_be_missing = true;
+  FULCRUM_ASSIGN_OR_RETURN(const auto table,
+                           ingest::FromArrow(TableOf(made.columns, features, rows), "preparing rows of a stream"));
+  FULCRUM_ASSIGN_OR_RETURN(made.bytes, ingest::SerializeTable(ingest::TableFormat::kIpcStream, *table));
+  return made;
+}
+
 namespace {
 
 std::size_t BytesOf(const OfferedRow& row) {
@@ -87,7 +227,7 @@ absl::Status WaitingRows::Store(const GrowingPool& pool, PoolAppender& appender)
   FULCRUM_RETURN_IF_ERROR(upload->Add(table.bytes));
   FULCRUM_RETURN_IF_ERROR(upload->Finish());
   FULCRUM_RETURN_IF_ERROR(appender.StoreOffered(upload->file(), table.columns, through));
-  // The pool has them now; nobody finds a row in neither place.
+  // The pool has them now; every row is found in one of the two places.
   const std::scoped_lock lock(mutex_);
   for (const Waiting* const entry : waiting) {
     bytes_ -= BytesOf(entry->row);

@@ -1,7 +1,6 @@
 #include "pipeline/commands/select/select_inputs.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -9,13 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/commands/select/select_processes.h"
 #include "pipeline/round/memory_budget.h"
 #include "pipeline/round/pool_source.h"
+#include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/table_source.h"
-#include "stages/ingest/formats/text_formats.h"
 #include "stages/ingest/normalize.h"
 #include "stages/ingest/pool.h"
 #include "stages/select/strategy.h"
@@ -84,7 +82,7 @@ absl::StatusOr<ProbabilityTable> LoadProbabilities(const std::string& path, cons
     const std::string id = table.ids.TextOf(static_cast<RowIndex>(i));
     const auto row = ids.Find(id);
     if (!row) return absl::FailedPreconditionError(absl::StrCat(path, ": the pool has no row '", id, "'"));
-    if (seen[*row]) return absl::FailedPreconditionError(absl::StrCat(path, ": row '", id, "' is there twice"));
+    if (seen[*row]) return absl::FailedPreconditionError(absl::StrCat(path, ": row '", id, "' is listed twice"));
     seen[*row] = true;
     found.rows.push_back(*row);
   }
@@ -367,27 +365,29 @@ absl::StatusOr<ReadFiles> ReadAll(const SelectOptions& options, const Communicat
 
 /// What all processes must have read alike: the pool, by its checksums or its numbers, and the labels. "pool-labels".
 std::string Fingerprint(const ReadFiles& read) {
-  constexpr std::uint64_t kPrime = 0x100000001b3;
-  std::uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * kPrime; };
-  add(read.pool.ids.size());
+  Checksum of_pool, of_labels;
+  const auto add = [](const auto& value, Checksum& sum) {
+    sum.Add({reinterpret_cast<const char*>(&value), sizeof(value)});
+  };
+  add(read.pool.ids.size(), of_pool);
   if (read.mapped) {
     for (const storage::PoolPart& part : read.mapped->pool.manifest().parts) {
-      for (const storage::PoolBlockRecord& block : part.blocks) add(block.checksum);
+      for (const storage::PoolBlockRecord& block : part.blocks) add(block.checksum, of_pool);
     }
   } else if (!read.pool.features.is_sparse()) {
     for (std::size_t row = 0; row < read.pool.features.rows(); ++row) {
-      for (const double value : read.pool.features.dense().row(row)) add(std::bit_cast<std::uint64_t>(value));
+      const std::span<const double> values = read.pool.features.dense().row(row);
+      of_pool.Add({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
     }
   }
-  const std::uint64_t of_pool = hash;
   for (const std::vector<ingest::RowLabel>* const labels : {&read.files.labels, &read.files.predictions}) {
     for (const ingest::RowLabel& label : *labels) {
-      add(label.row);
-      for (const char letter : label.label) add(static_cast<unsigned char>(letter));
+      add(label.row, of_labels);
+      add(label.label.size(), of_labels);
+      of_labels.Add(label.label);
     }
   }
-  return absl::StrCat(absl::Hex(of_pool), "-", absl::Hex(hash));
+  return absl::StrCat(absl::Hex(of_pool.value()), "-", absl::Hex(of_labels.value()));
 }
 
 }  // namespace

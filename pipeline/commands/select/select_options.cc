@@ -1,5 +1,3 @@
-#include "pipeline/commands/select/select_options.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "pipeline/commands/command_line.h"
+#include "pipeline/commands/select/select_inputs.h"
 #include "pipeline/round/memory_budget.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"

@@ -1,10 +1,9 @@
-#include "pipeline/commands/select/select_processes.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/commands/select/select_inputs.h"
 #include "pipeline/round/memory_budget.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/normalize.h"
@@ -18,7 +17,7 @@ absl::StatusOr<SelectOptions> AgreeOnMemory(const SelectOptions& options, const 
   SelectOptions agreed = options;
   agreed.memory = absl::StrCat(std::ranges::min(ShareValue(peers, *own)));
   if (!options.memory.empty()) return agreed;
-  // Names are gathered at the root, which counts them for everybody.
+  // Names are gathered at the root, which counts them for all.
   std::vector<int> sharing;
   const std::vector<std::string> hosts = peers.Gather(peers.host());
   for (const std::string& host : hosts) sharing.push_back(static_cast<int>(std::ranges::count(hosts, host)));
@@ -104,7 +103,7 @@ std::unique_ptr<FeatureSource> SourceOfWholePool(const storage::MappedPool& pool
 }
 
 absl::Status KeepShare(SelectInputs& inputs) {
-  const auto* const dense = dynamic_cast<const kernel::DenseFeatures*>(inputs.features.get());
+  const kernel::DenseFeatures* const dense = inputs.features->in_memory();
   if (dense == nullptr) {
     return absl::InvalidArgumentError(
         "the features of the pool are sparse, and only dense pools can be spread over processes\n  what to do: "

@@ -16,12 +16,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "pipeline/commands/select/stream_journal.h"
-#include "pipeline/commands/select/stream_lines.h"
 #include "pipeline/text/text_sink.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 #include "stages/stream/stream_selector.h"
 
 namespace fulcrum::pipeline {

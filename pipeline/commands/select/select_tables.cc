@@ -12,7 +12,7 @@
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -1,5 +1,3 @@
-#include "pipeline/commands/select/stream_journal.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/commands/select/select_stream.h"
 #include "stages/classify/model_file.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
@@ -125,7 +124,7 @@ absl::Status StreamJournal::OpenForAppending() {
   if (descriptor_ >= 0) close(descriptor_);
   descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor_ < 0) return Error("open");
-  // Nobody was told what an incomplete record says.
+  // An incomplete record was not answered.
   if (ftruncate(descriptor_, static_cast<off_t>(bytes_)) != 0) return Error("write to");
   if (lseek(descriptor_, 0, SEEK_END) < 0) return Error("write to");
   return absl::OkStatus();

@@ -1,5 +1,3 @@
-#include "pipeline/commands/select/stream_lines.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/commands/select/select_stream.h"
 #include "stages/core/status_macros.h"
 
 namespace fulcrum::pipeline {

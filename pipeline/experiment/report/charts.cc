@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "pipeline/experiment/comparison.h"
+#include "pipeline/experiment/experiment.h"
 #include "pipeline/experiment/report/report_page.h"
 
 namespace fulcrum::pipeline {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "pipeline/experiment/comparison.h"
+#include "pipeline/experiment/experiment.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -212,7 +212,7 @@ std::string Tiles(const ExperimentSpec& spec, const ExperimentResult& result, co
 
 std::string Skipped(const ExperimentResult& result) {
   if (result.skipped.empty()) return "";
-  std::string html = "<div class=\"notice\">Left out, because their data is not here:<ul>";
+  std::string html = "<div class=\"notice\">Left out (data not found):<ul>";
   for (const SkippedTask& task : result.skipped) {
     absl::StrAppend(&html, "<li><strong>", EscapeHtml(task.name), "</strong>: ", EscapeHtml(task.reason), "</li>");
   }

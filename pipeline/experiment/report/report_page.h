@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/experiment/comparison.h"
 #include "pipeline/experiment/curves.h"
 #include "pipeline/experiment/experiment.h"
 #include "pipeline/experiment/experiment_spec.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "pipeline/experiment/comparison.h"
+#include "pipeline/experiment/experiment.h"
 #include "pipeline/experiment/report/report_page.h"
 #include "pipeline/text/version.h"
 
@@ -85,7 +85,7 @@ std::string Table(const std::string& subject, const std::vector<WtlCell>& cells)
                       " wins / ties / losses</caption>", rows, "</table></div>\n");
 }
 
-/// Cells with this agreement and what is known about each, together where they have the same reason.
+/// Cells with this agreement and what is known about each, together if they have the same reason.
 std::string ListCells(const ComparisonSettings& comparison, const std::vector<WtlCell>& cells, Agreement agreement,
                       const std::string& without_note) {
   std::map<std::string, std::string> places_by_note;

@@ -83,7 +83,7 @@ bool IsOutOfResources(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-/// Asked of descriptors that somebody else may close, or have closed, at any moment: that is the question.
+/// 0 if the descriptor is closed, which another thread may do at any moment.
 std::uint64_t SocketNumber(int descriptor) {
   struct statx status {};
   return statx(descriptor, "", AT_EMPTY_PATH, STATX_INO, &status) == 0 ? status.stx_ino : 0;
@@ -115,7 +115,7 @@ absl::Status ConnectionListener::ListenOnPath(const std::string& path) {
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) return CannotListen(address_, "the path is too long");
   path.copy(address.sun_path, path.size());
-  // Left over from a server that did not end in order; a file that is no socket is somebody's.
+  // Left over from a server that was killed; a file that is not a socket is kept.
   struct stat status {};
   if (stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) unlink(path.c_str());
   const int descriptor = Listen(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
@@ -213,7 +213,7 @@ void ConnectionListener::TurnOneAway(int listening) {
   const int connection = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
   if (connection >= 0) close(connection);
   reserve_ = OpenReserve();
-  // Where even that did not help, whoever is in the queue waits a little.
+  // If even that did not help, connections in the queue wait a little.
   if (connection < 0) Pause();
 }
 

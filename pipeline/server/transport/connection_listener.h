@@ -23,7 +23,7 @@ class ConnectionListener {
   /// Takes over a connection that came in on a listening socket.
   using Take = std::function<void(int listening, int connection)>;
 
-  /// Listens on host:port, [ipv6]:port or unix:path; port 0 lets the system choose. Unavailable where it cannot.
+  /// Listens on host:port, [ipv6]:port or unix:path; port 0 lets the system choose. Unavailable if it cannot.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Open(const std::string& address,
                                                                   std::size_t most_connections);
   /// Stops, where that was not done.

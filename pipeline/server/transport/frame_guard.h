@@ -83,7 +83,7 @@ void GuardConnection(int descriptor);
 
 /// How many connections were closed so far.
 std::int64_t ConnectionsClosedForFloods();
-/// Whether so many were closed of late that whoever accepts new ones should let them wait a little.
+/// Whether so many were closed of late that new ones should wait a little before they are accepted.
 bool FloodIsOn();
 
 }  // namespace fulcrum::pipeline

@@ -37,7 +37,7 @@ class MessageArena {
   google::protobuf::Arena arena_;
 };
 
-/// Arenas that nobody uses at the moment. Thread-safe; the arenas may outlive it.
+/// Arenas that are not in use. Thread-safe; the arenas may outlive it.
 class ArenaPool {
  public:
   /// Empty, with the calling thread as its first. Comes back to the pool by itself.

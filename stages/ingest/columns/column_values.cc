@@ -122,7 +122,7 @@ void TransposeTile(__m256 (&tile)[8]) {
 
 /// The rows that fill whole tiles; how many they were.
 std::size_t TransposeTiles(const Columns& columns, std::size_t count, float* rows, std::size_t stride, bool& finite) {
-  // A number less itself is zero, or NaN where it is infinite or NaN; the bits of a NaN stay when others join.
+  // A number less itself is zero, or NaN if it is infinite or NaN; the bits of a NaN stay when others join.
   __m256 differences = _mm256_setzero_ps();
   std::size_t row = 0;
   for (; row + 8 <= count; row += 8) {

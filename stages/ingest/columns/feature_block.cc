@@ -1,4 +1,3 @@
-#include "stages/ingest/columns/feature_block.h"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +15,7 @@
 #include "stages/core/number_text.h"
 #include "stages/core/parallel.h"
 #include "stages/ingest/columns/column_values.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {
 
@@ -94,7 +93,7 @@ bool CopyFinite(const ArrayType& array, std::size_t begin, std::size_t count, T*
   }
 }
 
-/// One value; the complaint where it cannot be taken.
+/// One value; the complaint if it cannot be taken.
 template <typename T, typename ArrayType>
 std::optional<std::string> TakeValue(const ArrayType& array, std::int64_t index, T& target) {
   if (array.IsNull(index)) return kMissingValue;
@@ -256,7 +255,7 @@ template std::vector<BadCell> DecodeFeatures<double>(const arrow::RecordBatch&, 
 template std::vector<BadCell> DecodeFeatures<float>(const arrow::RecordBatch&, const std::vector<FeaturePart>&,
                                                     MatrixView<float>, const BadCellRequest&);
 
-// The sparse half of feature_block.h.
+// Sparse features.
 
 namespace {
 

@@ -17,9 +17,9 @@
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
-#include "stages/ingest/columns/feature_block.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/formats/input_stream.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {
 namespace {
@@ -34,7 +34,7 @@ std::int32_t BlockBytes(std::size_t columns) {
 // What Arrow's parser and the columns it makes may take for a block of very short cells.
 constexpr std::int64_t kMemoryPerBlockByte = 16;
 
-/// Arrow's CSV parser ends the process where its memory pool refuses. What it takes depends on the block alone, so that
+/// Arrow's CSV parser ends the process if its memory pool refuses. What it takes depends on the block alone, so that
 /// is held against the limit beforehand, and the pool it gets has none.
 absl::Status CheckBlockFits(std::int64_t block_bytes, std::int64_t max_memory_bytes, const std::string& path) {
   const std::int64_t needed = block_bytes * kMemoryPerBlockByte;

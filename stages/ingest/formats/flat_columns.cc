@@ -76,7 +76,7 @@ namespace {
 class FlatColumn {
  public:
   virtual ~FlatColumn() = default;
-  /// The next `rows` rows; throws where there are not as many.
+  /// The next `rows` rows; throws if there are not as many.
   virtual arrow::Result<std::shared_ptr<arrow::Array>> Read(std::int64_t rows) = 0;
 };
 

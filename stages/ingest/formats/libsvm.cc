@@ -16,9 +16,9 @@
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
-#include "stages/ingest/columns/feature_block.h"
+#include "stages/ingest/columns/column_values.h"
 #include "stages/ingest/formats/input_stream.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 
 namespace fulcrum::ingest {
 namespace {

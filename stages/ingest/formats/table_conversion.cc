@@ -16,7 +16,6 @@
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/columns/column_values.h"
-#include "stages/ingest/columns/feature_block.h"
 #include "stages/ingest/formats/table_source.h"
 #include "stages/ingest/formats/table_writer.h"
 

@@ -13,7 +13,6 @@
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/input_stream.h"
 #include "stages/ingest/formats/table_writer.h"
-#include "stages/ingest/formats/text_formats.h"
 
 namespace fulcrum::ingest {
 

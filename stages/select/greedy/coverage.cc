@@ -1,4 +1,3 @@
-#include "stages/select/greedy/coverage.h"
 
 #include <algorithm>
 #include <array>

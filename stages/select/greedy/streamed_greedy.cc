@@ -9,7 +9,7 @@
 
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/greedy/coverage.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {

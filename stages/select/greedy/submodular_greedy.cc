@@ -20,8 +20,8 @@ constexpr std::size_t kPositionsPerBlock = 16384;
 constexpr double kLazyShare = 1.0 / 1000;
 
 // After every candidate, whatever its gain.
-constexpr LazyQueue::Candidate kNobody = {.gain = std::numeric_limits<double>::quiet_NaN(),
-                                          .row = std::numeric_limits<RowIndex>::max()};
+constexpr LazyQueue::Candidate kNoCandidate = {.gain = std::numeric_limits<double>::quiet_NaN(),
+                                               .row = std::numeric_limits<RowIndex>::max()};
 
 // Kernels that may round to just below zero would let a gain rise again, and laziness rests on gains that fall.
 double Similarity(double kernel_value) {
@@ -165,7 +165,7 @@ class GreedyRun {
   }
 
   LazyQueue::Candidate BestAfterAdding(std::optional<std::size_t> last) {
-    std::vector<LazyQueue::Candidate> best_of_block(similarity_.size() / kPositionsPerBlock + 1, kNobody);
+    std::vector<LazyQueue::Candidate> best_of_block(similarity_.size() / kPositionsPerBlock + 1, kNoCandidate);
     ParallelForBlocks(similarity_.size(), kPositionsPerBlock, [&](std::size_t first, std::size_t count) {
       if (last) AddRow(*last, first, count);
       best_of_block[first / kPositionsPerBlock] = BestOfBlock(first, count);
@@ -174,7 +174,7 @@ class GreedyRun {
   }
 
   LazyQueue::Candidate BestOfBlock(std::size_t first, std::size_t count) const {
-    LazyQueue::Candidate best = kNobody;
+    LazyQueue::Candidate best = kNoCandidate;
     for (std::size_t position = first; position < first + count; ++position) {
       if (!open_[position]) continue;
       const LazyQueue::Candidate candidate = {

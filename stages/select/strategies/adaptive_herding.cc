@@ -1,5 +1,5 @@
 // The default: Uncertainty Herding (arXiv 2412.20644) with a width and an uncertainty that need no tuning. Every pick
-// covers the most of what is in doubt and not yet covered (coverage.h),
+// covers the most of what is in doubt and not yet covered (submodular_greedy.h),
 //   argmax_x sum_r u_r max(0, s(x, r) - m_r),   s(x, z) = exp(-|x - z|^2 / (a(x) a(z) width^2)).
 // - Distances are local: a(x) is how far x is from the rows around it, so that a class that is spread out around
 // another
@@ -19,7 +19,7 @@
 #include <limits>
 
 #include "stages/core/status_macros.h"
-#include "stages/select/greedy/coverage.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/posterior/posterior.h"
 #include "stages/select/strategies/strategy_parts.h"
 #include "stages/select/strategy.h"

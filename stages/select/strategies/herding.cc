@@ -1,20 +1,20 @@
-// Strategies that cover the pool (coverage.h): MaxHerding, with local distances, and Uncertainty Herding as published.
-// The default strategy, adaptive_herding.cc, sets both width and weights by itself.
+// Strategies that cover the pool (submodular_greedy.h): MaxHerding, with local distances, and Uncertainty Herding as
+// published. The default strategy, adaptive_herding.cc, sets both width and weights by itself.
 #include <algorithm>
 #include <cmath>
 
 #include "stages/kernel/kernel_tiles.h"
-#include "stages/select/greedy/coverage.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/strategy.h"
 
 namespace fulcrum::select {
 namespace {
 
-/// MaxHerding (arXiv 2407.12212): the examples that cover most of the pool, given what is labeled (coverage.h). It
-/// needs no classifier and no label, so it is also the first batch of every strategy that does. The width is one at
-/// which half of all pairs of rows have a similarity below exp(-2): width^2 is half the median of their squared
-/// distances. These are local (coverage.h), so that regions in which rows are far apart are covered too. Wider kernels
-/// pick the middle of the pool again and again, narrower ones single rows.
+/// MaxHerding (arXiv 2407.12212): the examples that cover most of the pool, given what is labeled
+/// (submodular_greedy.h). It needs no classifier and no label, so it is also the first batch of every strategy that
+/// does. The width is one at which half of all pairs of rows have a similarity below exp(-2): width^2 is half the
+/// median of their squared distances. These are local (submodular_greedy.h), so that regions in which rows are far
+/// apart are covered too. Wider kernels pick the middle of the pool again and again, narrower ones single rows.
 class Herding final : public Strategy {
  public:
   Requirements requirements() const override { return {}; }
@@ -58,7 +58,7 @@ double SmallestDistance(const kernel::Features& features, std::span<const RowInd
   return smallest;
 }
 
-/// Uncertainty Herding (arXiv 2412.20644), as published: cover the pool (coverage.h) with rows of length one,
+/// Uncertainty Herding (arXiv 2412.20644), as published: cover the pool (submodular_greedy.h) with rows of length one,
 /// similarities exp(-(d / delta)^2) and the uncertainty of each row as its weight,
 ///   u_i = 1 - (p_i1 - p_i2), the two largest class probabilities,
 ///   delta = 1 before the first label, then the smallest distance above 0 between two labeled rows, at most 1.

@@ -21,7 +21,6 @@
 #include "stages/core/parallel.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
-#include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "stages/select/posterior/posterior.h"
 #include "stages/select/strategies/strategy_parts.h"

@@ -10,10 +10,10 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/server/token_store.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
-#include "tests/daemon/raw_connections.h"
+#include "pipeline/server/access_control.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
+#include "tests/daemon/support/raw_connections.h"
 #include "tests/support/sanitizers.h"
 
 namespace fulcrum::testing {
@@ -31,12 +31,12 @@ class AttackTest : public DaemonTest {
   void SetUp() override {
     DaemonTest::SetUp();
     std::filesystem::create_directories(folder_.File("data"));
-    auto book = pipeline::TokenStore::Open(folder_.File("data"));
-    ASSERT_TRUE(book.ok()) << book.status();
-    admin_token_ = *(*book)->Create("root", Role::kAdmin);
-    ada_token_ = *(*book)->Create("ada", Role::kAnnotator);
-    eve_token_ = *(*book)->Create("eve", Role::kAnnotator);
-    reader_token_ = *(*book)->Create("rita", Role::kReader);
+    auto tokens = pipeline::TokenStore::Open(folder_.File("data"));
+    ASSERT_TRUE(tokens.ok()) << tokens.status();
+    admin_token_ = *(*tokens)->Create("root", Role::kAdmin);
+    ada_token_ = *(*tokens)->Create("ada", Role::kAnnotator);
+    eve_token_ = *(*tokens)->Create("eve", Role::kAnnotator);
+    reader_token_ = *(*tokens)->Create("rita", Role::kReader);
     folder_.Write("serve.yaml", absl::StrCat("data: ", folder_.File("data"), "\npools: ", folder_.File("pools"),
                                              "\nlimits: {connections: ", kMostConnections, "}\n"));
     process_ = std::make_unique<DaemonProcess>(std::vector<std::string>{"--config", folder_.File("serve.yaml")});
@@ -227,7 +227,7 @@ TEST_F(AttackTest, FilesThatRunOutAndComeBackDoNotEndTheListening) {
   late.AcquireOne("clouds", "");
 }
 
-TEST_F(AttackTest, SlowReadersHoldUpNobody) {
+TEST_F(AttackTest, SlowReadersDelayNoOtherClient) {
   ASSERT_TRUE(admin_->Create(CloudSpec("large", 2)).ok());
   // An export that is far larger than the buffers between the server and a client that does not read.
   const std::string long_source(4000, 's');

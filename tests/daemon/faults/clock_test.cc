@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "tests/daemon/daemon_fixture.h"
+#include "tests/daemon/support/daemon_fixture.h"
 #include "tests/support/manual_clock.h"
 
 namespace fulcrum::testing {

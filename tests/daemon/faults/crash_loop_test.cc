@@ -11,8 +11,8 @@
 #include "absl/strings/str_replace.h"
 #include "pipeline/campaign/stored_text.h"
 #include "stages/core/files.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
 #include "tests/support/http_get.h"
 
 namespace fulcrum::testing {
@@ -77,7 +77,7 @@ TEST_F(CrashLoopTest, ACreationThatKilledTheProcessTwiceFailsAndOneThatKilledItO
   for (const std::string& name : {once, twice}) {
     EXPECT_FALSE(std::filesystem::exists(folder_.File(absl::StrCat("data/operations/", name, ".marker")))) << name;
   }
-  EXPECT_TRUE(client.Create(CloudSpec("twice", 2)).ok()) << "whoever asks for it again gets it";
+  EXPECT_TRUE(client.Create(CloudSpec("twice", 2)).ok()) << "a client that asks for it again gets it";
 }
 
 TEST_F(CrashLoopTest, ACampaignThatKilledTheProcessWhenItWasOpenedIsBrokenUntilItsMarkerIsDeleted) {

@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/faults/floods.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/floods.h"
 #include "tests/support/sanitizers.h"
 
 namespace fulcrum::testing {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/faults/refused_memory.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/refused_memory.h"
 
 namespace fulcrum::testing {
 namespace {

@@ -13,8 +13,8 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/daemon_process.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/daemon_process.h"
 #include "tests/support/http_get.h"
 #include "tests/support/process.h"
 
@@ -166,7 +166,7 @@ TEST_F(QuarantineTest, SigtermEndsTheProcessAlthoughARoundNeverEnds) {
   EXPECT_TRUE(client.Delete("stuck").ok());
 }
 
-TEST_F(QuarantineTest, SigtermEndsTheProcessAlthoughNobodyReadsItsLog) {
+TEST_F(QuarantineTest, SigtermEndsTheProcessAlthoughItsLogIsNotRead) {
   DaemonProcess daemon({"--config", Config("stop_seconds: 2\n")});
   daemon.Spawn();
   {

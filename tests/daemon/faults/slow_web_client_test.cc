@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/web/web_server.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/raw_connections.h"
 #include "tests/support/sanitizers.h"
 
 namespace fulcrum::testing {
@@ -118,7 +118,7 @@ TEST_F(SlowWebClientTest, AStreamThatIsNotReadWaitsAndEndsAfterATime) {
   ExpectOthersAreAnswered();
 }
 
-TEST_F(SlowWebClientTest, LargeAnswersThatNobodyReadsAreLimited) {
+TEST_F(SlowWebClientTest, LargeAnswersThatAreNotReadAreLimited) {
   RawConnections slow(server_->port());
   for (std::size_t i = 0; i < 2; ++i) {
     slow.Open(Get("/large"));

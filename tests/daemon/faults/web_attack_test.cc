@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/daemon/daemon_fixture.h"
-#include "tests/daemon/raw_connections.h"
+#include "tests/daemon/support/daemon_fixture.h"
+#include "tests/daemon/support/raw_connections.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -44,7 +44,7 @@ class WebAttackTest : public DaemonTest {
   }
 };
 
-TEST_F(WebAttackTest, RequestsThatOnlyAnnounceALargeBodyKeepNobodyOut) {
+TEST_F(WebAttackTest, RequestsThatOnlyAnnounceALargeBodyKeepNoClientOut) {
   RawConnections slow(daemon_->web_port());
   for (int i = 0; i < 50; ++i) {
     slow.Open(Head("Transfer-Encoding: chunked") + Chunk(10));

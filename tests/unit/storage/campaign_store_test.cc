@@ -104,7 +104,7 @@ TEST_F(CampaignStoreTest, CommitsAreToldWithTheNewFigures) {
   EXPECT_EQ(told.load(), *sequence);
 }
 
-TEST_F(CampaignStoreTest, AValueThatTheDatabaseRefusesHarmsNobodyElse) {
+TEST_F(CampaignStoreTest, AValueThatTheDatabaseRefusesFailsNoOtherOperation) {
   Create();
   Batch({"first", "a", "b"});
   LabelNext("bob", "dog");

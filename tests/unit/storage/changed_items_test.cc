@@ -1,10 +1,9 @@
-#include "storage/checkpoint/changed_items.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "storage/state/item_table.h"
 
 namespace fulcrum::storage {
 namespace {

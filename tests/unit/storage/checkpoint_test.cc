@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_reader.h"
 #include "storage/maintenance/maintenance.h"
-#include "storage/state/item_queries.h"
+#include "storage/state/ledger.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace fulcrum::storage {

@@ -76,13 +76,13 @@ TEST_F(CommitQueueTest, WhatComesInMeanwhileIsOneGroupUpToTheLimit) {
   EXPECT_THAT(sizes_, ElementsAre(1, 4, 4, 1));
 }
 
-TEST_F(CommitQueueTest, WhoIsToComeSoonGoesBeforeTheOthersAndLeavesThemHalfOfAGroup) {
+TEST_F(CommitQueueTest, UrgentOperationsOvertakeTheOthersAndLeaveThemHalfOfAGroup) {
   Start({.most_operations = 4});
   std::latch answered(10);
   ASSERT_TRUE(Push(answered).ok());
   entered_.get_future().wait();
   for (const char name : {'a', 'b', 'c'}) ASSERT_TRUE(Push(answered, name).ok());
-  for (const char name : {'U', 'V', 'W', 'X', 'Y', 'Z'}) ASSERT_TRUE(Push(answered, name, Turn::kSoon).ok());
+  for (const char name : {'U', 'V', 'W', 'X', 'Y', 'Z'}) ASSERT_TRUE(Push(answered, name, Turn::kUrgent).ok());
   gate_.set_value();
   answered.wait();
   queue_.reset();
@@ -163,7 +163,7 @@ int NicenessOfThisThread() {
   return getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
 }
 
-TEST(CommitQueue, ItsThreadGoesBeforeOthersWhereThatIsAllowed) {
+TEST(CommitQueue, ItsThreadHasPriorityIfThatIsAllowed) {
   bool allowed = false;
   std::thread([&] {
     allowed = setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), NicenessOfThisThread() - 5) == 0;

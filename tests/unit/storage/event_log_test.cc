@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "storage/log/schema.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::storage {

@@ -12,7 +12,7 @@
 #include "stages/core/random.h"
 #include "storage/campaign_files.h"
 #include "storage/campaign_reader.h"
-#include "storage/log/schema.h"
+#include "storage/log/event_log.h"
 #include "storage/maintenance/maintenance.h"
 #include "storage/pool/pool_writer.h"
 #include "tests/unit/stages/ingest/arrow_tables.h"
@@ -284,7 +284,7 @@ TEST_F(FsckTest, FindsWhatKeepsThePoolFromOpening) {
   EXPECT_THAT(CheckCampaign(Folder())->notes, IsEmpty());
   fs::rename(folder.imported_pool(), directory_.File("away"));
   EXPECT_THAT(Problems(Folder()), IsEmpty());
-  EXPECT_THAT(CheckCampaign(Folder())->notes, ElementsAre(HasSubstr("there is none")));
+  EXPECT_THAT(CheckCampaign(Folder())->notes, ElementsAre(HasSubstr("none found")));
   fs::rename(directory_.File("away"), folder.imported_pool());
   const std::string statistics = "pool/imported/" + ReadManifest(folder.imported_pool())->statistics_file;
   const std::string sound = ReadAll(folder.File(statistics));

@@ -1,4 +1,3 @@
-#include "storage/log/schema.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

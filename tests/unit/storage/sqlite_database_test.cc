@@ -110,7 +110,7 @@ TEST(SqliteDatabaseTest, DamagedFileIsRefusedWithWhatIsWrongAndWhatToDo) {
   EXPECT_TRUE(SqliteExtendedCode(database.status()).has_value());
 }
 
-TEST(SqliteDatabaseTest, DamageGoesUnseenWhereTheCheckIsOff) {
+TEST(SqliteDatabaseTest, DamageIsNotSeenIfTheCheckIsOff) {
   const testing::TemporaryDirectory directory;
   const std::string path = WriteLargeDatabase(directory);
   OverwriteMiddle(path, 4096);

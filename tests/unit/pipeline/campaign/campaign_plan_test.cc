@@ -83,7 +83,7 @@ TEST(PlanCampaign, WeightsMustBeOfItsClassesOnceEachAndPositive) {
     return std::string(PlanCampaign(spec).status().message());
   };
   EXPECT_THAT(problem("jay", 1), HasSubstr("'jay' is not one of the classes"));
-  EXPECT_THAT(problem("owl", 1), HasSubstr("the class 'owl' is there twice"));
+  EXPECT_THAT(problem("owl", 1), HasSubstr("the class 'owl' is listed twice"));
   EXPECT_THAT(problem("crow", 0), HasSubstr("classifier.class_weights[1].weight"));
   EXPECT_THAT(problem("crow", std::numeric_limits<double>::infinity()),
               HasSubstr("classifier.class_weights[1].weight"));

@@ -8,9 +8,8 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/campaign/pool/own_pool.h"
 #include "pipeline/campaign/pool/pool_growth.h"
-#include "pipeline/round/pool_import.h"
+#include "pipeline/round/pool_source.h"
 #include "stages/core/random.h"
 #include "storage/pool/mapped_pool.h"
 #include "storage/pool/pool_block.h"

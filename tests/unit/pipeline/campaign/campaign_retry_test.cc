@@ -75,7 +75,7 @@ class CampaignRetryTest : public ::testing::Test {
 
 TEST_F(CampaignRetryTest, AFullDiskDuringARoundIsACondition) {
   CreateCampaign();
-  // Whoever writes the scores of the first round writes to a disk without room.
+  // The scores of the first round are written to a disk without room.
   const std::string scores = folder_.File("campaigns/clouds/rounds/000001-scores.parquet");
   std::filesystem::create_symlink("/dev/full", scores);
   ASSERT_TRUE(campaign_->Start({.by = "root"}).ok());

@@ -1,4 +1,4 @@
-// Whoever resumes after the sequence number of any event misses no change.
+// A watcher that resumes after the sequence number of any event misses no change.
 #include "pipeline/campaign/event_broadcaster.h"
 
 #include <gmock/gmock.h>

@@ -81,7 +81,7 @@ TEST_F(FolderWatchTest, TheSameFileIsTheSameRequestAfterARestart) {
   EXPECT_EQ(ids_[0], ids_[1]);
 }
 
-TEST_F(FolderWatchTest, TriesAgainWhereSomebodyElseWasAppendingAndNotWhereTheFileIsBad) {
+TEST_F(FolderWatchTest, TriesAgainIfAnotherWasAppendingAndNotIfTheFileIsBad) {
   Write("a.csv", "id\n1\n");
   answer_ = absl::AbortedError("somebody else");
   Look();

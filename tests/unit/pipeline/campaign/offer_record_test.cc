@@ -1,9 +1,9 @@
-#include "pipeline/campaign/stream/offer_record.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <string>
+
+#include "pipeline/campaign/stream/campaign_stream.h"
 
 namespace fulcrum::pipeline {
 namespace {

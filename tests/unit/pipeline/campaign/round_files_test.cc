@@ -1,5 +1,3 @@
-#include "pipeline/campaign/cluster/round_files.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/campaign/cluster/cluster_round_job.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {

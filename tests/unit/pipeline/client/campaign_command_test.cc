@@ -59,7 +59,7 @@ TEST_F(CampaignCommandTest, LifeOfACampaign) {
   EXPECT_THAT(Campaign(daemon, {"delete", "digits"}).output, HasSubstr("trash/digits"));
   const ProgramResult missing = Campaign(daemon, {"get", "digits"});
   EXPECT_EQ(missing.exit_code, 65);
-  EXPECT_THAT(missing.errors, HasSubstr("fulcrum campaign get: there is no campaign 'digits'"));
+  EXPECT_THAT(missing.errors, HasSubstr("fulcrum campaign get: no campaign 'digits'"));
 }
 
 TEST_F(CampaignCommandTest, WrongFileIsRefusedBeforeTheServerIsAsked) {
@@ -108,7 +108,7 @@ TEST_F(CampaignCommandTest, WatchGoesOnAcrossABrokenStreamUntilItIsDone) {
                           HasSubstr("trained warm from 10 labels"), HasSubstr("c is done: label budget")));
 }
 
-TEST_F(CampaignCommandTest, WatchIsALineARoundAndAllOfItWhereAsked) {
+TEST_F(CampaignCommandTest, WatchIsALinePerRoundAndAllOfItIfAsked) {
   const std::vector<std::string> events = {
       "campaign { name: 'c' state: CAMPAIGN_STATE_RUNNING }",
       "round_started { round: 2 labels: 10 }",

@@ -258,7 +258,7 @@ class FakeDaemon::Campaigns final : public v1::CampaignService::Service {
  private:
   Status Find(const std::string& name, v1::Campaign& campaign) const {
     const auto found = books_->campaigns.find(name);
-    if (found == books_->campaigns.end()) return Status(StatusCode::NOT_FOUND, "there is no campaign '" + name + "'");
+    if (found == books_->campaigns.end()) return Status(StatusCode::NOT_FOUND, "no campaign '" + name + "'");
     campaign = found->second;
     return Status::OK;
   }

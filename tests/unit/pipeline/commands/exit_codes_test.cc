@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/commands/command_line.h"
-#include "pipeline/commands/processor_check.h"
 #include "pipeline/text/spec_reader.h"
 #include "pipeline/text/version.h"
 

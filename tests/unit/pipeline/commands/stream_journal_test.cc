@@ -1,5 +1,3 @@
-#include "pipeline/commands/select/stream_journal.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/commands/select/select_stream.h"
 #include "tests/support/temporary_directory.h"
 
 namespace fulcrum::pipeline {

@@ -1,13 +1,12 @@
 // Wins, ties and losses, regret and the tables, on curves made by hand.
 
-#include "pipeline/experiment/comparison.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "pipeline/experiment/curves.h"
+#include "pipeline/experiment/experiment.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -92,8 +92,8 @@ tasks:
   EXPECT_THAT(message, HasSubstr("bad.yaml has 10 problems"));
   EXPECT_THAT(message, HasSubstr("line 3: runs: is 'many'; it must be a whole number"));
   EXPECT_THAT(message, HasSubstr("line 4: rouns: there is no such field; did you mean 'rounds'?"));
-  EXPECT_THAT(message, HasSubstr("strategies[0]: there is no strategy 'best'"));
-  EXPECT_THAT(message, HasSubstr("strategies[1].engine: there is no leverage engine 'steam'"));
+  EXPECT_THAT(message, HasSubstr("strategies[0]: unknown strategy 'best'"));
+  EXPECT_THAT(message, HasSubstr("strategies[1].engine: unknown leverage engine 'steam'"));
   EXPECT_THAT(message, HasSubstr("line 9: tasks[0].tau: is '1.5'; it must be a number above 0 and at most 1"));
   EXPECT_THAT(message,
               HasSubstr("tasks[0].generate.problem: unknown problem 'threenorm'; it must be twonorm, ringnorm"));

@@ -21,7 +21,7 @@ TEST(F1Score, IsTheHarmonicMeanOfPrecisionAndRecall) {
   EXPECT_DOUBLE_EQ(F1Score(predicted, truth, 0), 2 * (1.0 / 3) * (1.0 / 2) / (1.0 / 3 + 1.0 / 2));
 }
 
-TEST(F1Score, IsZeroWhereTheClassIsNeverFound) {
+TEST(F1Score, IsZeroIfTheClassIsNeverFound) {
   EXPECT_EQ(F1Score(Classes{0, 0}, Classes{0, 1}, 1), 0);
   EXPECT_EQ(F1Score(Classes{0, 0}, Classes{0, 0}, 1), 0);
 }

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/experiment/comparison.h"
+#include "pipeline/experiment/experiment.h"
 
 namespace fulcrum::pipeline {
 namespace {

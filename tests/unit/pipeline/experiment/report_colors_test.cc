@@ -45,7 +45,7 @@ TEST(ReportColorsTest, AChipOfTheLegendPinsItsOwnCurveOnly) {
   const std::regex chip("class=\"chip ([^\"]*)\" data-series=\"([^\"]*)\"");
   for (std::sregex_iterator found(legend.begin(), legend.end(), chip), end; found != end; ++found) {
     const std::string classes = (*found)[1], series = (*found)[2];
-    EXPECT_TRUE(pinned.insert(series).second) << series << " is there twice";
+    EXPECT_TRUE(pinned.insert(series).second) << series << " is listed twice";
     EXPECT_THAT(" " + classes + " ", HasSubstr(" " + series + " "));
   }
   EXPECT_EQ(pinned.size(), 21u);

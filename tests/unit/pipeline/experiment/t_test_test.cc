@@ -4,7 +4,7 @@
 #include <numbers>
 #include <vector>
 
-#include "pipeline/experiment/comparison.h"
+#include "pipeline/experiment/experiment.h"
 
 namespace fulcrum::pipeline {
 namespace {

@@ -1,4 +1,4 @@
-// What a pass over rows may count on, whoever moves its blocks: the flow graph, or turns of a parallel loop.
+// What a pass over rows may count on, however its blocks are moved: the flow graph, or turns of a parallel loop.
 #include <gtest/gtest.h>
 
 #include <atomic>

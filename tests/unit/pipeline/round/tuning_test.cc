@@ -9,26 +9,15 @@
 #include <numeric>
 #include <utility>
 
-#include "pipeline/round/tuned_runner.h"
 #include "stages/core/random.h"
 #include "tbb/global_control.h"
 #include "tests/support/matrices.h"
+#include "tests/unit/pipeline/round/tuning_pools.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr std::size_t kRows = 400;
-
-/// Class 0 near the origin, class 1 far from it in all directions: unit rows would lose the difference.
-ingest::PoolFeatures Shells() {
-  Matrix<double> points = testing::RandomMatrix(kRows, 6, 3);
-  for (std::size_t row = 1; row < kRows; row += 2) {
-    for (double& value : points.row(row)) value *= 3;
-  }
-  return ingest::PoolFeatures(std::move(points));
-}
 
 /// The class is in a column of small numbers, next to one of large numbers without meaning.
 ingest::PoolFeatures UnequalScales() {
@@ -57,12 +46,6 @@ ingest::PoolFeatures Counts() {
     counts.offsets.push_back(counts.values.size());
   }
   return ingest::PoolFeatures(std::move(counts));
-}
-
-std::vector<ClassIndex> FirstLabels(std::size_t count) {
-  std::vector<ClassIndex> labels(kRows, kUnlabeled);
-  for (std::size_t row = 0; row < count; ++row) labels[row] = static_cast<ClassIndex>(row % 2);
-  return labels;
 }
 
 RowList AllRowsOf(std::size_t count) {
@@ -155,17 +138,6 @@ TEST(Tune, WeightsRareWordsOfSparseCountsAndKeepsThemSparse) {
   for (const double norm : prepared->pool->squared_norms()) EXPECT_NEAR(norm, 1, 1e-12);
 }
 
-/// The texts as rows of a table: the classes are found in 400 columns of rare words.
-ingest::PoolFeatures DenseTexts() {
-  Matrix<double> counts = Matrix<double>::Zero(kRows, 420);
-  Random random(5);
-  for (std::size_t row = 0; row < kRows; ++row) {
-    for (std::size_t i = 0; i < 30; ++i) counts(row, random.Below(20)) += 1;
-    for (std::size_t i = 0; i < 8; ++i) counts(row, 20 + 200 * (row % 2) + random.Below(200)) += 1;
-  }
-  return ingest::PoolFeatures(std::move(counts));
-}
-
 /// Images: black, with a bright square that is brighter in its middle.
 ingest::PoolFeatures Images() {
   Matrix<double> images = Matrix<double>::Zero(kRows, 20 * 20);
@@ -211,26 +183,6 @@ TEST(Tune, TakesNeitherImagesNorAFewColumnsOfCountsForTexts) {
   }
   EXPECT_EQ(TuneOn(ingest::PoolFeatures(std::move(narrow)), 0).chosen.normalize, "robust");
 }
-
-/// A pool on the disk, whose statistics do not say in how many rows a word is.
-class WithoutTfidf final : public FeatureSource {
- public:
-  explicit WithoutTfidf(const ingest::PoolFeatures& features) : memory_(features) {}
-  std::size_t rows() const override { return memory_.rows(); }
-  absl::StatusOr<ingest::PoolFeatures> RawRows(std::span<const RowIndex> rows) const override {
-    return memory_.RawRows(rows);
-  }
-  absl::StatusOr<std::shared_ptr<const ingest::Normalizer>> NormalizerFor(const std::string& normalize) const override {
-    if (normalize.starts_with("tfidf")) return absl::FailedPreconditionError("no counts of documents");
-    return memory_.NormalizerFor(normalize);
-  }
-  absl::StatusOr<PreparedFeatures> Prepare(const std::string& normalize) const override {
-    return memory_.Prepare(normalize);
-  }
-
- private:
-  MemoryFeatureSource memory_;
-};
 
 TEST(Tune, StartsWithTheFirstNormalizationThatThePoolAllows) {
   const ingest::PoolFeatures texts = DenseTexts();
@@ -328,123 +280,6 @@ TEST(ShouldTuneAgain, IfTheLabelsHaveGrownByAThirdOrAClassIsNew) {
   labels[20] = 2;
   EXPECT_TRUE(ShouldTuneAgain(settings, labels));
   EXPECT_FALSE(ShouldTuneAgain(TunedSettings{}, FirstLabels(7))) << "too few to compare settings";
-}
-
-RoundSpec SpecOf(const std::string& strategy) {
-  RoundSpec spec;
-  spec.strategy = strategy;
-  spec.batch = 5;
-  spec.tune = true;
-  return spec;
-}
-
-RoundInput InputOf(const std::vector<ClassIndex>& labels) {
-  return {.class_count = 2, .labels = labels, .predictions = {}, .always_classify = true};
-}
-
-RowList PicksOf(const RoundResult& result) {
-  RowList rows;
-  for (const select::Pick& pick : result.selection.picks) rows.push_back(pick.row);
-  return rows;
-}
-
-TEST(TunedRunner, KeepsItsSettingsAndStaysWarmUntilItTunesAgain) {
-  const ingest::PoolFeatures features = Shells();
-  const MemoryFeatureSource source(features);
-  TunedRunner runner(SpecOf("uncertainty"));
-  const auto twenty = FirstLabels(20), twenty_four = FirstLabels(24), forty = FirstLabels(40);
-  const auto first = runner.Run(source, InputOf(twenty));
-  ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(first->tuning->labels, 20u);
-  const auto second = runner.Run(source, InputOf(twenty_four));
-  ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ(second->tuning->labels, 20u);
-  EXPECT_TRUE(second->svm->warm);
-  const auto third = runner.Run(source, InputOf(forty));
-  ASSERT_TRUE(third.ok()) << third.status();
-  EXPECT_EQ(third->tuning->labels, 40u);
-}
-
-TEST(TunedRunner, ContinuesInAnotherProcessWithTheSameBatch) {
-  const ingest::PoolFeatures features = Shells();
-  const MemoryFeatureSource source(features);
-  const auto twenty = FirstLabels(20), twenty_four = FirstLabels(24);
-  TunedRunner runner(SpecOf("dbalevs")), restarted(SpecOf("dbalevs")), forgetful(SpecOf("dbalevs"));
-  const auto first = runner.Run(source, InputOf(twenty));
-  ASSERT_TRUE(first.ok()) << first.status();
-  restarted.Recall(first->tuning);
-  const auto second = runner.Run(source, InputOf(twenty_four)), again = restarted.Run(source, InputOf(twenty_four));
-  ASSERT_TRUE(second.ok() && again.ok()) << second.status() << again.status();
-  EXPECT_EQ(PicksOf(*second), PicksOf(*again));
-  EXPECT_EQ(again->tuning->labels, 20u);
-  EXPECT_EQ(forgetful.Run(source, InputOf(twenty_four))->tuning->labels, 24u);
-}
-
-/// The batches of eight rounds with the default strategy, labels from the truth. A campaign that is killed after every
-/// round has a new runner each time, which knows only what is on record.
-std::vector<RowList> BatchesOfCampaign(std::size_t threads, bool killed_after_every_round) {
-  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
-  const ingest::PoolFeatures features = Shells();
-  const MemoryFeatureSource source(features);
-  RoundSpec spec = SpecOf("adaptive-herding");
-  spec.svm.tolerance = 1e-8;  // as campaigns have
-  auto runner = std::make_unique<TunedRunner>(spec);
-  std::vector<ClassIndex> labels = FirstLabels(4);
-  std::vector<RowList> batches;
-  for (int round = 0; round < 8; ++round) {
-    const auto result = runner->Run(source, InputOf(labels));
-    EXPECT_TRUE(result.ok()) << result.status();
-    batches.push_back(PicksOf(*result));
-    for (const RowIndex row : batches.back()) labels[row] = static_cast<ClassIndex>(row % 2);
-    if (!killed_after_every_round) continue;
-    runner = std::make_unique<TunedRunner>(spec);
-    runner->Recall(result->tuning);
-  }
-  return batches;
-}
-
-TEST(TunedRunner, HasTheSameBatchesOnAnyNumberOfThreadsAndIfItIsKilledAfterEveryRound) {
-  const std::vector<RowList> batches = BatchesOfCampaign(1, false);
-  EXPECT_EQ(batches, BatchesOfCampaign(2, false));
-  EXPECT_EQ(batches, BatchesOfCampaign(1, true));
-  EXPECT_EQ(batches, BatchesOfCampaign(2, true));
-}
-
-TEST(TunedRunner, SelectsFromAPoolThatCannotBeNormalisedAsItsDefault) {
-  const ingest::PoolFeatures texts = DenseTexts();
-  TunedRunner runner(SpecOf("adaptive-herding"));
-  const auto labels = FirstLabels(4);
-  const auto round = runner.Run(WithoutTfidf(texts), InputOf(labels));
-  ASSERT_TRUE(round.ok()) << round.status();
-  EXPECT_EQ(round->tuning->chosen.normalize, "unit");
-  EXPECT_EQ(PicksOf(*round).size(), 5u);
-}
-
-TEST(TunedRunner, ARoundThatFailsLeavesTheSettingsOfTheLastOne) {
-  const ingest::PoolFeatures features = Shells();
-  const MemoryFeatureSource source(features);
-  const auto twenty = FirstLabels(20), forty = FirstLabels(40), twenty_two = FirstLabels(22);
-  TunedRunner runner(SpecOf("uncertainty"));
-  ASSERT_TRUE(runner.Run(source, InputOf(twenty)).ok());
-  const auto refuse = [](const RoundResult&) { return absl::UnavailableError("disk is full"); };
-  EXPECT_FALSE(runner.Run(source, InputOf(forty), {}, {}, refuse).ok());
-  const auto next = runner.Run(source, InputOf(twenty_two));
-  ASSERT_TRUE(next.ok()) << next.status();
-  EXPECT_EQ(next->tuning->labels, 20u);
-}
-
-TEST(TunedRunner, IsCancelledWhileItTunes) {
-  const ingest::PoolFeatures features = Shells();
-  const MemoryFeatureSource source(features);
-  std::stop_source stop;
-  const auto stop_at_tuning = [&](std::string_view stage, std::size_t, std::size_t) {
-    if (stage == "tune") stop.request_stop();
-  };
-  TunedRunner runner(SpecOf("uncertainty"));
-  const auto labels = FirstLabels(20);
-  EXPECT_EQ(runner.Run(source, InputOf(labels), stop_at_tuning, stop.get_token()).status().code(),
-            absl::StatusCode::kCancelled);
-  EXPECT_TRUE(runner.Run(source, InputOf(labels)).ok());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Streams end with an answer: when the work for them throws, and as soon as the caller's token is revoked.
-#include "pipeline/server/campaign_streams.h"
+#include "pipeline/server/streams/campaign_streams.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>

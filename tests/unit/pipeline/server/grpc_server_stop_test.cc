@@ -108,7 +108,7 @@ TEST_F(GrpcServerStopTest, CallThatIgnoresCancellationIsReportedInsteadOfWaitedF
   EXPECT_TRUE(server_->Stop(milliseconds(60'000)).ok());
 }
 
-TEST_F(GrpcServerStopTest, StoppedServerAnswersNobodyAndStopsAgainAtOnce) {
+TEST_F(GrpcServerStopTest, StoppedServerAnswersNoCallAndStopsAgainAtOnce) {
   auto started = GrpcServer::Start({}, {{"fulcrum.v1.ServerService", std::make_shared<v1::ServerService::Service>()}});
   ASSERT_TRUE(started.ok()) << started.status();
   const std::string address = "127.0.0.1:" + std::to_string((*started)->port());

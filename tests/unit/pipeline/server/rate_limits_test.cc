@@ -55,7 +55,7 @@ TEST_F(RateLimitsTest, CallersWhoHaveGoneAreForgotten) {
   EXPECT_LT(limits_.remembered(), 2000u);
 }
 
-TEST(RateLimits, WithoutALimitNobodyIsCounted) {
+TEST(RateLimits, WithoutALimitNothingIsCounted) {
   RateLimits limits({});
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(limits.Count("ada").ok());
   EXPECT_EQ(limits.remembered(), 0u);

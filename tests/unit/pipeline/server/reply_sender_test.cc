@@ -53,7 +53,7 @@ TEST(ReplySender, WhoseTurnComesSoonIsAnsweredBeforeOthers) {
     });
     entered.get_future().wait();
     for (const char name : {'a', 'b'}) replies.Post([&sent, name] { sent.push_back(name); });
-    for (const char name : {'A', 'B'}) replies.Post([&sent, name] { sent.push_back(name); }, storage::Turn::kSoon);
+    for (const char name : {'A', 'B'}) replies.Post([&sent, name] { sent.push_back(name); }, storage::Turn::kUrgent);
     gate.set_value();
   }
   EXPECT_EQ(sent, "ABab");

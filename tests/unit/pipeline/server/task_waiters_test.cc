@@ -1,10 +1,10 @@
-#include "pipeline/server/task_waiters.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <future>
+
+#include "pipeline/server/labeling_service.h"
 
 namespace fulcrum::pipeline {
 namespace {

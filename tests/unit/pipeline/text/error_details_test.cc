@@ -45,7 +45,7 @@ TEST(ErrorDetails, NameTheFieldsThatAreWrong) {
   EXPECT_EQ(request.field_violations(0).description(), "is 2");
 }
 
-TEST(ErrorDetails, AreAbsentWhereThereAreNone) {
+TEST(ErrorDetails, AreAbsentIfThereAreNone) {
   EXPECT_EQ(ToGrpcStatus(absl::NotFoundError("x")).error_details(), "");
   EXPECT_FALSE(RetryDelayOf(absl::NotFoundError("x")).has_value());
   EXPECT_FALSE(RetryDelayOf(WithSerializedDetails(absl::NotFoundError("x"), "no message at all")).has_value());

@@ -125,7 +125,7 @@ TEST(PlattTest, AStartSavesTimeOnly) {
 }
 
 TEST(PlattTest, FoldsWithoutAClassAnswerAsLibsvmDoes) {
-  // Two labels: whoever is held out leaves one class behind, and three of the five folds are empty.
+  // Two labels: holding out either leaves one class, and three of the five folds are empty.
   Problem problem(2);
   const auto decisions = CrossValidatedDecisions(problem.View(), {}, {}, problem.positions, 1, 0);
   EXPECT_EQ(decisions[0], -1);

@@ -1,7 +1,6 @@
-#include "stages/classify/pool_decisions.h"
-
 #include <gtest/gtest.h>
 
+#include "stages/classify/classifier.h"
 #include "stages/classify/svm_model.h"
 #include "stages/classify/svm_trainer.h"
 #include "tests/unit/stages/classify/labeled_clusters.h"

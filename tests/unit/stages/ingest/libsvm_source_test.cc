@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/random.h"
-#include "stages/ingest/formats/text_formats.h"
+#include "stages/ingest/formats/table_source.h"
 #include "stages/ingest/pool.h"
 #include "tests/support/data_sets.h"
 #include "tests/support/temporary_directory.h"

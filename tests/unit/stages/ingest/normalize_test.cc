@@ -213,7 +213,7 @@ TEST(NormalizeTest, UnitLengthKeepsSparseFeaturesSparseAndEqualsTheDenseOne) {
   }
 }
 
-TEST(NormalizeTest, AZscoreMakesSparseFeaturesDenseWhereTheyFit) {
+TEST(NormalizeTest, AZscoreMakesSparseFeaturesDenseIfTheyFit) {
   PoolFeatures features{SmallSparse()};
   EXPECT_EQ(Normalizer::FitInPlace(kBoth, features, 3 * 4 * sizeof(double) - 1).status().code(),
             absl::StatusCode::kResourceExhausted);

@@ -45,7 +45,7 @@ TEST(ChooseEngine, FewerLandmarksFitIntoLessMemory) {
   EXPECT_GE(little, 100u);
 }
 
-TEST(ChooseEngine, RefinesWhatLandmarksShowWhereTimeAndMemoryAllow) {
+TEST(ChooseEngine, RefinesWhatLandmarksShowIfTimeAndMemoryAllow) {
   const ClassSize class_of_two{.rows = 50000, .dims = 64, .memory_bytes = kGibibyte, .threads = 1};
   const EngineChoice choice = *ChooseEngine("landmark", class_of_two);
   EXPECT_TRUE(choice.refine);

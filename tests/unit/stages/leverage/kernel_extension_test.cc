@@ -1,5 +1,5 @@
 #include "gtest/gtest.h"
-#include "stages/leverage/landmark_pass.h"
+#include "stages/leverage/landmarks.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::leverage {

@@ -204,7 +204,7 @@ TEST_F(LandmarkEngineTest, WhatCannotBeRefinedIsLeftAsLandmarksShowIt) {
   EXPECT_EQ(scored->scores, expected->scores);
 }
 
-TEST_F(LandmarkEngineTest, ScoresOnlyWhoEnteredWhereTheOthersCannotHaveMoved) {
+TEST_F(LandmarkEngineTest, ScoresOnlyNewRowsIfTheOthersCannotHaveMoved) {
   LandmarkEngine engine(kRbf, features_);
   const RowList rows = Rows(kRows);
   const LandmarkScores first = Score(engine, rows, 300);
@@ -220,7 +220,7 @@ TEST_F(LandmarkEngineTest, ScoresOnlyWhoEnteredWhereTheOthersCannotHaveMoved) {
   EXPECT_EQ(other.rows_scored, kRows - 200);
 }
 
-TEST_F(LandmarkEngineTest, LandmarksAreDrawnAnewWhereManyHaveLeftTheClass) {
+TEST_F(LandmarkEngineTest, LandmarksAreDrawnAnewIfManyHaveLeftTheClass) {
   LandmarkEngine engine(kRbf, features_);
   Score(engine, Rows(kRows), 300);
   const RowList rows = Rows(kRows - 500);
@@ -232,7 +232,7 @@ TEST_F(LandmarkEngineTest, LandmarksAreDrawnAnewWhereManyHaveLeftTheClass) {
   EXPECT_EQ(Score(afresh, rows, 300).scores, second.scores) << "nothing of the first round counts any more";
 }
 
-TEST_F(LandmarkEngineTest, WhereBoundsSufficeTheyHoldForEveryRow) {
+TEST_F(LandmarkEngineTest, IfBoundsSufficeTheyHoldForEveryRow) {
   LandmarkEngine engine(kRbf, features_);
   Score(engine, Rows(kRows), 300);
   const RowList rows = RowsAfterAHundredLeftAndAHundredEntered();
@@ -251,7 +251,7 @@ TEST_F(LandmarkEngineTest, WhereBoundsSufficeTheyHoldForEveryRow) {
   EXPECT_EQ(again.scores, now);
 }
 
-TEST_F(LandmarkEngineTest, APartOfTheRowsIsSummedWhereTheyAreMany) {
+TEST_F(LandmarkEngineTest, APartOfTheRowsIsSummedIfTheyAreMany) {
   const RowList rows = Rows(kRows);
   LandmarkEngine whole(kRbf, features_), part(kRbf, features_);
   const LandmarkScores of_all = Score(whole, rows, 300);
@@ -285,7 +285,7 @@ TEST_F(LandmarkEngineTest, LandmarksStayUntilTheClassIsTwiceWhatTheyWereDrawnFro
   EXPECT_EQ(again->scores, of_all.scores);
 }
 
-TEST_F(LandmarkEngineTest, SumsAfreshWhereMostRowsChanged) {
+TEST_F(LandmarkEngineTest, SumsAfreshIfMostRowsChanged) {
   LandmarkEngine engine(kRbf, features_);
   Score(engine, Rows(kRows), 300);
   const LandmarkScores second = Score(engine, Rows(kRows, 1), 300);
@@ -306,7 +306,7 @@ TEST_F(LandmarkEngineTest, IsTheSameBitForBitOnAnyNumberOfThreads) {
   }
 }
 
-TEST_F(LandmarkEngineTest, WhereTauIsOutOfSightTheRankCountsWhatIsInSight) {
+TEST_F(LandmarkEngineTest, IfTauIsOutOfReachTheRankCountsWhatIsInReach) {
   // Nearly the identity: sixty landmarks see sixty of fifteen hundred directions.
   const kernel::KernelFunction narrow{.type = kernel::KernelType::kRbf, .sigma = 0.2};
   LandmarkEngine engine(narrow, features_);

@@ -1,7 +1,7 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
-#include "stages/leverage/landmark_pass.h"
+#include "stages/leverage/landmarks.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::leverage {

@@ -2,7 +2,6 @@
 
 #include "gtest/gtest.h"
 #include "stages/core/rows.h"
-#include "stages/leverage/landmark_pass.h"
 #include "stages/leverage/landmarks.h"
 #include "stages/linalg/blas.h"
 #include "tests/support/matrices.h"

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
-#include "stages/leverage/landmark_pass.h"
+#include "stages/leverage/landmarks.h"
 #include "stages/leverage/leverage_scores.h"
 #include "stages/linalg/top_eigen.h"
 #include "tests/support/matrices.h"

@@ -96,7 +96,7 @@ TEST_F(WarmStartTest, CarriesOverToAKernelThatIsRecomputed) {
   }
 }
 
-TEST_F(WarmStartTest, StartsColdWhereTooMuchIsNew) {
+TEST_F(WarmStartTest, StartsColdIfTooMuchIsNew) {
   kernel_.Update(Rows(kSize, 0));
   WarmStart warm;
   EXPECT_TRUE(warm.For(kernel_).vectors.empty()) << "nothing remembered yet";

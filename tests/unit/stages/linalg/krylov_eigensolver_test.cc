@@ -80,7 +80,7 @@ TEST(KrylovEigensolver, RestartsWithinTheMemoryItIsGiven) {
   ExpectSameScores(*restarted, *dense, 1e-8);
 }
 
-TEST(KrylovEigensolver, SaysWhatToDoWhereTheRankDoesNotFitIntoMemory) {
+TEST(KrylovEigensolver, SaysWhatToDoIfTheRankDoesNotFitIntoMemory) {
   const Matrix<double> matrix = RbfKernel(600, 20, 3, 4);
   KrylovOptions options;
   options.largest_basis = 48;
@@ -89,7 +89,7 @@ TEST(KrylovEigensolver, SaysWhatToDoWhereTheRankDoesNotFitIntoMemory) {
   EXPECT_NE(top.status().message().find("allow more memory"), std::string::npos) << top.status();
 }
 
-TEST(KrylovEigensolver, HandsOverToDenseWhereTheRankIsLarge) {
+TEST(KrylovEigensolver, HandsOverToDenseIfTheRankIsLarge) {
   const Matrix<double> matrix = RbfKernel(300, 20, 1, 2);  // nearly the identity
   const auto top = SolveTopEigenKrylov(DenseSymmetricOperator(matrix.view()), {.tau = 0.9});
   ASSERT_TRUE(top.ok());

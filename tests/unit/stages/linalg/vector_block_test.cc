@@ -67,7 +67,7 @@ TEST(OrthonormalizeTogether, RotatesTheCompanionAlike) {
   }
 }
 
-TEST(OrthonormalizeTogether, TakesASecondPassWhereTheVectorsAreNearlyDependent) {
+TEST(OrthonormalizeTogether, TakesASecondPassIfTheVectorsAreNearlyDependent) {
   Matrix<double> given = RandomMatrix(3, 400, 6);
   for (std::size_t j = 0; j < 400; ++j) given(2, j) = given(0, j) + 1e-4 * given(2, j);
   Matrix<double> block(3, 400), companion(3, 400);

@@ -28,7 +28,7 @@ TEST(StrategyRegistryTest, HoldsEveryStrategyOfTheMethod) {
 TEST(StrategyRegistryTest, EveryEntryExplainsItselfInOneLine) {
   std::set<std::string> names;
   for (const StrategyEntry& entry : Strategies()) {
-    EXPECT_TRUE(names.insert(entry.name).second) << entry.name << " is there twice";
+    EXPECT_TRUE(names.insert(entry.name).second) << entry.name << " is listed twice";
     for (const std::string& text : {entry.summary, entry.when_to_use}) {
       EXPECT_FALSE(text.empty()) << entry.name;
       EXPECT_EQ(text.find('\n'), std::string::npos) << entry.name;

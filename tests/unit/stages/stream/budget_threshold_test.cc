@@ -1,5 +1,3 @@
-#include "stages/stream/budget_threshold.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "stages/core/random.h"
+#include "stages/stream/stream_selector.h"
 
 namespace fulcrum::stream {
 namespace {

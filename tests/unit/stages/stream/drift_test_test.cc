@@ -1,10 +1,9 @@
-#include "stages/stream/drift_test.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
+#include "stages/stream/stream_selector.h"
 #include "tests/unit/stages/stream/stream_pool.h"
 
 namespace fulcrum::stream {

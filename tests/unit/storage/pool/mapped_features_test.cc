@@ -98,7 +98,7 @@ TEST_F(MappedFeaturesTest, StaysReadableAfterItsPagesWereGivenBack) {
   }
 }
 
-TEST_F(MappedFeaturesTest, CountsAsMemoryWhereTheWholeMappingMayStay) {
+TEST_F(MappedFeaturesTest, CountsAsMemoryIfTheWholeMappingMayStay) {
   constexpr std::size_t kMappingBytes = 1001 * kDims * sizeof(float);
   EXPECT_EQ(Mapped(kBoth)->bytes(), 0u);
   EXPECT_EQ(Mapped(kBoth, kMappingBytes - 1)->bytes(), 0u) << "all or nothing";

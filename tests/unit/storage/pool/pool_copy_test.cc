@@ -52,7 +52,7 @@ TEST_F(PoolCopyTest, SharesTheFilesOnOneFileSystem) {
   EXPECT_EQ(std::filesystem::hard_link_count(folder_.File("copy/part-00000.arrow")), 2u);
 }
 
-TEST_F(PoolCopyTest, LeavesNothingWhereAFileIsMissing) {
+TEST_F(PoolCopyTest, LeavesNothingIfAFileIsMissing) {
   Import({"a"}, {1});
   std::filesystem::remove(folder_.File("pool/part-00000.arrow"));
   const absl::Status status = CopyPool(Pool(), Copy());

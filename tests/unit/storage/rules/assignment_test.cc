@@ -102,7 +102,7 @@ TEST_F(AssignmentTest, WhatEverybodySkippedIsSetAsideWithoutWaiting) {
   EXPECT_EQ(ItemNow("hard").reason, "every annotator skipped it");
 }
 
-TEST_F(AssignmentTest, NobodySpendsMoreThanItsBudgetTasksThatItHasIncluded) {
+TEST_F(AssignmentTest, NoAnnotatorSpendsMoreThanItsBudgetTasksThatItHasIncluded) {
   CampaignSettings settings = Settings();
   settings.annotators["ada"] = {.cost = 2, .budget = 10};
   settings.annotators["bob"] = {.cost = 0.5};
@@ -158,7 +158,7 @@ TEST_F(AssignmentTest, GoldTasksArePaidForAndKeepTheBudget) {
   EXPECT_EQ(Replayed().totals().cost, 40);
 }
 
-TEST_F(AssignmentTest, NobodyWaitsForAPausedAnnotator) {
+TEST_F(AssignmentTest, TheCampaignDoesNotWaitForAPausedAnnotator) {
   Create(Adaptive());
   Batch({"z"});
   for (const char* const name : {"ada", "bob", "dan"}) LabelNext(name, "cat");

@@ -78,7 +78,7 @@ TEST_F(LabelRulesTest, ALateLabelIsKeptAndDoesNotDisturbWhoHasTheSlotNow) {
   EXPECT_EQ(store_->status()->totals.late_labels, 1);
 }
 
-TEST_F(LabelRulesTest, ALateLabelFillsTheSlotThatNobodyTook) {
+TEST_F(LabelRulesTest, ALateLabelFillsTheSlotThatIsStillOpen) {
   Batch({"a"});
   const GrantedLease lease = Lease("ada");
   clock_.Advance(minutes(30));

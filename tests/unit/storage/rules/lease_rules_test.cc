@@ -200,7 +200,7 @@ TEST_F(LeaseRulesTest, TheCostBudgetCountsWhatIsLeasedToo) {
   ASSERT_EQ(two->leases.size(), 2u);
   EXPECT_THAT(Acquire("ben", 3)->leases, IsEmpty());
   ASSERT_TRUE(Submit("ada", two->leases[0], "x").ok());
-  EXPECT_THAT(Acquire("ben", 3)->leases, IsEmpty()) << "paid for is as dear as leased";
+  EXPECT_THAT(Acquire("ben", 3)->leases, IsEmpty()) << "what is paid for counts as what is leased";
   ASSERT_TRUE(store_->Run(ReleaseLease, Request("ada", two->leases[1])).ok());
   EXPECT_EQ(Acquire("ben", 3)->leases.size(), 1u);
   clock_.Advance(std::chrono::minutes(11));

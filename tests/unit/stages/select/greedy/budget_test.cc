@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "stages/core/random.h"
-#include "stages/select/greedy/coverage.h"
 #include "stages/select/greedy/submodular_greedy.h"
 #include "tests/support/matrices.h"
 
@@ -122,10 +121,10 @@ TEST(BudgetTest, NeitherOrderAloneIsEnough) {
   data.costs[3] = 10;
   data.scores[4] = 0.1;
   data.costs[4] = 1;
-  const auto dear = MaximizeWithinBudget(data.Problem(12, 0));
-  ASSERT_TRUE(dear.ok());
-  EXPECT_EQ(dear->positions, std::vector<std::size_t>{3});
-  // Ten cheap ones against a dear one that is worth a little more than each.
+  const auto expensive = MaximizeWithinBudget(data.Problem(12, 0));
+  ASSERT_TRUE(expensive.ok());
+  EXPECT_EQ(expensive->positions, std::vector<std::size_t>{3});
+  // Ten cheap ones against an expensive one that is worth a little more than each.
   std::ranges::fill(data.scores, 0.5);
   std::ranges::fill(data.costs, 1.0);
   data.scores[3] = 0.6;

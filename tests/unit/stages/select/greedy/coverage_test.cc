@@ -1,5 +1,3 @@
-#include "stages/select/greedy/coverage.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <set>
 
 #include "stages/core/random.h"
+#include "stages/select/greedy/submodular_greedy.h"
 #include "tests/support/matrices.h"
 
 namespace fulcrum::select {

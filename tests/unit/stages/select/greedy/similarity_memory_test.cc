@@ -70,7 +70,7 @@ TEST_F(SimilarityMemoryTest, TakesWhatLeavesLessToDo) {
   EXPECT_EQ(memory_.TakeCarried(), with_picks.size()) << "all stayed";
 }
 
-TEST_F(SimilarityMemoryTest, BeginsAfreshWhereThatIsLessWork) {
+TEST_F(SimilarityMemoryTest, BeginsAfreshIfThatIsLessWork) {
   const RowList rows = Every(2), given = Every(50);
   memory_.Remember(rows, {}, {given, Afresh(rows, given)});
   ExpectRecalls(Every(2, 1), given);

@@ -63,7 +63,7 @@ TEST_F(SimilaritySumsTest, SumsOverManyPicks) {
   ExpectSumsOf(picks_.size());
 }
 
-TEST_F(SimilaritySumsTest, AddsAllThatNobodyWouldHaveBeaten) {
+TEST_F(SimilaritySumsTest, AddsAllThatNoRivalWouldHaveBeaten) {
   const std::vector<double> gains(picks_.size(), 2.0);
   const auto added = sums_.AddUnbeaten(picks_, {present_, scores_, kFactor, gains});
   ASSERT_TRUE(added.ok()) << added.status();
@@ -74,7 +74,7 @@ TEST_F(SimilaritySumsTest, AddsAllThatNobodyWouldHaveBeaten) {
 TEST_F(SimilaritySumsTest, StopsAtThePickThatARivalWouldHaveBeaten) {
   constexpr std::size_t kWinner = 1234, kBeaten = 17;
   const std::vector<double> gains = GainsThatLoseTo(kWinner, kBeaten);
-  // Alone, so that nobody else can be above the same gain.
+  // Alone, so that no other can be above the same gain.
   std::fill(present_.begin(), present_.end(), std::uint8_t{0});
   present_[kWinner] = 1;
   const auto added = sums_.AddUnbeaten(picks_, {present_, scores_, kFactor, gains});
@@ -83,7 +83,7 @@ TEST_F(SimilaritySumsTest, StopsAtThePickThatARivalWouldHaveBeaten) {
   ExpectSumsOf(kBeaten);
 }
 
-TEST_F(SimilaritySumsTest, WhoIsNoRivalBeatsNobody) {
+TEST_F(SimilaritySumsTest, ACandidateWithoutRivalsBeatsNone) {
   constexpr std::size_t kWinner = 1234, kBeaten = 17;
   const std::vector<double> gains = GainsThatLoseTo(kWinner, kBeaten);
   std::fill(present_.begin(), present_.end(), std::uint8_t{0});

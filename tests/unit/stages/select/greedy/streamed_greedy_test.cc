@@ -101,7 +101,7 @@ TEST_F(StreamedGreedyTest, AShortlistServesManyPicks) {
   EXPECT_LT(streamed->evaluations, 20u) << "shortlists";
 }
 
-TEST_F(StreamedGreedyTest, ScoresThatAreOffGiveTheSameBatchAndAreAskedForWhereTheyMatter) {
+TEST_F(StreamedGreedyTest, ScoresThatAreOffGiveTheSameBatchAndAreAskedForIfTheyMatter) {
   StreamedProblem problem = Problem(25, 50);
   const auto expected = MaximizeStreamed(problem);
   Random random(9);
@@ -134,7 +134,7 @@ TEST_F(StreamedGreedyTest, DoesNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(many->upper_bound, one->upper_bound);
 }
 
-TEST_F(StreamedGreedyTest, TakesAllThereIsWhereThatIsLess) {
+TEST_F(StreamedGreedyTest, TakesAllThereIsIfThatIsLess) {
   const auto streamed = MaximizeStreamed(Problem(5000, 300));
   ASSERT_TRUE(streamed.ok()) << streamed.status();
   EXPECT_EQ(streamed->positions.size(), rows_.size() - labeled_.size());

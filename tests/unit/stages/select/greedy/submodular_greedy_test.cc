@@ -60,7 +60,7 @@ TEST(SubmodularGreedyTest, GivesTheSameBatchAsTheNaiveGreedy) {
   }
 }
 
-TEST(SubmodularGreedyTest, GivesTheSameBatchWhereLazinessDoesNotPay) {
+TEST(SubmodularGreedyTest, GivesTheSameBatchIfLazinessDoesNotPay) {
   // Nearly equal scores and similarities make every pick lower all gains, so that the run goes over to whole rows.
   const std::size_t size = 3000;
   ProblemData data;

@@ -1,0 +1,48 @@
+#include "tests/daemon/support/refused_memory.h"
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<std::size_t> refused_from = SIZE_MAX, refused_to = 0;
+std::atomic<int> refused = 0;
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  if (size >= refused_from.load() && size <= refused_to.load()) {
+    ++refused;
+    throw std::bad_alloc();
+  }
+  void* const memory = std::malloc(size > 0 ? size : 1);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace fulcrum::testing {
+
+void RefuseMemory(std::size_t from, std::size_t to) {
+  refused_to = to;
+  refused_from = from;
+}
+
+void AllowMemory() {
+  refused_from = SIZE_MAX;
+}
+
+int RefusedAllocations() {
+  return refused;
+}
+
+}  // namespace fulcrum::testing
