@@ -103,6 +103,109 @@ class Steering(PageScreens):
             self.wait.until(lambda _: "upload:" in self.person.text_of("pre.yaml") and "note" in self.person.text_of(".columns"))
         self.assertIn("50", self.person.text_of(".create .figures"))
 
+    def test_an_upload_goes_on_when_the_connection_is_back(self):
+        self.sign_in()
+        self.open("#/create")
+        rows = 200_000
+        with tempfile.NamedTemporaryFile(suffix=".csv", mode="w") as file:
+            file.write("x,y\n" + "".join(f"{i},{i % 7}.25\n" for i in range(rows)))
+            file.flush()
+            self.block("*/WriteUpload")
+            self.wait.until(lambda page: page.find_element(By.ID, "pool-upload")).send_keys(file.name)
+            self.reads(".create", "it is tried again")
+            self.block()
+            self.wait.until(lambda _: "upload:" in self.person.text_of("pre.yaml"))
+        self.wait.until(lambda _: f"{rows:,}" in self.person.text_of(".create .figures") or "20,000" in self.person.text_of(".create .figures"))
+
+    def test_the_last_choice_of_a_pool_is_the_one_that_counts(self):
+        (self.daemon.pools / "slow.csv").write_text("id,slow,text\n" + "".join(f"{i},{i % 3},a\n" for i in range(30)))
+        self.sign_in()
+        self.open("#/create")
+        self.sees("#pool-file option[value='slow.csv']")
+        # The answer about this file is held back.
+        self.browser.execute_script("""
+          const real = window.fetch;
+          window.fetch = async (path, options) => {
+            const answer = await real(path, options);
+            if (path.endsWith("/GetPoolPreview") && options.body.includes("slow.csv")) await new Promise((resolve) => (window.release = resolve));
+            return answer;
+          };""")
+        choose = """const files = document.getElementById("pool-file"); files.value = arguments[0]; files.dispatchEvent(new Event("change"));"""
+        self.browser.execute_script(choose, "slow.csv")
+        self.wait.until(lambda page: page.execute_script("return typeof window.release") == "function")
+        self.browser.execute_script(choose, "other.csv")
+        self.reads("pre.yaml", 'payload_column: "text"')
+        self.browser.execute_async_script("const done = arguments[0]; window.release(); fetch('/api.js').then((answer) => answer.text()).then(() => setTimeout(done))")
+        self.assertIn("other.csv", self.person.text_of("pre.yaml"))
+        self.assertNotIn("slow", self.person.text_of(".columns"))
+
+    def test_a_table_with_texts_and_dates_becomes_a_campaign(self):
+        (self.daemon.pools / "wide.csv").write_text("when,x,text,note,y\n" + "".join(
+            f"2024-01-{1 + i % 28:02},{i % 7},the text of example {i},n{i % 3},{i % 5}\n" for i in range(60)))
+        self.sign_in()
+        self.choose_pool("wide.csv")
+        self.reads("pre.yaml", 'ignored_columns: ["when", "note"]')
+        self.reads("pre.yaml", 'payload_column: "text"')
+        roles = lambda: self.browser.execute_script(
+            "return [...document.querySelectorAll('.columns select')].map((one) => one.selectedOptions[0].textContent)")
+        self.wait.until(lambda _: roles() == ["not used", "feature", "shown to annotators", "not used", "feature"])
+        # By hand: a feature that is not wanted.
+        self.browser.execute_script("""const role = document.querySelector("[aria-label='Role of y']"); role.value = "ignoredColumns"; role.dispatchEvent(new Event("change"));""")
+        self.wait.until(lambda _: roles()[4] == "not used")
+        self.browser.execute_script("""const field = document.getElementById("field-classes"); field.value = "a, b"; field.dispatchEvent(new Event("input", { bubbles: true }));""")
+        self.click("Create and start")
+        self.wait.until(lambda page: page.current_url.endswith("#/campaign/wide"))
+        self.reads(".badge", "waiting")
+        _, answer = self.daemon.call("CampaignService/GetCampaign", {"campaign": "wide"}, self.bearer)
+        self.assertEqual(answer["campaign"]["spec"]["pool"]["ignoredColumns"], ["when", "note", "y"])
+
+    def watches(self):
+        return self.browser.execute_script("return performance.getEntriesByType('resource').filter((one) => one.name.endsWith('/WatchCampaign')).length")
+
+    def test_a_finished_campaign_is_asked_for_again_only_now_and_then(self):
+        self.create("over", batch=2, labels=2)
+        self.label("over", 2, names=("ben",))
+        self.sign_in()
+        note = self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": """
+          window.delays = [];
+          const real = window.setTimeout;
+          window.setTimeout = (act, delay, ...more) => { window.delays.push(delay); return real(act, delay, ...more); };"""})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Page.removeScriptToEvaluateOnNewDocument", note)
+        self.open("#/campaign/over")
+        self.reads(".badge", "done")
+        self.wait.until(lambda page: page.execute_script("return window.delays.includes(15000)"))
+        # It goes on when it is extended here.
+        watches = self.watches()
+        self.click("Extend the budget")
+        field = self.wait.until(lambda page: page.find_element(By.ID, "asked"))
+        field.clear()
+        field.send_keys("20\n")
+        self.wait.until(lambda _: self.watches() > watches or "waiting" in self.person.text_of(".badge"))
+        self.reads(".badge", "waiting")
+
+    def test_hidden_tabs_hold_no_connection(self):
+        self.create("tabs", batch=2, labels=50)
+        self.sign_in()
+        first = self.browser.current_window_handle
+        tabs = []
+        try:
+            # A browser has six connections to a server for all its tabs.
+            for _ in range(8):
+                self.browser.switch_to.new_window("tab")
+                tabs.append(self.browser.current_window_handle)
+                self.open("#/campaign/tabs")
+                self.reads(".figures", "Labels")
+            self.browser.switch_to.window(tabs[0])
+            self.assertTrue(self.browser.execute_script("return document.hidden"))
+            self.label("tabs", 1, names=("ben",))
+            self.browser.execute_cdp_cmd("Page.bringToFront", {})
+            self.wait.until(lambda _: "Labels1 / 50" in self.person.text_of(".figures"))
+        finally:
+            for tab in tabs:
+                self.browser.switch_to.window(tab)
+                self.browser.close()
+            self.browser.switch_to.window(first)
+
     def test_a_campaign_is_paused_resumed_and_extended(self):
         self.sign_in()
         self.open("#/campaign/c")
