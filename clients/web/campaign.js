@@ -13,6 +13,7 @@ const STAGES = ["TRAIN", "PREDICT", "PARTITION", "SCORE", "SELECT", "COMMIT"];
 const DRAW_TIME = 250;
 const REPORT_TIME = 3000;
 const REPORT_TRIES = 10;
+const STREAM_TIME = 5000; // between two looks at a campaign with a stream, whose rows are no events
 const ENDED_TIME = 15000; // until a campaign that is over is asked for again: its budget may be extended
 
 export function campaignScreen(name, may) {
@@ -200,6 +201,9 @@ export function campaignScreen(name, may) {
       figure("Settled in this round", `${number(campaign.roundSettled)} of ${number(campaign.roundItems)}`),
       campaign.accuracy !== undefined && figure("Accuracy", percent(campaign.accuracy)),
       report?.agreement !== undefined && figure("Agreement", percent(report.agreement)),
+      campaign.stream && [figure("Rows of the stream", number(campaign.stream.rows)), figure("Taken to be labeled", number(campaign.stream.taken),
+        Number(campaign.stream.waitingRows ?? 0) > 0 && h("span", { class: "muted small-text" }, ` ${number(campaign.stream.waitingRows)} wait for the next round`)),
+      figure("Windows with drift", number(campaign.stream.driftAlarms), campaign.stream.drifting && h("span", { class: "badge warn" }, "drifting now"))],
       expected().map(([title, value]) => figure(title, value)),
       last?.effort && figure("Last round took", seconds(last.effort.seconds ?? 0)));
   }
@@ -358,8 +362,10 @@ export function campaignScreen(name, may) {
   refresh();
   picture.refresh();
   watch();
+  const looking = setInterval(() => campaign?.stream && !document.hidden && refresh(), STREAM_TIME);
   return { element, leave: () => {
     stop.abort();
+    clearInterval(looking);
     clearTimeout(drawing);
     clearTimeout(reportTimer);
   } };

@@ -159,6 +159,54 @@ class Steering(PageScreens):
         _, answer = self.daemon.call("CampaignService/GetCampaign", {"campaign": "wide"}, self.bearer)
         self.assertEqual(answer["campaign"]["spec"]["pool"]["ignoredColumns"], ["when", "note", "y"])
 
+    def chart(self, title):
+        """The figures of a chart as it says them to screen readers, row by row."""
+        return self.browser.execute_script("""
+          const caption = [...document.querySelectorAll("caption")].find((one) => one.textContent === arguments[0]);
+          return caption ? [...caption.parentElement.rows].map((row) => [...row.cells].map((cell) => cell.textContent)) : [];""", title)
+
+    def test_charts_show_the_figures_of_the_report(self):
+        # Two rounds, so that the examples of the second were selected with a model.
+        self.create("charts", batch=12, labels=36)
+        self.label("charts", 24, names=("ben",))
+        report = lambda: self.daemon.call("ReportService/GetLabelReport", {"campaign": "charts"}, self.bearer)[1]
+        self.wait.until(lambda _: report().get("labels") == "24" and report().get("calibration"))
+        wanted = report()
+        self.sign_in()
+        self.open("#/campaign/charts")
+        self.wait.until(lambda _: self.chart("Labels by class"))
+        self.assertEqual({name: int(count) for name, count in self.chart("Labels by class")},
+                         {one["value"]: int(one["labels"]) for one in wanted["classes"]})
+        last = wanted["periods"][-1]
+        for title, names, counts in (("Labels by class over time", [one["value"] for one in wanted["classes"]], last["classes"]),
+                                     ("Labels by annotator over time", ["ben"], last["annotators"])):
+            shown = {name: int(count) for name, _, count in self.chart(title)}  # the last one of each name
+            self.assertEqual(shown, dict(zip(names, map(int, counts))), title)
+        self.assertEqual(self.chart("Share of correct predictions by certainty"),
+                         [["correct predictions", f"{100 * one['certainty']:.0f}%", f"{100 * int(one.get('correct', 0)) / int(one['items']):.0f}%"]
+                          for one in wanted["calibration"]])
+        flow = self.wait.until(lambda page: page.find_element(By.CSS_SELECTOR, ".flow")).get_attribute("aria-label")
+        for stage in ("train", "predict", "partition", "score", "select", "commit"):
+            self.assertRegex(flow, rf"\b{stage} (\d|now)")
+        self.assertEqual({name for name, _, _ in self.chart("Time of rounds by stage")} - {"whole round"},
+                         {"train", "predict", "partition", "score", "select", "commit"})
+
+    def test_a_campaign_with_a_stream_shows_what_it_decided(self):
+        self.daemon.create_campaign({"name": "stream", "classes": ["even", "odd"], "selection": {"stream": {"share": 0.1}},
+                                     "pool": {"sources": ["pool.csv"], "idColumn": "id", "payloadColumn": "text"}}, self.bearer)
+        rows = pathlib.Path(self.downloads.name, "offered.csv")
+        rows.write_text("id,x,y,text\n" + "".join(f"new-{i},{i % 7},{(i * i) % 11},text {i}\n" for i in range(100)))
+        run = subprocess.run([PROGRAM, "campaign", "offer", "stream", str(rows), "--server", f"127.0.0.1:{self.daemon.grpc_port}"],
+                             env={**os.environ, "FULCRUM_TOKEN": self.admin}, capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        wanted = self.daemon.call("CampaignService/GetCampaign", {"campaign": "stream"}, self.bearer)[1]["campaign"]["stream"]
+        self.assertEqual(wanted["rows"], "100")
+        self.sign_in()
+        self.open("#/campaign/stream")
+        self.reads(".figures", "Rows of the stream100")
+        self.reads(".figures", f"Taken to be labeled{wanted['taken']}")
+        self.reads(".figures", f"Windows with drift{wanted.get('driftAlarms', '0')}")
+
     def watches(self):
         return self.browser.execute_script("return performance.getEntriesByType('resource').filter((one) => one.name.endsWith('/WatchCampaign')).length")
 
