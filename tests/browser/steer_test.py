@@ -196,7 +196,7 @@ class Steering(PageScreens):
                                      "pool": {"sources": ["pool.csv"], "idColumn": "id", "payloadColumn": "text"}}, self.bearer)
         rows = pathlib.Path(self.downloads.name, "offered.csv")
         rows.write_text("id,x,y,text\n" + "".join(f"new-{i},{i % 7},{(i * i) % 11},text {i}\n" for i in range(100)))
-        run = subprocess.run([PROGRAM, "campaign", "offer", "stream", str(rows), "--server", f"127.0.0.1:{self.daemon.grpc_port}"],
+        run = subprocess.run([PROGRAM, "campaign", "offer", "stream", "--rows", str(rows), "--server", f"127.0.0.1:{self.daemon.grpc_port}"],
                              env={**os.environ, "FULCRUM_TOKEN": self.admin}, capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
         wanted = self.daemon.call("CampaignService/GetCampaign", {"campaign": "stream"}, self.bearer)[1]["campaign"]["stream"]
