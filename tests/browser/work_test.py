@@ -94,7 +94,7 @@ class Work(PageTest):
 
     def test_leases_are_renewed_while_answers_follow_each_other(self):
         # More than can be answered meanwhile.
-        self.start([f"example {i}" for i in range(1000)], selection={"batch": 900}, labeling={"leaseTime": "10s"})
+        self.start([f"example {i}" for i in range(6000)], selection={"strategy": "random", "batch": 5000}, labeling={"leaseTime": "10s"})
         last = None
         while self.calls("RenewLeases") < 4:
             # Faster than a lease ends, always.
@@ -263,8 +263,9 @@ class Work(PageTest):
         self.wait.until(lambda _: first == self.browser.execute_script("return document.querySelector('.payload.earlier')?.dataset.item"))
         self.anna.press("2")
         self.wait.until(lambda _: "2 answers kept here" in self.anna.text_of(".label-status"))
-        status, answer = self.daemon.call("CampaignService/DeleteCampaign", {"campaign": "c", "requestId": "d"})
-        self.assertEqual(status, 200, answer)
+        for method in ("Stop", "Delete"):
+            status, answer = self.daemon.call(f"CampaignService/{method}Campaign", {"campaign": "c", "requestId": method})
+            self.assertEqual(status, 200, answer)
         # From another screen, too.
         self.browser.execute_script("location.hash = '#/'")
         self.block()

@@ -71,7 +71,8 @@ def _width(rows: Any) -> int:
 def _feature_rows(rows: Any) -> List[Dict[str, Any]]:
     if hasattr(rows, "indptr"):
         parts = zip(rows.indptr[:-1], rows.indptr[1:])
-        return [{"values": rows.data[a:b].tolist(), "indices": rows.indices[a:b].tolist()} for a, b in parts]
+        # Without indices, which an empty row has not, a row has all its features.
+        return [{"values": rows.data[a:b].tolist() or [0.0], "indices": rows.indices[a:b].tolist() or [0]} for a, b in parts]
     return [{"values": [float(value) for value in row]} for row in rows]
 
 

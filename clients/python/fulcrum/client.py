@@ -4,6 +4,7 @@ import os
 import time
 from typing import Any, List, Optional, Sequence
 
+from . import api
 from .campaign import Campaign, message
 from .connection import Connection, new_request_id
 from .errors import FulcrumError, code_name, from_details
@@ -94,7 +95,7 @@ class Client:
         roles = {"id_column": id_column or ("id" if ids is not None else ""), "label_column": label_column,
                  "payload_column": payload_column, "cost_column": cost_column}
         ignored = _ignored_columns(pool, features, ignore, [*roles.values(), "id", label_column or "label"])
-        order = message("CampaignSpec", **dict(
+        order = api.message("fulcrum.v1.CampaignSpec")(**dict(
             fields, name=name, classes=[str(each) for each in classes], question=question,
             pool={"sources": ["upload:pool"], "ignored_columns": ignored, **roles}))
         if validation is not None and order.stop.accuracy.sources:

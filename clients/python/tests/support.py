@@ -87,12 +87,10 @@ class DaemonTest(unittest.TestCase):
 
     def create_with_large_payloads(self, name):
         """Each payload is more than fits into a task: 1 MiB."""
-        path = os.path.join(self.folder.name, name + ".csv")
         texts = {str(row): f"{row} " * 600_000 for row in range(8)}
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("id,f0,text\n" + "".join(f"{row},{row},{text}\n" for row, text in texts.items()))
-        campaign = self.client.create_campaign(name, path, ["neg", "pos"], id_column="id", payload_column="text",
-                                               selection={"batch": 4}, stop={"rounds": 2})
+        frame = self.need("pandas").DataFrame({"f0": range(8), "text": list(texts.values())}, index=list(texts))
+        campaign = self.client.create_campaign(name, frame, ["neg", "pos"], payload_column="text", selection={"batch": 4},
+                                               stop={"rounds": 2})
         return campaign, {row: text.strip() for row, text in texts.items()}
 
     @staticmethod

@@ -71,6 +71,10 @@ absl::StatusOr<FeaturePart> PartOf(const arrow::Field& field, int column, const 
                                           "column among the ignored columns, name the features, or remove it"));
 }
 
+bool IsIgnored(const ColumnOptions& options, const std::string& name) {
+  return std::find(options.ignored.begin(), options.ignored.end(), name) != options.ignored.end();
+}
+
 // Lists named so are a pair; numbers named so are features like others.
 bool IsSparsePair(const arrow::Schema& schema, const ColumnOptions& options) {
   if (IsIgnored(options, kIndicesColumn) || IsIgnored(options, kValuesColumn)) return false;
@@ -105,10 +109,6 @@ absl::Status CheckRoleTypes(const arrow::Schema& schema, const ColumnRoles& role
                                             "; it must be a number"));
   }
   return absl::OkStatus();
-}
-
-bool IsIgnored(const ColumnOptions& options, const std::string& name) {
-  return std::find(options.ignored.begin(), options.ignored.end(), name) != options.ignored.end();
 }
 
 int IndexOr(const arrow::Schema& schema, const ColumnOptions& options, const std::string& given, const char* usual) {
