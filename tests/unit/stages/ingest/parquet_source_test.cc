@@ -124,7 +124,7 @@ TEST_F(ParquetPoolTest, IgnoredColumnsCanHaveAnyTypeAndName) {
                                         arrow::field("x", arrow::float32())}),
                          {Finish(days), Finish(labels), Finish(values)});
   WriteParquet(*table, folder_.File("mixed.parquet"));
-  const PoolOptions options{.columns = {.ignored = {"day", "label", "of another file"}}, .keep_labels = true};
+  const PoolOptions options{.keep_labels = true, .columns = {.ignored = {"day", "label", "of another file"}}};
   const auto pool = LoadPool(folder_.File("mixed.parquet"), options);
   ASSERT_TRUE(pool.ok()) << pool.status();
   EXPECT_THAT(pool->feature_names, ElementsAre("x"));
