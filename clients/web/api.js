@@ -4,6 +4,8 @@ const PREFIX = "/fulcrum.v1.";
 const CALL_TIME = 120000;
 const GRACE_TIME = 5000;
 const RETRYABLE = new Set(["unavailable", "resource_exhausted", "deadline_exceeded", "canceled"]);
+const CODES = new Set([...RETRYABLE, "unknown", "invalid_argument", "not_found", "already_exists", "permission_denied", "failed_precondition",
+  "aborted", "out_of_range", "unimplemented", "internal", "data_loss", "unauthenticated"]);
 
 export class ApiError extends Error {
   constructor(code, message, details = []) {
@@ -27,10 +29,11 @@ export function newRequestId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+// An error without a code of the protocol is not an answer of the server, but of a proxy on the way to it.
 function errorOf(body, status) {
-  const code = body?.code ?? (status === 401 ? "unauthenticated" : status >= 500 ? "unavailable" : "unknown");
-  if (code === "unauthenticated") dispatchEvent(new Event("signedout"));
-  return new ApiError(code, body?.message ?? `HTTP ${status}`, body?.details);
+  if (!CODES.has(body?.code)) return new ApiError("unavailable", `something on the way to the server answered with HTTP ${status}`);
+  if (body.code === "unauthenticated") dispatchEvent(new Event("signedout"));
+  return new ApiError(body.code, body.message ?? body.code, body.details);
 }
 
 // Aborts after the time, and when the signal does.
@@ -140,6 +143,7 @@ export async function signOut() {
 // Waits, longer after every failure; ends early when the browser is online again.
 export function pause(milliseconds, signal) {
   return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
     const end = () => {
       clearTimeout(timer);
       removeEventListener("online", end);
@@ -148,6 +152,21 @@ export function pause(milliseconds, signal) {
     const timer = setTimeout(end, milliseconds);
     addEventListener("online", end);
     signal?.addEventListener("abort", end, { once: true });
+  });
+}
+
+// Until the page can be seen. A browser has six connections to a server for all its tabs, so that a hidden one holds none.
+export function shown(signal) {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+    look();
   });
 }
 

@@ -5,7 +5,7 @@ import { annotatorsScreen } from "./annotators.js";
 import { ApiError, call, signIn, signOut } from "./api.js";
 import { campaignScreen } from "./campaign.js";
 import { createScreen } from "./create.js";
-import { h, number, replace, stateBadge, stateName, toast } from "./dom.js";
+import { choose, download, h, number, replace, stateBadge, stateName, toast } from "./dom.js";
 import { itemsScreen } from "./items.js";
 import { labelScreen } from "./label.js";
 import { outbox } from "./outbox.js";
@@ -97,9 +97,31 @@ async function listCampaigns() {
   return all;
 }
 
+// Answers that the server did not take: they are nowhere else.
+function refusedNotice(redraw) {
+  const own = caller.tokens ? caller.caller : undefined;
+  const entries = outbox.refused(own);
+  if (entries.length === 0) return null;
+  const count = `${number(entries.length)} answer${entries.length === 1 ? " was" : "s were"} refused by the server`;
+  const remove = async () => {
+    if (!(await choose("Remove the refused answers from this browser?", [{ text: "Remove them", value: true, class: "danger" }]))) return;
+    outbox.dropRefused(own);
+    redraw();
+  };
+  return h("section", { class: "card refused", role: "status" }, h("h2", null, count),
+    h("p", null, "They are kept in this browser. One of them: ", h("bdi", null, entries.at(-1).itemId ?? ""), ": ", h("bdi", null, entries.at(-1).message)),
+    h("div", { class: "row" }, h("button", { type: "button", onclick: () =>
+      download(new Blob([JSON.stringify(entries, null, 2)], { type: "application/json" }), "refused-answers.json") }, "Download"),
+    h("button", { type: "button", class: "danger", onclick: remove }, "Remove")));
+}
+
 function homeScreen() {
   const list = h("ul", { class: "cards" });
+  const notice = h("div");
+  const drawNotice = () => caller && replace(notice, refusedNotice(drawNotice));
+  drawNotice();
   const refresh = async () => {
+    if (document.hidden) return;
     try {
       const campaigns = await listCampaigns();
       replace(list, campaigns.length ? campaigns.map(campaignCard) : h("li", { class: "card" }, h("p", null, may.administer()
@@ -112,7 +134,9 @@ function homeScreen() {
   const timer = setInterval(refresh, REFRESH_TIME);
   const stop = new AbortController();
   outbox.addEventListener("sent", refresh, { signal: stop.signal });
-  return { element: h("main", { id: "main" }, h("h1", null, "Campaigns"), list), leave: () => {
+  outbox.addEventListener("refused", drawNotice, { signal: stop.signal });
+  document.addEventListener("visibilitychange", refresh, { signal: stop.signal });
+  return { element: h("main", { id: "main" }, h("h1", null, "Campaigns"), notice, list), leave: () => {
     clearInterval(timer);
     stop.abort();
   } };
@@ -167,7 +191,9 @@ document.querySelector(".skip-link").addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("main").focus();
 });
-// A session has ended, or a token was revoked, whatever screen is open.
+// Whatever screen is open: an answer was refused, a session has ended, or a token was revoked.
+outbox.addEventListener("refused", ({ detail: { campaign, itemId, message } }) =>
+  toast(`Your answer about ${itemId || `an example of ${campaign}`} was refused: ${message}`, "error"));
 addEventListener("signedout", () => caller && signedOut());
 addEventListener("hashchange", route);
 route();

@@ -2,7 +2,7 @@
 //
 // A part is drawn again only if what it shows has changed, so that an open list stays open and the focus stays.
 
-import { backoff, call, newRequestId, pause, stream } from "./api.js";
+import { backoff, call, newRequestId, pause, shown, stream } from "./api.js";
 import { barChart, flowChart, lineChart } from "./chart.js";
 import { specYaml } from "./create.js";
 import { actionButton, ago, ask, choose, download, duration, h, number, percent, replace, seconds, stateBadge, stateName, toast, waitReason } from "./dom.js";
@@ -13,6 +13,8 @@ const STAGES = ["TRAIN", "PREDICT", "PARTITION", "SCORE", "SELECT", "COMMIT"];
 const DRAW_TIME = 250;
 const REPORT_TIME = 3000;
 const REPORT_TRIES = 10;
+const STREAM_TIME = 5000; // between two looks at a campaign with a stream, whose rows are no events
+const ENDED_TIME = 15000; // until a campaign that is over is asked for again: its budget may be extended
 
 export function campaignScreen(name, may) {
   const admin = may.administer();
@@ -21,6 +23,8 @@ export function campaignScreen(name, may) {
   const models = new Map(); // by round
   const live = { round: 0, stage: "", done: 0, total: 0 };
   let campaign = null, sequence = 0, drawing = 0, problem = "";
+  let turn = new AbortController(); // of watch(): a stream, or the pause after it
+  let resting = false;
   let report = null, reportTimer = 0, reportAt = 0, reportTries = 0;
   const picture = poolMap(name, stop.signal, (itemId) => (location.hash = `${path}/items/${encodeURIComponent(itemId)}`));
   const parts = [];
@@ -77,26 +81,40 @@ export function campaignScreen(name, may) {
   // ---- what happens
 
   async function watch() {
-    for (let attempt = 0; !stop.signal.aborted;) {
+    stop.signal.addEventListener("abort", () => turn.abort());
+    document.addEventListener("visibilitychange", () => document.hidden && turn.abort(), { signal: stop.signal });
+    for (let attempt = 0; ;) {
+      await shown(stop.signal);
+      if (stop.signal.aborted) return;
+      turn = new AbortController();
+      let rest = ENDED_TIME;
       try {
         await stream("CampaignService/WatchCampaign", { campaign: name, afterSequence: String(sequence) }, (message) => {
           attempt = 0;
           problem = "";
           take(message.event ?? {});
-        }, { signal: stop.signal });
+        }, { signal: turn.signal });
       } catch (error) {
-        if (error.name === "AbortError") return;
+        if (error.name === "AbortError") continue; // the page is hidden or left
         if (!error.retryable) {
           problem = error.message;
           if (!campaign) replace(element, h("p", { class: "problem" }, problem), h("p", null, h("a", { href: "#/" }, "All campaigns")));
           return;
         }
         problem = "No connection. Reconnecting.";
+        rest = backoff(attempt++);
       }
       drawSoon();
-      await pause(attempt === 0 ? 1000 : backoff(attempt), stop.signal);
-      attempt += 1;
+      resting = true;
+      await pause(rest, turn.signal);
+      resting = false;
     }
+  }
+
+  // After a change that was made here, a campaign that was over may run again.
+  function watchNow() {
+    if (resting) turn.abort();
+    drawSoon();
   }
 
   function take(event) {
@@ -183,6 +201,9 @@ export function campaignScreen(name, may) {
       figure("Settled in this round", `${number(campaign.roundSettled)} of ${number(campaign.roundItems)}`),
       campaign.accuracy !== undefined && figure("Accuracy", percent(campaign.accuracy)),
       report?.agreement !== undefined && figure("Agreement", percent(report.agreement)),
+      campaign.stream && [figure("Rows of the stream", number(campaign.stream.rows)), figure("Taken to be labeled", number(campaign.stream.taken),
+        Number(campaign.stream.waitingRows ?? 0) > 0 && h("span", { class: "muted small-text" }, ` ${number(campaign.stream.waitingRows)} wait for the next round`)),
+      figure("Windows with drift", number(campaign.stream.driftAlarms), campaign.stream.drifting && h("span", { class: "badge warn" }, "drifting now"))],
       expected().map(([title, value]) => figure(title, value)),
       last?.effort && figure("Last round took", seconds(last.effort.seconds ?? 0)));
   }
@@ -266,7 +287,7 @@ export function campaignScreen(name, may) {
   const steer = (text, method, attributes) => actionButton(text, async () => {
     const answer = await call(`CampaignService/${method}Campaign`, { campaign: name, requestId: newRequestId() });
     campaign = answer.campaign ?? campaign;
-    drawSoon();
+    watchNow();
   }, attributes);
 
   function buttons() {
@@ -313,7 +334,7 @@ export function campaignScreen(name, may) {
     if (text === null) return;
     campaign = (await call("CampaignService/UpdateCampaign", { campaign: name, spec: { stop: limit.spec(text) }, updateMask: limit.path, requestId: newRequestId() })).campaign;
     toast(limit.name === "accuracy" ? `The campaign ends at an accuracy of ${text}.` : `The campaign ends after ${number(text)} ${limit.name === "cost" ? "in costs" : limit.name}.`);
-    drawSoon();
+    watchNow();
   }
 
   async function exportLabels() {
@@ -341,8 +362,10 @@ export function campaignScreen(name, may) {
   refresh();
   picture.refresh();
   watch();
+  const looking = setInterval(() => campaign?.stream && !document.hidden && refresh(), STREAM_TIME);
   return { element, leave: () => {
     stop.abort();
+    clearInterval(looking);
     clearTimeout(drawing);
     clearTimeout(reportTimer);
   } };

@@ -53,6 +53,8 @@ export function labelScreen(campaign, annotator) {
       h("span", { class: "muted" }, `You: ${number(work.answered)}`),
       work.unsent > 0 && work.away && h("span", { class: "badge warn", role: "status" },
         `No connection: ${work.unsent} answer${work.unsent === 1 ? "" : "s"} kept here`),
+      work.tasks[0]?.released && h("span", { class: "badge warn", role: "status" }, work.idle
+        ? "Are you still there? Your tasks were given to others; press any key to continue" : "Others may have this example by now; your answer counts all the same"),
       h("button", { type: "button", class: "quiet small", onclick: showHistory }, h("kbd", null, "H"), " Answers"));
   }
 
@@ -138,7 +140,6 @@ export function labelScreen(campaign, annotator) {
     let title = "Looking for tasks ...", text = null;
     if (work.failure) [title, text] = ["This campaign cannot be labeled", work.failure.message];
     else if (work.over) [title, text] = ["This campaign is done", "Thank you. There will be no more tasks."];
-    else if (work.idle) [title, text] = ["Are you still there?", "Your tasks were given to others. Press any key to continue."];
     else if (work.away) [title, text] = ["No connection to the server", "Reconnecting. Your answers are kept in this browser."];
     else if (reasons.length) title = "Nothing to label right now";
     replace(stage, h("section", { class: "notice", role: "status" }, h("h1", null, title), text && h("p", null, text),
@@ -225,7 +226,6 @@ export function labelScreen(campaign, annotator) {
     drawStatus();
     refreshProgress();
   });
-  work.addEventListener("refused", (event) => toast(`An answer was refused: ${event.detail}`, "error"));
   document.addEventListener("keydown", onKey);
   draw();
   work.start();

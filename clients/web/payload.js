@@ -2,6 +2,9 @@
 //
 // Payloads are hostile: everything becomes text nodes and attributes with fixed names, never markup. An SVG is shown as
 // an image, in which scripts do not run. Characters that change the direction of text are shown by their number.
+//
+// What a text is, is recognised by how it begins and by the ending of a file's name. JSON can say it instead:
+// {"type": "image", "source": "https://example.org/view?id=5"} is an image, {"type": "text", "text": "# 5"} no heading.
 
 import { h, replace } from "./dom.js";
 
@@ -72,8 +75,27 @@ function asMedia(text) {
     return kind && text.startsWith("https:") ? media(kind, text, text) : link(text, text);
   }
   const kind = MEDIA.find(([, ending]) => ending.test(text))?.[0];
-  if (!kind || /^[a-z]+:|^\/|\\/i.test(text)) return null;
-  return media(kind, `/files/${text.split("/").map(encodeURIComponent).join("/")}`, text);
+  return kind && isPath(text) ? media(kind, addressOf(text), text) : null;
+}
+
+const isPath = (text) => !/^[a-z]+:|^\/|\\/i.test(text);
+const addressOf = (path) => `/files/${path.split("/").map(encodeURIComponent).join("/")}`;
+
+// JSON that names its type; null if it does not. Other fields are shown below.
+function asTyped(value, depth) {
+  const { type, source, text, ...others } = value;
+  const kind = { __proto__: null, image: "img", audio: "audio", video: "video" }[type];
+  let shown = null;
+  if (kind && typeof source === "string") {
+    const path = source.trim();
+    shown = /^https:\/\//i.test(path) || new RegExp(`^data:${type}/`, "i").test(path) ? media(kind, path, path.startsWith("data:") ? "" : path)
+      : isPath(path) ? media(kind, addressOf(path), path) : null;
+  } else if (type === "markdown" && typeof text === "string") {
+    shown = renderMarkdown(text.slice(0, MOST_TEXT));
+  } else if (type === "text" && typeof text === "string") {
+    shown = plainText(text);
+  }
+  return shown && h("div", null, shown, Object.keys(others).length > 0 && renderJson(others, depth));
 }
 
 function media(kind, url, name) {
@@ -130,6 +152,8 @@ function withPlainText(rendered, text) {
 function renderJson(value, depth) {
   if (typeof value === "string") return asMedia(value.trim()) ?? h("bdi", { class: "plain" }, visible(value.slice(0, MOST_TEXT)));
   if (value === null || typeof value !== "object") return h("span", { class: "value" }, String(value));
+  const typed = Array.isArray(value) ? null : asTyped(value, depth);
+  if (typed) return typed;
   if (depth >= MOST_DEPTH) return h("span", { class: "plain" }, visible(JSON.stringify(value).slice(0, 1000)));
   const entries = Object.entries(value);
   const rows = entries.slice(0, MOST_ENTRIES).map(([name, entry]) => h("tr", null,

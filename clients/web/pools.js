@@ -1,12 +1,14 @@
 // Chooses the pool of a new campaign: a file in the server's folder of pools, or one that is uploaded, with a preview of
 // its columns, their roles, and what is likely a mistake.
 
-import { call, newRequestId } from "./api.js";
+import { ApiError, backoff, call, newRequestId, pause } from "./api.js";
 import { actionButton, bytes, duration, h, number, replace } from "./dom.js";
 
 const CHUNK = 1 << 20;
-const ROLES = [["", "feature"], ["idColumn", "id"], ["labelColumn", "known label"], ["payloadColumn", "shown to annotators"], ["costColumn", "cost of a label"]];
-const ROLE_OF = { COLUMN_ROLE_ID: "idColumn", COLUMN_ROLE_LABEL: "labelColumn", COLUMN_ROLE_PAYLOAD: "payloadColumn", COLUMN_ROLE_COST: "costColumn" };
+const CHUNK_TIME = 60000;
+const ROLES = [["", "feature"], ["idColumn", "id"], ["labelColumn", "known label"], ["payloadColumn", "shown to annotators"], ["costColumn", "cost of a label"], ["ignoredColumns", "not used"]];
+const ROLE_OF = { COLUMN_ROLE_ID: "idColumn", COLUMN_ROLE_LABEL: "labelColumn", COLUMN_ROLE_PAYLOAD: "payloadColumn", COLUMN_ROLE_COST: "costColumn",
+  COLUMN_ROLE_IGNORED: "ignoredColumns" };
 
 const crcTable = Array.from({ length: 256 }, (_, i) => {
   let value = i;
@@ -26,24 +28,47 @@ function base64(chunk) {
   return btoa(text);
 }
 
-// Sends a file; resolves to the source that a specification names it by.
-async function upload(file, onProgress, signal) {
-  const { upload: begun } = await call("UploadService/CreateUpload", { fileName: file.name, sizeBytes: String(file.size), requestId: newRequestId() }, { signal });
-  let crc = 0;
-  for (let offset = 0; offset < file.size; offset += CHUNK) {
-    const chunk = new Uint8Array(await file.slice(offset, offset + CHUNK).arrayBuffer());
-    crc = addCrc(crc, chunk);
-    const last = offset + chunk.length >= file.size;
-    await call("UploadService/WriteUpload", { upload: begun.id, offsetBytes: String(offset), chunk: base64(chunk),
-      ...(last && { checksum: `crc32:${crc.toString(16).padStart(8, "0")}` }) }, { signal });
-    onProgress(offset + chunk.length);
+// Makes a call again, later each time, while the server cannot be reached.
+async function insist(method, request, onWait, signal) {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await call(method, request, { signal, timeout: CHUNK_TIME });
+    } catch (error) {
+      if (!(error instanceof ApiError && error.retryable)) throw error;
+      onWait();
+      await pause(backoff(attempt), signal);
+    }
   }
-  return `upload:${begun.id}`;
 }
 
-// onChange gets { sources, columns: { idColumn, ... }, preview } whenever something was chosen.
+// Sends a file; resolves to the source that a specification names it by. After an interruption it goes on behind what the
+// server has received. onProgress gets the bytes that were sent, and whether there is no connection.
+async function upload(file, onProgress, signal) {
+  let received = 0, summed = 0, crc = 0; // crc is that of the first `summed` bytes
+  const write = (method, request) => insist(`UploadService/${method}`, request, () => onProgress(received, true), signal);
+  let { upload: state } = await write("CreateUpload", { fileName: file.name, sizeBytes: String(file.size), requestId: newRequestId() });
+  while (state.state !== "UPLOAD_STATE_COMPLETE") {
+    const chunk = new Uint8Array(await file.slice(received, received + CHUNK).arrayBuffer());
+    const end = received + chunk.length;
+    crc = addCrc(crc, chunk.subarray(Math.max(0, summed - received)));
+    summed = Math.max(summed, end);
+    try {
+      ({ upload: state } = await write("WriteUpload", { upload: state.id, offsetBytes: String(received), chunk: base64(chunk),
+        ...(end >= file.size && { checksum: `crc32:${crc.toString(16).padStart(8, "0")}` }) }));
+    } catch (error) {
+      if (error.code !== "out_of_range") throw error; // the server has fewer bytes than it had
+      ({ upload: state } = await write("GetUpload", { upload: state.id }));
+    }
+    received = Number(state.receivedBytes ?? 0);
+    onProgress(received, false);
+  }
+  return `upload:${state.id}`;
+}
+
+// onChange gets { sources, columns: { idColumn, ..., ignoredColumns }, preview } whenever something was chosen.
 export function poolChooser(signal, onChange) {
   const chosen = { sources: [], columns: {}, preview: null };
+  let turn = new AbortController(); // what is under way for the last choice: an upload or a preview
   const files = h("select", { id: "pool-file" }, h("option", { value: "" }, "Choose ..."));
   const status = h("p", { role: "status", class: "muted" });
   const details = h("div");
@@ -51,6 +76,14 @@ export function poolChooser(signal, onChange) {
   const sources = h("input", { id: "pool-sources", autocomplete: "off", placeholder: "digits.csv", required: true, "aria-describedby": "pool-sources-hint",
     onchange: () => choose(sources.value.trim().split(/\s+/).filter(Boolean)) });
   files.addEventListener("change", () => files.value && choose([files.value]));
+  signal.addEventListener("abort", () => turn.abort());
+
+  // Ends what was under way for an earlier choice, so that it does not take the place of a later one.
+  function begin() {
+    turn.abort();
+    turn = new AbortController();
+    return turn.signal;
+  }
 
   async function list(folder = "") {
     const found = [];
@@ -75,7 +108,8 @@ export function poolChooser(signal, onChange) {
 
   async function send(file) {
     try {
-      const source = await upload(file, (done) => (status.textContent = `Uploading ${file.name}: ${bytes(done)} of ${bytes(file.size)}`), signal);
+      const source = await upload(file, (done, away) => (status.textContent =
+        `Uploading ${file.name}: ${bytes(done)} of ${bytes(file.size)}${away ? "; no connection, reconnecting" : ""}`), begin());
       files.value = "";
       await choose([source]);
     } catch (error) {
@@ -91,9 +125,10 @@ export function poolChooser(signal, onChange) {
 
   async function preview() {
     if (chosen.sources.length === 0) return;
+    const own = begin();
     status.textContent = "Reading the first rows ...";
     try {
-      chosen.preview = await call("PoolService/GetPoolPreview", { sources: chosen.sources, ...chosen.columns }, { signal });
+      chosen.preview = await call("PoolService/GetPoolPreview", { sources: chosen.sources, ...chosen.columns }, { signal: own });
       status.textContent = "";
       if (Object.keys(chosen.columns).length === 0) suggest();
       draw();
@@ -106,23 +141,34 @@ export function poolChooser(signal, onChange) {
     onChange(chosen);
   }
 
-  // A column of text that is no number is what people look at, unless its name says otherwise.
+  // A column of text that is no number is what people look at, unless its name says otherwise; others are not used.
   function suggest() {
     const columns = chosen.preview.columns ?? [];
-    for (const column of columns) if (ROLE_OF[column.role]) chosen.columns[ROLE_OF[column.role]] = column.name;
-    const text = columns.filter((column) => column.role === "COLUMN_ROLE_FEATURE" && !column.numeric);
-    if (!chosen.columns.payloadColumn && text.length > 0) {
-      chosen.columns.payloadColumn = text[0].name;
-      preview();
-    }
+    for (const column of columns) if (ROLE_OF[column.role]) give(column.name, ROLE_OF[column.role]);
+    const isText = (column) => !column.numeric && /string|binary/.test(column.type);
+    const others = columns.filter((column) => (column.role === "COLUMN_ROLE_FEATURE" ? isText(column) : !ROLE_OF[column.role]));
+    const length = (column) => (column.examples ?? []).join("").length;
+    const [longest] = others.filter(isText).sort((a, b) => length(b) - length(a));
+    for (const column of others) give(column.name, column === longest && !chosen.columns.payloadColumn ? "payloadColumn" : "ignoredColumns");
+    if (others.length > 0) preview();
+  }
+
+  // Each column has one role, and each role one column, except that several can be unused.
+  function give(name, role) {
+    const unused = new Set(chosen.columns.ignoredColumns);
+    unused.delete(name);
+    for (const [key, other] of Object.entries(chosen.columns)) if (other === name) delete chosen.columns[key];
+    if (role === "ignoredColumns") unused.add(name);
+    else if (role) chosen.columns[role] = name;
+    if (unused.size > 0) chosen.columns.ignoredColumns = [...unused];
+    else delete chosen.columns.ignoredColumns;
   }
 
   function draw() {
     const view = chosen.preview;
     const columns = view.columns ?? [];
     const roleSelect = (column) => h("select", { "aria-label": `Role of ${column.name}`, onchange: (event) => {
-      for (const [key, name] of Object.entries(chosen.columns)) if (name === column.name) delete chosen.columns[key];
-      if (event.target.value) chosen.columns[event.target.value] = column.name;
+      give(column.name, event.target.value);
       preview();
     } }, ROLES.map(([value, text]) => h("option", { value, selected: (ROLE_OF[column.role] ?? "") === value }, text)));
     const shown = columns.slice(0, 50);

@@ -3,7 +3,8 @@
 // Leases are renewed as long as the tasks are held and the annotator is active. A server whose lease has run out may offer the
 // same example again: it is then the same task with another lease, never a second copy.
 
-import { ApiError, backoff, call, newRequestId, pause } from "./api.js";
+import { ApiError, backoff, call, newRequestId, pause, shown } from "./api.js";
+import { loadHistory, storeHistory, takeBack } from "./history.js";
 import { outbox } from "./outbox.js";
 
 const READY = 5; // tasks to hold, the one on the screen included
@@ -11,14 +12,16 @@ const WAIT = "20s"; // of one call, if there are no tasks
 const CALL_TIME = 35000;
 const RENEW_TIME = 60000; // at most between two renewals
 const IDLE_TIME = 5 * 60 * 1000; // after which the tasks are released
+// Somebody is there: "scroll" of any part of the page, and "timeupdate" of a sound or video that plays.
+const ACTIVITIES = ["keydown", "pointerdown", "pointermove", "wheel", "scroll", "timeupdate"];
+const ACTIVITY_TIME = 1000; // between two that are noted
 const ASK_AGAIN_TIME = 15000; // whether a campaign that is over or refuses this annotator has tasks after all
 const HISTORY = 50;
 const PAYLOADS = 10; // of earlier answers, in memory
 
-const historyKey = (campaign, annotator) => `fulcrum/history/${campaign}/${annotator}`;
-
 export class Work extends EventTarget {
   #stop = new AbortController();
+  #asking = new AbortController(); // the call for tasks that is under way
   #activity = Date.now();
   #wake = null;
   #renewTimer = 0;
@@ -28,15 +31,15 @@ export class Work extends EventTarget {
     super();
     this.campaign = campaign;
     this.annotator = annotator;
-    this.tasks = []; // the first one is on the screen
+    this.tasks = []; // the first one is on the screen, also if its lease was released because nobody was there
     this.waitingFor = [];
     this.over = false;
     this.offline = false;
     this.idle = false;
     this.failure = null;
-    const stored = JSON.parse(localStorage.getItem(historyKey(campaign, annotator)) ?? "{}");
-    this.answered = stored.answered ?? 0;
-    this.history = stored.answers ?? []; // the latest first: item, value, classes, and of the last ones the payload
+    const { answered, answers } = loadHistory(campaign, annotator);
+    this.answered = answered;
+    this.history = answers; // the latest first: item, value, classes, and of the last ones the payload
   }
 
   start() {
@@ -47,13 +50,15 @@ export class Work extends EventTarget {
       outbox.addEventListener(type, ({ detail }) => {
         if (detail.campaign !== this.campaign || detail.annotator !== this.annotator) return;
         this.offline = false;
+        if (type === "refused") this.#takeBack(detail);
         this.dispatchEvent(new CustomEvent(type, { detail }));
         this.#changed();
         if (this.tasks.length === 0) this.#look();
       }, options);
     }
-    for (const event of ["keydown", "pointerdown"]) addEventListener(event, () => this.#noteActivity(), options);
-    document.addEventListener("visibilitychange", () => document.hidden || this.#return(), options);
+    for (const event of ACTIVITIES) addEventListener(event, () => this.#noteActivity(), { ...options, capture: true, passive: true });
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.#asking.abort() : this.#return()), options);
+    this.#stop.signal.addEventListener("abort", () => this.#asking.abort());
     addEventListener("pagehide", () => this.#leave(), options);
     addEventListener("pageshow", () => this.#return(), options);
   }
@@ -71,6 +76,10 @@ export class Work extends EventTarget {
     return this.offline || outbox.offline;
   }
 
+  get #held() {
+    return this.tasks.filter((task) => !task.released);
+  }
+
   get unsent() {
     return outbox.unsent(this.campaign, this.annotator);
   }
@@ -78,20 +87,21 @@ export class Work extends EventTarget {
   answer(task, value) {
     outbox.post(this.campaign, this.annotator, "SubmitLabels", {
       labels: [{ lease: { leaseId: task.leaseId, epoch: task.epoch }, itemId: task.itemId, value }],
-    });
+    }, { itemId: task.itemId });
     this.answered += 1;
     this.#remember(task, value);
     this.#finish(task);
   }
 
   change(entry, value) {
-    outbox.post(this.campaign, this.annotator, "ChangeLabels", { changes: [{ itemId: entry.itemId, value }] });
+    outbox.post(this.campaign, this.annotator, "ChangeLabels", { changes: [{ itemId: entry.itemId, value }] }, { itemId: entry.itemId, before: entry.value });
     entry.value = value;
     this.#storeHistory();
   }
 
   skip(task, reason) {
-    outbox.post(this.campaign, this.annotator, "SkipTasks", { skips: [{ lease: { leaseId: task.leaseId, epoch: task.epoch }, reason }] });
+    outbox.post(this.campaign, this.annotator, "SkipTasks", { skips: [{ lease: { leaseId: task.leaseId, epoch: task.epoch }, reason }] },
+      { itemId: task.itemId });
     this.#finish(task);
   }
 
@@ -107,14 +117,15 @@ export class Work extends EventTarget {
     this.#storeHistory();
   }
 
-  // Without payloads: those are fetched again, and the storage of a browser is small.
   #storeHistory() {
-    const stored = { answered: this.answered, answers: this.history.map(({ itemId, value, classes }) => ({ itemId, value, classes })) };
-    try {
-      localStorage.setItem(historyKey(this.campaign, this.annotator), JSON.stringify(stored));
-    } catch {
-      localStorage.removeItem(historyKey(this.campaign, this.annotator)); // the storage is full; answers are more important
-    }
+    storeHistory(this.campaign, this.annotator, { answered: this.answered, answers: this.history });
+  }
+
+  #takeBack({ request, before }) {
+    const history = { answered: this.answered, answers: this.history };
+    takeBack(history, request, before);
+    Object.assign(this, { answered: history.answered, history: history.answers });
+    this.#storeHistory();
   }
 
   #finish(task) {
@@ -128,7 +139,7 @@ export class Work extends EventTarget {
   async #acquire() {
     let order = null, empty = false;
     for (let attempt = 0; !this.#stop.signal.aborted;) {
-      if (this.idle || this.tasks.length >= READY - 1) {
+      if (this.idle || this.#held.length >= READY - 1) {
         await this.#woken();
         continue;
       }
@@ -136,14 +147,17 @@ export class Work extends EventTarget {
       // waits, also if some tasks are left: at the end of a round the next answer may be the one that completes it.
       order ??= this.#order(empty ? WAIT : "0s");
       try {
-        const answer = await call("LabelingService/AcquireTasks", order, { signal: this.#stop.signal, timeout: CALL_TIME });
+        await shown(this.#stop.signal);
+        this.#asking = new AbortController();
+        if (this.#stop.signal.aborted) return;
+        const answer = await call("LabelingService/AcquireTasks", order, { signal: this.#asking.signal, timeout: CALL_TIME });
         order = null;
         attempt = 0;
         this.#take(answer);
         empty = !answer.tasks?.length;
         if (this.over) await this.#woken(ASK_AGAIN_TIME); // its budget may be extended
       } catch (error) {
-        if (error.name === "AbortError") return;
+        if (error.name === "AbortError") continue; // the page is hidden or left
         const retryable = error instanceof ApiError && error.retryable;
         this.offline = retryable;
         this.failure = retryable ? null : error;
@@ -159,7 +173,7 @@ export class Work extends EventTarget {
   }
 
   #order(wait) {
-    return { campaign: this.campaign, annotator: this.annotator, requestId: newRequestId(), maxTasks: READY - this.tasks.length, wait };
+    return { campaign: this.campaign, annotator: this.annotator, requestId: newRequestId(), maxTasks: READY - this.#held.length, wait };
   }
 
   // What the campaign waits for after the last answer, while the other call still waits.
@@ -179,24 +193,23 @@ export class Work extends EventTarget {
     this.failure = null;
     this.over = answer.campaignOver === true;
     this.waitingFor = answer.waitingFor ?? [];
-    const now = Date.now(), added = [];
-    for (const task of answer.tasks ?? []) {
-      const held = this.tasks.find((other) => other.itemId === task.itemId);
-      // An answer that is on its way counts, although its lease has ended.
-      if (!held && outbox.has(this.campaign, this.annotator, task.itemId)) continue;
+    const known = (task) => this.tasks.find((other) => other.itemId === task.itemId);
+    // An answer that is on its way counts, although its lease has ended.
+    const offered = (answer.tasks ?? []).filter((task) => known(task) || !outbox.has(this.campaign, this.annotator, task.itemId));
+    if (this.idle || this.#stop.signal.aborted) return this.#release(offered); // the annotator is no longer active
+    const now = Date.now();
+    for (const task of offered) {
       const { leaseId, epoch, expiresAt } = task;
-      Object.assign(held ?? task, { leaseId, epoch, renewAt: this.#renewalOf(expiresAt, now) });
-      if (!held) added.push(task);
+      Object.assign(known(task) ?? task, { leaseId, epoch, renewAt: this.#renewalOf(expiresAt, now), released: false });
+      if (!known(task)) this.tasks.push(task);
     }
-    if (this.idle || this.#stop.signal.aborted) return this.#release(added); // the annotator is no longer active
-    this.tasks.push(...added);
     this.#scheduleRenewal();
     this.#changed();
   }
 
   #noteActivity() {
-    this.#activity = Date.now();
-    if (this.idle) this.#return();
+    if (this.idle) return this.#return();
+    if (Math.abs(Date.now() - this.#activity) >= ACTIVITY_TIME) this.#activity = Date.now();
   }
 
   // The annotator is back, and may see something else than before.
@@ -217,8 +230,8 @@ export class Work extends EventTarget {
 
   // A renewal that is due earlier is never put off by tasks that arrive later.
   #scheduleRenewal() {
-    if (this.#stop.signal.aborted || this.tasks.length === 0) return;
-    const at = Math.min(...this.tasks.map((task) => task.renewAt));
+    if (this.#stop.signal.aborted || this.#held.length === 0) return;
+    const at = Math.min(...this.#held.map((task) => task.renewAt));
     if (at >= this.#renewAt) return;
     clearTimeout(this.#renewTimer);
     this.#renewAt = at;
@@ -229,14 +242,16 @@ export class Work extends EventTarget {
   }
 
   async #renew() {
-    if (this.tasks.length === 0) return;
-    if (Date.now() - this.#activity > IDLE_TIME) {
-      this.#release(this.tasks);
-      this.tasks = [];
+    const renewed = this.#held, now = Date.now();
+    if (renewed.length === 0) return;
+    if (now - this.#activity > IDLE_TIME) {
+      this.#release(renewed);
+      // Somebody may still read the one on the screen.
+      this.tasks = this.tasks.slice(0, 1);
+      for (const task of this.tasks) task.released = true;
       this.idle = true;
       return this.#changed();
     }
-    const renewed = [...this.tasks], now = Date.now();
     for (const task of renewed) task.renewAt = now + 5000; // if the call fails
     try {
       const { results = [] } = await call("LabelingService/RenewLeases", {
@@ -255,7 +270,7 @@ export class Work extends EventTarget {
       if (error.name === "AbortError") return;
     }
     this.#scheduleRenewal();
-    if (this.tasks.length < READY - 1) this.#wake?.();
+    if (this.#held.length < READY - 1) this.#wake?.();
   }
 
   #release(tasks) {
@@ -267,7 +282,7 @@ export class Work extends EventTarget {
   }
 
   #leave() {
-    this.#release(this.tasks);
+    this.#release(this.#held);
     this.tasks = [];
     clearTimeout(this.#renewTimer);
     this.#renewAt = Infinity;

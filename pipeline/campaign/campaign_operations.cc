@@ -183,6 +183,13 @@ v1::Operation CampaignOperations::NewOperation(v1::OperationKind kind, const std
   return operation;
 }
 
+absl::Status CampaignOperations::Check(const v1::CreateCampaignRequest& request) const {
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(request.spec()));
+  FULCRUM_RETURN_IF_ERROR(campaigns_.CheckLauncher(plan));
+  const std::scoped_lock lock(mutex_);
+  return CheckName(request.spec().name());
+}
+
 absl::StatusOr<v1::Operation> CampaignOperations::Create(const v1::CreateCampaignRequest& request,
                                                          const std::string& by) {
   FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(request.spec()));

@@ -145,6 +145,7 @@ void PlanPool(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& proble
   plan.label_column = spec.pool().label_column();
   plan.payload_column = spec.pool().payload_column();
   plan.cost_column = spec.pool().cost_column();
+  plan.ignored_columns.assign(spec.pool().ignored_columns().begin(), spec.pool().ignored_columns().end());
   plan.question = spec.question();
   plan.classes.assign(spec.classes().begin(), spec.classes().end());
   if (plan.classes.size() < 2) problems.Add("classes", "there must be at least two answers to choose from");

@@ -108,6 +108,7 @@ struct CampaignPlan {
   std::string label_column = {};
   std::string payload_column = {};
   std::string cost_column = {};
+  std::vector<std::string> ignored_columns = {};
   std::vector<std::string> classes = {};
   std::string question = {};
   std::vector<ingest::NormalizeStep> normalize = {};  ///< empty if the classifier is tuned

@@ -201,6 +201,8 @@ class CampaignOperations {
   CampaignOperations(const CampaignOperations&) = delete;
   CampaignOperations& operator=(const CampaignOperations&) = delete;
 
+  /// What Create would refuse before it looks at the sources.
+  absl::Status Check(const v1::CreateCampaignRequest& request) const;
   /// Starts to create a campaign. A repeated request id of the same caller gives the operation that it started.
   /// AlreadyExists if the name is in use or the request id was used with another specification.
   absl::StatusOr<v1::Operation> Create(const v1::CreateCampaignRequest& request, const std::string& by);

@@ -246,12 +246,14 @@ absl::StatusOr<Questions> ReadQuestions(const PredictOptions& options, CampaignC
   FULCRUM_ASSIGN_OR_RETURN(const v1::Campaign campaign, calls.Get(options.campaign.name));
   const v1::PoolSpec& spec = campaign.spec().pool();
   // The columns that are no features of the pool are none here either, if the file has them.
-  const ingest::PoolOptions reading{.columns = {.id = spec.id_column(),
-                                                .label = spec.label_column(),
-                                                .cost = spec.cost_column(),
-                                                .payload = spec.payload_column(),
-                                                .roles_may_be_missing = true},
-                                    .limits = limits};
+  const ingest::PoolOptions reading{
+      .columns = {.id = spec.id_column(),
+                  .label = spec.label_column(),
+                  .cost = spec.cost_column(),
+                  .payload = spec.payload_column(),
+                  .ignored = {spec.ignored_columns().begin(), spec.ignored_columns().end()},
+                  .roles_may_be_missing = true},
+      .limits = limits};
   absl::StatusOr<ingest::Pool> rows = ingest::LoadPool(options.rows, reading);
   FULCRUM_RETURN_IF_ERROR(WithMemoryAdvice(rows.status(), options.memory));
   return Questions(options.items, *std::move(rows));

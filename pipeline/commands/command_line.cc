@@ -260,6 +260,10 @@ void AddColumnFlags(CLI::App& app, ingest::ColumnOptions& columns) {
       ->delimiter(',')
       ->type_name("COLUMNS")
       ->group(group);
+  app.add_option("--ignore", columns.ignored, "Columns that are not used, separated by commas")
+      ->delimiter(',')
+      ->type_name("COLUMNS")
+      ->group(group);
 }
 
 void AddConnectionOptions(CLI::App& app, ConnectionOptions& options) {

@@ -94,7 +94,7 @@ void KeepFreedMemory() {
 
 /// Storage says what is wrong; the command names the options that help.
 absl::Status WithAdvice(const absl::Status& status) {
-  const char* advice = absl::IsDataLoss(status)            ? "--features and --max-rejected decide what is rejected"
+  const char* advice = absl::IsDataLoss(status) ? "--features, --ignore and --max-rejected decide what is rejected"
                        : absl::IsResourceExhausted(status) ? "--memory is the limit"
                                                            : nullptr;
   return advice == nullptr ? status : absl::Status(status.code(), absl::StrCat(status.message(), "\n  ", advice));

@@ -109,7 +109,21 @@ std::vector<std::string> Missing(const v1::GetPoolPreviewRequest& request, const
        {request.id_column(), request.label_column(), request.payload_column(), request.cost_column()}) {
     if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) missing.push_back(name);
   }
+  for (const std::string& name : request.ignored_columns()) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) missing.push_back(name);
+  }
   return missing;
+}
+
+/// With the columns that cannot be features ignored, too.
+ingest::ColumnOptions WithoutUnfit(const arrow::Schema& schema, ingest::ColumnOptions options) {
+  for (const auto& field : schema.fields()) {
+    const std::string& name = field->name();
+    const bool named = name == options.id || name == options.label || name == options.cost || name == options.payload ||
+                       name == "id" || name == "label";
+    if (!named && !ingest::CanBeFeature(*field->type())) options.ignored.push_back(name);
+  }
+  return options;
 }
 
 v1::ColumnRole RoleOf(const ingest::ColumnRoles& roles, int column) {
@@ -129,7 +143,7 @@ void WarnAboutColumn(const v1::PoolColumn& column, const Seen& seen, std::int64_
   if (column.role() == v1::COLUMN_ROLE_FEATURE && !seen.numeric) {
     preview.add_warnings(absl::StrCat(name, " would be a feature, and its values are not numbers",
                                       seen.not_a_number.empty() ? "" : ", such as '" + seen.not_a_number + "'",
-                                      "; give it another role, or remove it from the file"));
+                                      "; give it another role, or do not use it"));
   } else if (column.role() == v1::COLUMN_ROLE_FEATURE && seen.distinct.size() == 1 && rows > 1) {
     preview.add_warnings(absl::StrCat(name, " has the same value in all rows that were read"));
   } else if (column.role() == v1::COLUMN_ROLE_ID && seen.distinct.size() < static_cast<std::size_t>(rows) &&
@@ -240,21 +254,24 @@ absl::StatusOr<v1::GetPoolPreviewResponse> PreviewTable(const std::vector<std::s
                                       .label = request.label_column(),
                                       .cost = request.cost_column(),
                                       .payload = request.payload_column(),
+                                      .ignored = {request.ignored_columns().begin(), request.ignored_columns().end()},
                                       .roles_may_be_missing = true};
   ingest::ColumnRoles roles;
   auto assigned = ingest::AssignRoles(*source->schema(), options, request.sources(0));
-  if (assigned.ok()) {
-    roles = *std::move(assigned);
-  } else {
+  if (!assigned.ok()) {
     preview.add_warnings(std::string(assigned.status().message()));
+    assigned = ingest::AssignRoles(*source->schema(), WithoutUnfit(*source->schema(), options), request.sources(0));
   }
+  if (assigned.ok()) roles = *std::move(assigned);
   std::vector<Seen> seen(names.size());
   FULCRUM_RETURN_IF_ERROR(ReadRows(*source, roles.label, seen, preview, roles));
   for (std::size_t i = 0; i < names.size(); ++i) {
     v1::PoolColumn& column = *preview.add_columns();
     column.set_name(names[i]);
     column.set_type(source->schema()->field(static_cast<int>(i))->type()->ToString());
-    column.set_role(RoleOf(roles, static_cast<int>(i)));
+    const bool is_ignored =
+        std::find(options.ignored.begin(), options.ignored.end(), names[i]) != options.ignored.end();
+    column.set_role(is_ignored ? v1::COLUMN_ROLE_IGNORED : RoleOf(roles, static_cast<int>(i)));
     column.set_numeric(seen[i].numeric && preview.rows_read() > 0);
     column.set_distinct(static_cast<std::int32_t>(seen[i].distinct.size()));
     for (const std::string& text : seen[i].examples) column.add_examples(text);

@@ -18,11 +18,11 @@
 namespace fulcrum::pipeline {
 absl::Status CheckNoColumnsAreNamed(const std::string& path, const ingest::ColumnOptions& columns) {
   const bool named = !columns.id.empty() || !columns.label.empty() || !columns.cost.empty() ||
-                     !columns.payload.empty() || !columns.features.empty();
+                     !columns.payload.empty() || !columns.features.empty() || !columns.ignored.empty();
   if (!named) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("'", path, "' is an imported pool: the meaning of its columns was set by the ",
-                   "import; do not name columns for id, label, cost, payload or features"));
+                   "import; do not name columns for id, label, cost, payload or features, nor ignored ones"));
 }
 
 namespace {

@@ -44,6 +44,7 @@ CampaignService::Reactor* CampaignService::CreateCampaign(Context* context, cons
                                                           v1::CreateCampaignResponse* response) {
   return calls_.Run(context, CallerRole::kAdmin, *request,
                     [this, request, response](const Caller& caller) -> absl::Status {
+                      if (request->validate_only()) return operations_.Check(*request);
                       FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
                       FULCRUM_ASSIGN_OR_RETURN(*response->mutable_operation(), operations_.Create(*request, order.by));
                       return absl::OkStatus();

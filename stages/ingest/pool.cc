@@ -187,8 +187,8 @@ absl::Status PoolBuilder::BadCellsError(const std::vector<BadCell>& bad) const {
     problems.Add(absl::StrCat(places[i], ", column '", roles_.parts[bad[i].part].name, "': ", bad[i].complaint));
   }
   return problems.ToStatus(source_.path(),
-                           "every feature must be a finite number: correct the values, or leave out the rows or the "
-                           "columns they are in");
+                           "every feature must be a finite number: correct the values, leave out the rows, or name the "
+                           "columns they are in among the ignored columns");
 }
 
 absl::Status PoolBuilder::CheckIdsAreThere() const {

@@ -271,8 +271,8 @@ absl::Status PoolWriter::RejectAll(bool keep_reasons) {
       counts_.rejected, " of ", counts_.read, " rows cannot be taken, which is more than is allowed:\n  ",
       absl::StrJoin(rejected_->examples(), "\n  "), counts_.rejected > 5 ? "\n  ..." : "",
       "\n  what to do: correct them", moved ? absl::StrCat(" (all of them, with reasons, are in '", kept, "')") : "",
-      ", or leave them out: name the columns that are features, or allow a larger share of rejected rows; the pool is "
-      "unchanged"));
+      ", or leave them out: name the columns that are features, or those that are not among the ignored columns, or "
+      "allow a larger share of rejected rows; the pool is unchanged"));
 }
 
 absl::Status PoolWriter::FinishFiles() {

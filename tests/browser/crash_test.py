@@ -3,17 +3,16 @@
 once. A label is acknowledged when the page has removed it from its outbox, or when the worker counts it as accepted."""
 import os
 import re
-import socket
 import subprocess
 import threading
 import unittest
 from collections import Counter
 
 from web_browser import Annotator, open_browser
-from web_daemon import PROGRAM, WebDaemon
+from web_daemon import PROGRAM, WebDaemon, free_port
 
 KILLS = 10
-ROWS = 400
+ROWS = 4000  # more than can be labeled meanwhile
 # What the page has sent and the daemon has acknowledged, noted by the page's own events.
 NOTE_ACKNOWLEDGED = """
 window.acknowledged = [];
@@ -26,12 +25,6 @@ Storage.prototype.removeItem = function (key) {
   return remove.call(this, key);
 };
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Crash(unittest.TestCase):

@@ -236,6 +236,11 @@ class WithTokens(unittest.TestCase):
         self.assertIn("there is no column 'gone'", warnings)
         self.assertIn("column 'note' would be a feature, and its values are not numbers, such as 'n 0'", warnings)
         self.assertTrue(answer["engine"])
+        _, answer = self.daemon.call("PoolService/GetPoolPreview", {"sources": ["mixed.csv"], "ignoredColumns": ["note", "kind", "lost"]}, self.bearer)
+        self.assertEqual([column["role"] for column in answer["columns"]],
+                         ["COLUMN_ROLE_ID", "COLUMN_ROLE_FEATURE", "COLUMN_ROLE_IGNORED", "COLUMN_ROLE_IGNORED"])
+        self.assertEqual(answer["features"], "1")
+        self.assertIn("there is no column 'lost'", " ".join(answer["warnings"]))
         for source in ("../data", "/etc/passwd", "../pools/../data"):
             self.assertEqual(self.daemon.call("PoolService/GetPoolPreview", {"sources": [source]}, self.bearer)[0], 400)
             self.assertEqual(self.daemon.call("PoolService/ListPoolFiles", {"folder": source}, self.bearer)[0], 400)

@@ -139,6 +139,13 @@ class PageScreens(unittest.TestCase):
         self.open("#/label/ended")
         self.reads("h1", "is done")
         yield "done"
+        self.browser.execute_script("""localStorage.setItem("fulcrum/refused/c/ada/1", JSON.stringify({ method: "SubmitLabels", itemId: "7",
+          message: "it has a label", request: { campaign: "c", annotator: "ada", labels: [{ itemId: "7", value: "odd" }] } }))""")
+        self.open("#/")
+        self.sees(".refused")
+        self.sees(".campaign-card")
+        yield "refused"
+        self.browser.execute_script("localStorage.removeItem('fulcrum/refused/c/ada/1')")
         self.open("#/label/shared")
         self.wait.until(lambda _: self.person.shown() or "Nothing to label" in self.person.text_of("h1"))
         while self.person.shown():

@@ -51,7 +51,10 @@ class Payloads(PageTest):
         shown = self.show_all([
             "plain text\nwith a second line", '{"name": "Ada", "age": 36, "tags": ["x", "y"]}', "# Title\n\n- one **two**\n- three",
             "d.png", "e.wav", json.dumps(["d.png", "e.wav"]), json.dumps({"front": "d.png", "sound": "e.wav", "note": "both"}),
-            "../secret.png", "https://example.invalid/page", "clip.mp4"])
+            "../secret.png", "https://example.invalid/page", "clip.mp4",
+            json.dumps({"type": "image", "source": "scan 7", "page": 3}), json.dumps({"type": "text", "text": "# no heading\n**x**"}),
+            json.dumps([{"type": "markdown", "text": "**y**"}]), json.dumps({"type": "image", "source": "javascript:window.ran=1"}),
+            json.dumps({"type": "constructor", "source": "d.png"})])
         self.assertEqual(shown[0]["text"], ["plain text\nwith a second line"])
         self.assertEqual(shown[1]["heads"], ["name", "age", "tags"])
         self.assertEqual(shown[1]["cells"][:2], ["Ada", "36"])
@@ -64,6 +67,12 @@ class Payloads(PageTest):
         self.assertEqual((shown[7]["images"], shown[7]["broken"]), ([], 1))
         self.assertEqual(shown[8]["links"], ["https://example.invalid/page"])
         self.assertEqual(shown[9]["videos"] + shown[9]["broken"], 1)
+        # A type that JSON names: the daemon serves no file without a known ending, so that it is the page that asked for it.
+        self.assertEqual((shown[10]["broken"], shown[10]["heads"], shown[10]["cells"]), (1, ["page"], ["3"]))
+        self.assertEqual((shown[11]["text"], shown[11]["strong"]), (["# no heading\n**x**"], []))
+        self.assertEqual(shown[12]["strong"], ["y"])
+        self.assertEqual((shown[13]["images"], shown[13]["heads"]), ([], ["type", "source"]))
+        self.assertEqual((shown[14]["images"], shown[14]["heads"]), ([11], ["type", "source"]))
 
     def test_digits_are_images_with_their_own_keys(self):
         pool = self.daemon.pools / "digits.csv"

@@ -103,6 +103,158 @@ class Steering(PageScreens):
             self.wait.until(lambda _: "upload:" in self.person.text_of("pre.yaml") and "note" in self.person.text_of(".columns"))
         self.assertIn("50", self.person.text_of(".create .figures"))
 
+    def test_an_upload_goes_on_when_the_connection_is_back(self):
+        self.sign_in()
+        self.open("#/create")
+        rows = 200_000
+        with tempfile.NamedTemporaryFile(suffix=".csv", mode="w") as file:
+            file.write("x,y\n" + "".join(f"{i},{i % 7}.25\n" for i in range(rows)))
+            file.flush()
+            self.block("*/WriteUpload")
+            self.wait.until(lambda page: page.find_element(By.ID, "pool-upload")).send_keys(file.name)
+            self.reads(".create", "reconnecting")
+            self.block()
+            self.wait.until(lambda _: "upload:" in self.person.text_of("pre.yaml"))
+        self.wait.until(lambda _: f"{rows:,}" in self.person.text_of(".create .figures") or "20,000" in self.person.text_of(".create .figures"))
+
+    def test_the_last_choice_of_a_pool_is_the_one_that_counts(self):
+        (self.daemon.pools / "slow.csv").write_text("id,slow,text\n" + "".join(f"{i},{i % 3},a\n" for i in range(30)))
+        self.sign_in()
+        self.open("#/create")
+        self.sees("#pool-file option[value='slow.csv']")
+        # The answer about this file is held back.
+        self.browser.execute_script("""
+          const real = window.fetch;
+          window.fetch = async (path, options) => {
+            const answer = await real(path, options);
+            if (path.endsWith("/GetPoolPreview") && options.body.includes("slow.csv")) await new Promise((resolve) => (window.release = resolve));
+            return answer;
+          };""")
+        choose = """const files = document.getElementById("pool-file"); files.value = arguments[0]; files.dispatchEvent(new Event("change"));"""
+        self.browser.execute_script(choose, "slow.csv")
+        self.wait.until(lambda page: page.execute_script("return typeof window.release") == "function")
+        self.browser.execute_script(choose, "other.csv")
+        self.reads("pre.yaml", 'payload_column: "text"')
+        self.browser.execute_async_script("const done = arguments[0]; window.release(); fetch('/api.js').then((answer) => answer.text()).then(() => setTimeout(done))")
+        self.assertIn("other.csv", self.person.text_of("pre.yaml"))
+        self.assertNotIn("slow", self.person.text_of(".columns"))
+
+    def test_a_table_with_texts_and_dates_becomes_a_campaign(self):
+        (self.daemon.pools / "wide.csv").write_text("when,x,text,note,y\n" + "".join(
+            f"2024-01-{1 + i % 28:02},{i % 7},the text of example {i},n{i % 3},{i % 5}\n" for i in range(60)))
+        self.sign_in()
+        self.choose_pool("wide.csv")
+        self.reads("pre.yaml", 'ignored_columns: ["when", "note"]')
+        self.reads("pre.yaml", 'payload_column: "text"')
+        roles = lambda: self.browser.execute_script(
+            "return [...document.querySelectorAll('.columns select')].map((one) => one.selectedOptions[0].textContent)")
+        self.wait.until(lambda _: roles() == ["not used", "feature", "shown to annotators", "not used", "feature"])
+        # By hand: a feature that is not wanted.
+        self.browser.execute_script("""const role = document.querySelector("[aria-label='Role of y']"); role.value = "ignoredColumns"; role.dispatchEvent(new Event("change"));""")
+        self.wait.until(lambda _: roles()[4] == "not used")
+        self.browser.execute_script("""const field = document.getElementById("field-classes"); field.value = "a, b"; field.dispatchEvent(new Event("input", { bubbles: true }));""")
+        self.click("Create and start")
+        self.wait.until(lambda page: page.current_url.endswith("#/campaign/wide"))
+        self.reads(".badge", "waiting")
+        _, answer = self.daemon.call("CampaignService/GetCampaign", {"campaign": "wide"}, self.bearer)
+        self.assertEqual(answer["campaign"]["spec"]["pool"]["ignoredColumns"], ["when", "note", "y"])
+
+    def chart(self, title):
+        """The figures of a chart as it says them to screen readers, row by row."""
+        return self.browser.execute_script("""
+          const caption = [...document.querySelectorAll("caption")].find((one) => one.textContent === arguments[0]);
+          return caption ? [...caption.parentElement.rows].map((row) => [...row.cells].map((cell) => cell.textContent)) : [];""", title)
+
+    def test_charts_show_the_figures_of_the_report(self):
+        # Two rounds, so that the examples of the second were selected with a model.
+        self.create("charts", batch=12, labels=36)
+        self.label("charts", 24, names=("ben",))
+        report = lambda: self.daemon.call("ReportService/GetLabelReport", {"campaign": "charts"}, self.bearer)[1]
+        self.wait.until(lambda _: report().get("labels") == "24" and report().get("calibration"))
+        wanted = report()
+        self.sign_in()
+        self.open("#/campaign/charts")
+        self.wait.until(lambda _: self.chart("Labels by class"))
+        self.assertEqual({name: int(count) for name, count in self.chart("Labels by class")},
+                         {one["value"]: int(one["labels"]) for one in wanted["classes"]})
+        last = wanted["periods"][-1]
+        for title, names, counts in (("Labels by class over time", [one["value"] for one in wanted["classes"]], last["classes"]),
+                                     ("Labels by annotator over time", ["ben"], last["annotators"])):
+            shown = {name: int(count) for name, _, count in self.chart(title)}  # the last one of each name
+            self.assertEqual(shown, dict(zip(names, map(int, counts))), title)
+        self.assertEqual(self.chart("Share of correct predictions by certainty"),
+                         [["correct predictions", f"{100 * one['certainty']:.0f}%", f"{100 * int(one.get('correct', 0)) / int(one['items']):.0f}%"]
+                          for one in wanted["calibration"]])
+        flow = self.wait.until(lambda page: page.find_element(By.CSS_SELECTOR, ".flow")).get_attribute("aria-label")
+        # This strategy computes no scores.
+        timed = {"train", "predict", "partition", "select"}
+        for stage in timed:
+            self.assertRegex(flow, rf"\b{stage} \d")
+        self.assertLessEqual(timed | {"whole round"}, {name for name, _, _ in self.chart("Time of rounds by stage")})
+
+    def test_a_campaign_with_a_stream_shows_what_it_decided(self):
+        self.daemon.create_campaign({"name": "stream", "classes": ["even", "odd"], "selection": {"stream": {"share": 0.1}},
+                                     "pool": {"sources": ["pool.csv"], "idColumn": "id", "payloadColumn": "text"}}, self.bearer)
+        rows = pathlib.Path(self.downloads.name, "offered.csv")
+        rows.write_text("id,x,y,text\n" + "".join(f"new-{i},{i % 7},{(i * i) % 11},text {i}\n" for i in range(100)))
+        run = subprocess.run([PROGRAM, "campaign", "offer", "stream", "--rows", str(rows), "--id", "id", "--payload", "text", "--server", f"127.0.0.1:{self.daemon.grpc_port}"],
+                             env={**os.environ, "FULCRUM_TOKEN": self.admin}, capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        wanted = self.daemon.call("CampaignService/GetCampaign", {"campaign": "stream"}, self.bearer)[1]["campaign"]["stream"]
+        self.assertEqual(wanted["rows"], "100")
+        self.sign_in()
+        self.open("#/campaign/stream")
+        self.reads(".figures", "Rows of the stream100")
+        self.reads(".figures", f"Taken to be labeled{wanted['taken']}")
+        self.reads(".figures", f"Windows with drift{wanted.get('driftAlarms', '0')}")
+
+    def watches(self):
+        return self.browser.execute_script("return performance.getEntriesByType('resource').filter((one) => one.name.endsWith('/WatchCampaign')).length")
+
+    def test_a_finished_campaign_is_asked_for_again_only_now_and_then(self):
+        self.create("over", batch=2, labels=2)
+        self.label("over", 2, names=("ben",))
+        self.sign_in()
+        note = self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": """
+          window.delays = [];
+          const real = window.setTimeout;
+          window.setTimeout = (act, delay, ...more) => { window.delays.push(delay); return real(act, delay, ...more); };"""})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Page.removeScriptToEvaluateOnNewDocument", note)
+        self.open("#/campaign/over")
+        self.reads(".badge", "done")
+        self.wait.until(lambda page: page.execute_script("return window.delays.includes(15000)"))
+        # It goes on when it is extended here.
+        watches = self.watches()
+        self.click("Extend the budget")
+        field = self.wait.until(lambda page: page.find_element(By.ID, "asked"))
+        field.clear()
+        field.send_keys("20\n")
+        self.wait.until(lambda _: self.watches() > watches or "waiting" in self.person.text_of(".badge"))
+        self.reads(".badge", "waiting")
+
+    def test_hidden_tabs_hold_no_connection(self):
+        self.create("tabs", batch=2, labels=50)
+        self.sign_in()
+        first = self.browser.current_window_handle
+        tabs = []
+        try:
+            # A browser has six connections to a server for all its tabs.
+            for _ in range(8):
+                self.browser.switch_to.new_window("tab")
+                tabs.append(self.browser.current_window_handle)
+                self.open("#/campaign/tabs")
+                self.reads(".figures", "Labels")
+            # A tab that is seen again goes on from where it was.
+            self.label("tabs", 1, names=("ben",))
+            self.browser.switch_to.window(tabs[0])
+            self.browser.execute_cdp_cmd("Page.bringToFront", {})
+            self.wait.until(lambda _: "Labels1 / 50" in self.person.text_of(".figures"))
+        finally:
+            for tab in tabs:
+                self.browser.switch_to.window(tab)
+                self.browser.close()
+            self.browser.switch_to.window(first)
+
     def test_a_campaign_is_paused_resumed_and_extended(self):
         self.sign_in()
         self.open("#/campaign/c")

@@ -1,15 +1,27 @@
 """A daemon with a web address, and calls to it as JSON over HTTP."""
+import contextlib
 import http.client
 import json
 import os
 import pathlib
+import random
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
 import urllib.request
 
 PROGRAM = os.environ["FULCRUM"]
+
+
+def free_port():
+    """A port below those that the system gives to connections, so that it stays free while nobody listens there."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            port = random.SystemRandom().randrange(20000, 32768)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class WebDaemon:
@@ -21,7 +33,7 @@ class WebDaemon:
         self.listen = listen
         self.data = str(pathlib.Path(self.folder.name, "data"))
         self.process = None
-        self.port = 0
+        self.port = free_port()  # the same after a restart
         self.grpc_port = 0
         self.metrics_port = 0
         self.log = ""  # when it has stopped
@@ -30,7 +42,9 @@ class WebDaemon:
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "--data", self.data, "--pools", str(self.pools), "--listen", self.listen, "--metrics", "127.0.0.1:0",
              "--web", f"127.0.0.1:{self.port}", "--log", "json", *self.options], stderr=subprocess.PIPE, text=True)
+        log = ""
         for line in self.process.stderr:
+            log += line
             entry = json.loads(line) if line.startswith("{") else {}
             if entry.get("message") == "listening":
                 self.port = entry["web_port"]
@@ -39,7 +53,7 @@ class WebDaemon:
                 self.reader = threading.Thread(target=self.read_log)
                 self.reader.start()
                 return self
-        raise RuntimeError("the daemon does not start")
+        raise RuntimeError(f"the daemon ended with {self.process.wait()}:\n{log}")
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

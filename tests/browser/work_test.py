@@ -2,13 +2,54 @@
 """What happens to tasks and answers in a real Chromium: leases are renewed while somebody is there and released when not,
 earlier answers can be seen again, and answers that were not sent are sent later, from whatever screen."""
 import base64
+import http.server
+import io
+import json
+import pathlib
 import random
+import tempfile
+import threading
 import unittest
+import wave
 
 from web_browser import By, PageTest
 from payload_test import png
 
+REFUSED = "return Object.keys(localStorage).filter((key) => key.startsWith('fulcrum/refused/'))"
+HISTORY = "return JSON.parse(localStorage.getItem('fulcrum/history/c/anna'))"
+LATER = "const now = Date.now.bind(Date); Date.now = () => now() + 4 * 60 * 1000"
 STORED = "return Object.keys(localStorage).filter((key) => key.startsWith('fulcrum/outbox/')).length"
+
+
+class Ingress(http.server.ThreadingHTTPServer):
+    """A proxy in front of a daemon, which answers the calls in `lost` with a page of its own and this status."""
+
+    def __init__(self, daemon):
+        self.lost = {}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def forward(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                status = self.server.lost.get(self.path.rpartition("/")[2])
+                if status is None:
+                    status, headers, content = daemon.request(self.command, self.path, body, dict(self.headers))
+                else:
+                    headers, content = {"Content-Type": "text/html"}, b"<html><h1>nothing here</h1></html>"
+                self.send_response(status)
+                for name, value in headers.items():
+                    if name.lower() not in ("connection", "content-length", "transfer-encoding"):
+                        self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = forward
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
 class Work(PageTest):
@@ -34,10 +75,10 @@ class Work(PageTest):
 
     def test_the_last_tasks_of_a_round_keep_their_leases(self):
         # Fewer tasks than the page wants to hold, so that it asks for more all the time.
-        self.start([f"example {i}" for i in range(20)], selection={"batch": 2}, labeling={"leaseTime": "3s"})
+        self.start([f"example {i}" for i in range(20)], selection={"batch": 2}, labeling={"leaseTime": "10s"})
         first = self.wait.until(lambda _: self.anna.shown())
-        # A renewal each second: the fifth is after the first lease would have ended.
-        self.wait.until(lambda _: self.calls("RenewLeases") >= 5)
+        # A renewal each third of that time: the fourth is after the first lease would have ended.
+        self.wait.until(lambda _: self.calls("RenewLeases") >= 4)
         self.assertEqual(self.anna.shown(), first)
         self.assertEqual(self.history(first).count("lease_granted"), 1, self.history(first))
         self.anna.press("1")
@@ -53,7 +94,8 @@ class Work(PageTest):
 
     def test_leases_are_renewed_while_answers_follow_each_other(self):
         # More than can be answered meanwhile.
-        self.start([f"example {i}" for i in range(1000)], selection={"batch": 900}, labeling={"leaseTime": "3s"})
+        self.start([f"example {i}" for i in range(6000)], selection={"strategy": "random", "batch": 5000}, labeling={"leaseTime": "10s"})
+        self.browser.execute_script("performance.setResourceTimingBufferSize(100000)")  # calls are counted by it
         last = None
         while self.calls("RenewLeases") < 4:
             # Faster than a lease ends, always.
@@ -75,16 +117,54 @@ class Work(PageTest):
         self.assertNotIn("refused", self.anna.text_of("#toast"))
 
     def test_tasks_go_to_others_when_nobody_is_there(self):
-        self.start([f"example {i}" for i in range(20)], selection={"batch": 2}, labeling={"leaseTime": "3s"})
+        self.start([f"example {i}" for i in range(20)], selection={"batch": 2}, labeling={"leaseTime": "10s"})
         first = self.wait.until(lambda _: self.anna.shown())
-        self.browser.execute_script("const now = Date.now.bind(Date); Date.now = () => now() + 6 * 60 * 1000")
-        self.wait.until(lambda _: "still there" in self.anna.text_of("h1"))
+        self.browser.execute_script(LATER)
+        self.browser.execute_script(LATER)
+        self.wait.until(lambda _: "still there" in self.anna.text_of(".label-status"))
+        # What somebody may still read stays.
+        self.assertEqual(self.anna.shown(), first)
         _, answer = self.daemon.call("LabelingService/AcquireTasks", {"campaign": "c", "annotator": "ben", "requestId": "b", "maxTasks": 2, "wait": "10s"})
         self.assertIn(first, [task["itemId"] for task in answer["tasks"]])
         self.daemon.call("LabelingService/ReleaseTasks", {"campaign": "c", "annotator": "ben", "requestId": "r", "leases": [
             {"leaseId": task["leaseId"], "epoch": task["epoch"]} for task in answer["tasks"]]})
         self.anna.press("x")
-        self.wait.until(lambda _: self.anna.shown())
+        self.wait.until(lambda _: "still there" not in self.anna.text_of(".label-status"))
+        self.assertEqual(self.anna.shown(), first)
+        self.answer()
+        self.wait.until(lambda _: self.labels() == 1)
+        self.assertEqual(self.history(first).count("label_submitted"), 1)
+
+    def test_who_reads_or_watches_is_there(self):
+        sound = io.BytesIO()
+        with wave.open(sound, "wb") as file:
+            file.setparams((1, 1, 8000, 0, "NONE", ""))
+            file.writeframes(bytes(8000))
+        (self.daemon.pools / "tone.wav").write_bytes(sound.getvalue())
+        self.start(["tone.wav"] * 20, selection={"batch": 2}, labeling={"leaseTime": "10s"})
+        first = self.wait.until(lambda _: self.anna.shown())
+        # The events of a person, as the browser sends them; a scrolled part does not tell those around it.
+        acts = {name: f"document.querySelector('.payload').dispatchEvent(new Event('{name}', {{ bubbles: {bubbles} }}))"
+                for name, bubbles in (("wheel", "true"), ("pointermove", "true"), ("scroll", "false"))}
+        acts["a sound that plays"] = """
+            const sound = document.querySelector(".payload audio");
+            Object.assign(sound, { muted: true, loop: true });
+            sound.play();"""
+        for name, act in acts.items():
+            with self.subTest(name):
+                self.browser.execute_script(LATER)
+                self.browser.execute_script(act)
+                # The page renews leases only as long as somebody is there.
+                renewed = self.calls("RenewLeases")
+                self.wait.until(lambda _: self.calls("RenewLeases") >= renewed + 3 or "still there" in self.anna.text_of(".label-status"))
+                self.assertNotIn("still there", self.anna.text_of(".label-status"))
+        # The sound goes on.
+        self.browser.execute_script(LATER)
+        self.browser.execute_script(LATER)
+        renewed = self.calls("RenewLeases")
+        self.wait.until(lambda _: self.calls("RenewLeases") >= renewed + 3 or "still there" in self.anna.text_of(".label-status"))
+        self.assertNotIn("still there", self.anna.text_of(".label-status"))
+        self.assertEqual(self.anna.shown(), first)
 
     def test_large_examples_can_be_seen_again(self):
         generator = random.Random(3)
@@ -121,6 +201,81 @@ class Work(PageTest):
         self.assertEqual(self.browser.execute_script(STORED), 0)
         for item in given:
             self.assertEqual(self.history(item).count("label_submitted"), 1)
+
+    def test_pages_of_a_proxy_are_no_answers_of_the_server(self):
+        ingress = Ingress(self.daemon)
+        self.addCleanup(ingress.server_close)
+        self.addCleanup(ingress.shutdown)
+        self.anna.port = ingress.server_address[1]
+        self.start([f"example {i}" for i in range(40)], selection={"batch": 8})
+        for count, status in enumerate((404, 403, 200, 502), 1):
+            with self.subTest(status=status):
+                ingress.lost["SubmitLabels"] = status
+                item = self.answer()
+                self.wait.until(lambda _: "1 answer kept here" in self.anna.text_of(".label-status"))
+                self.assertEqual(self.browser.execute_script(STORED), 1)
+                ingress.lost.clear()
+                self.wait.until(lambda _: self.labels() == count)
+                self.wait.until(lambda _: self.browser.execute_script(STORED) == 0)
+                self.assertEqual(self.history(item).count("label_submitted"), 1)
+        self.assertEqual(self.browser.execute_script(REFUSED), [])
+
+    def home(self):
+        self.browser.execute_script("location.hash = '#/'")
+        return self.wait.until(lambda page: page.find_element(By.CSS_SELECTOR, ".refused"))
+
+    def test_an_answer_that_is_refused_is_kept_and_told(self):
+        self.create([f"example {i}" for i in range(40)], selection={"batch": 1}, labeling={"leaseTime": "2s"})
+        # Anna labels with two devices: the page gets the example when the lease of the other device has ended.
+        _, answer = self.daemon.call("LabelingService/AcquireTasks", {"campaign": "c", "annotator": "anna", "requestId": "a", "maxTasks": 1, "wait": "10s"})
+        task = answer["tasks"][0]
+        self.anna.begin("c", "anna")
+        self.wait.until(lambda _: self.anna.shown() == task["itemId"])
+        self.daemon.call("LabelingService/SubmitLabels", {"campaign": "c", "annotator": "anna", "requestId": "s", "labels": [
+            {"lease": {"leaseId": task["leaseId"], "epoch": task["epoch"]}, "itemId": task["itemId"], "value": "odd"}]})
+        self.anna.press("1")
+        self.wait.until(lambda _: f"answer about {task['itemId']} was refused: " in self.anna.text_of("#toast"))
+        self.assertNotIn("[object", self.anna.text_of("#toast"))
+        self.wait.until(lambda _: "You: 0" in self.anna.text_of(".label-status"))
+        self.assertEqual(self.browser.execute_script(HISTORY), {"answered": 0, "answers": []})
+        notice = self.home()
+        self.assertIn("1 answer was refused", notice.text)
+        with tempfile.TemporaryDirectory() as folder:
+            self.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": folder})
+            notice.find_element(By.XPATH, ".//button[.='Download']").click()
+            path = pathlib.Path(folder, "refused-answers.json")
+            self.wait.until(lambda _: path.exists())
+            entries = json.loads(path.read_text())
+        self.assertEqual([(entry["itemId"], entry["request"]["labels"][0]["value"]) for entry in entries], [(task["itemId"], "even")])
+        self.assertTrue(entries[0]["message"])
+        notice.find_element(By.XPATH, ".//button[.='Remove']").click()
+        self.wait.until(lambda page: page.find_element(By.CSS_SELECTOR, "dialog .danger")).click()
+        self.wait.until(lambda page: not page.find_elements(By.CSS_SELECTOR, ".refused"))
+        self.assertEqual(self.browser.execute_script(REFUSED), [])
+
+    def test_calls_that_are_refused_as_a_whole_take_answers_and_changes_back(self):
+        self.start([f"example {i}" for i in range(40)], selection={"batch": 8})
+        first = self.answer()
+        self.wait.until(lambda _: self.labels() == 1)
+        self.block("*/SubmitLabels", "*/ChangeLabels")
+        second = self.answer()
+        self.anna.press("u")
+        self.anna.press("u")
+        self.wait.until(lambda _: first == self.browser.execute_script("return document.querySelector('.payload.earlier')?.dataset.item"))
+        self.anna.press("2")
+        self.wait.until(lambda _: "2 answers kept here" in self.anna.text_of(".label-status"))
+        for method in ("Stop", "Delete"):
+            status, answer = self.daemon.call(f"CampaignService/{method}Campaign", {"campaign": "c", "requestId": method})
+            self.assertEqual(status, 200, answer)
+        # From another screen, too.
+        self.browser.execute_script("location.hash = '#/'")
+        self.block()
+        self.wait.until(lambda page: "2 answers were refused" in self.anna.text_of(".refused"))
+        self.assertIn("was refused", self.anna.text_of("#toast"))
+        self.assertEqual({key.split("/")[2] for key in self.browser.execute_script(REFUSED)}, {"c"})
+        self.assertNotEqual(first, second)
+        history = self.browser.execute_script(HISTORY)
+        self.assertEqual((history["answered"], [(one["itemId"], one["value"]) for one in history["answers"]]), (1, [(first, "even")]))
 
     def test_a_full_storage_loses_no_answer(self):
         self.start([f"example {i}" for i in range(40)], selection={"batch": 8})

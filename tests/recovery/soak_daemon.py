@@ -1,6 +1,7 @@
 """The daemon of the soak: its process, its disk, its clock, and the ledger of what it has acknowledged."""
 
 import collections
+import contextlib
 import os
 import random
 import signal
@@ -151,6 +152,9 @@ class Daemon:
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port below those that the system gives to connections, so that it stays free while nobody listens there."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            port = random.SystemRandom().randrange(20000, 32768)
+            probe.bind(("127.0.0.1", port))
+            return port

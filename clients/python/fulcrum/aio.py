@@ -116,6 +116,11 @@ class Campaign:
         """Moves it to the server's trash."""
         await self.client.run(self.sync.delete)
 
+    async def update(self, **spec: Any) -> "Campaign":
+        """Changes its specification while it runs."""
+        await self.client.run(lambda: self.sync.update(**spec))
+        return self
+
     async def events(self, after_sequence: int = 0) -> AsyncIterator[Any]:
         """Yields its models so far, then its state, then its events, until it is done."""
         events = self.sync.events(after_sequence)
@@ -154,6 +159,23 @@ class Campaign:
     async def items(self, state: str = "") -> Any:
         """Returns the items in a state."""
         return await self.client.run(self.sync.items, state)
+
+    async def item(self, name: Any) -> Any:
+        """Returns everything about an item."""
+        return await self.client.run(self.sync.item, name)
+
+    async def payload(self, name: Any) -> bytes:
+        """Returns the whole payload of an item."""
+        payload: bytes = await self.client.run(self.sync.payload, name)
+        return payload
+
+    async def resolve(self, name: Any, label: Any, reason: str = "") -> Any:
+        """Decides an item."""
+        return await self.client.run(self.sync.resolve, name, label, reason)
+
+    async def return_item(self, name: Any, reason: str = "") -> Any:
+        """Offers an item again that was set aside or is disputed."""
+        return await self.client.run(self.sync.return_item, name, reason)
 
     async def predict(self, rows: Any, round: int = 0) -> Any:  # noqa: A002
         """Predicts rows with the last model, or with that of a round."""

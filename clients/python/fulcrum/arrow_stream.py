@@ -1,6 +1,6 @@
 """Arrow IPC streams of arrays and data frames, written without pyarrow.
 
-Only what pools need: columns of 32-bit and 64-bit floats, 64-bit integers, text and bytes. The format is that of
+Only what pools need: columns of 32-bit and 64-bit floats and integers, lists of these, text and bytes. The format is that of
 https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format; its metadata are FlatBuffers.
 """
 
@@ -11,12 +11,26 @@ import numpy
 
 _BATCH_BYTES = 16 << 20
 _VERSION_5, _SCHEMA, _RECORD_BATCH = 4, 1, 3
-_INT, _FLOAT, _BINARY, _UTF8 = 2, 3, 4, 5
+_INT, _FLOAT, _BINARY, _UTF8, _LIST = 2, 3, 4, 5, 12
+
+
+class Lists:
+    """Lists of numbers: list i is values[ends[i]:ends[i + 1]]."""
+
+    def __init__(self, ends: Any, values: Any):
+        self.ends = ends
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __getitem__(self, rows: slice) -> "Lists":
+        return Lists(self.ends[rows.start:rows.stop + 1], self.values)
 
 
 class Column(NamedTuple):
-    """A column: its name, and its values as a float32, float64 or int64 array, or as a list of str, or of bytes, with
-    None for missing ones."""
+    """A column: its name, and its values as an array of floats or integers of 32 or 64 bits, as Lists of these, or as a list
+    of str, or of bytes, with None for missing ones."""
 
     name: str
     values: Any
@@ -93,44 +107,55 @@ def _message(kind: int, header: int, flat: _FlatBuffer, body_bytes: int) -> byte
     return struct.pack("<Ii", 0xFFFFFFFF, len(message)) + message
 
 
-def _type_of(column: Column, flat: _FlatBuffer) -> Tuple[int, int]:
-    if isinstance(column.values, list):
-        kind = _BINARY if any(isinstance(each, bytes) for each in column.values) else _UTF8
+def _type_of(values: Any, flat: _FlatBuffer) -> Tuple[int, int]:
+    if isinstance(values, Lists):
+        return _LIST, flat.table()
+    if isinstance(values, list):
+        kind = _BINARY if any(isinstance(each, bytes) for each in values) else _UTF8
         return kind, flat.table()
-    if column.values.dtype == numpy.int64:
-        return _INT, flat.table(("i", 64), ("B", 1))
-    return _FLOAT, flat.table(("h", 1 if column.values.dtype == numpy.float32 else 2))
+    if values.dtype.kind == "i":
+        return _INT, flat.table(("i", 8 * values.dtype.itemsize), ("B", 1))
+    return _FLOAT, flat.table(("h", 1 if values.dtype == numpy.float32 else 2))
+
+
+def _field(column: Column, flat: _FlatBuffer) -> int:
+    inside = [_field(Column("item", column.values.values), flat)] if isinstance(column.values, Lists) else []
+    name, children = flat.text(column.name), flat.offsets(inside)
+    kind, type_place = _type_of(column.values, flat)
+    return flat.table(("offset", name), ("B", 1), ("B", kind), ("offset", type_place), ("offset", None),
+                      ("offset", children))
 
 
 def _schema(columns: Sequence[Column]) -> bytes:
     flat = _FlatBuffer()
-    fields = []
-    for column in columns:
-        name, children = flat.text(column.name), flat.offsets([])
-        kind, type_place = _type_of(column, flat)
-        fields.append(flat.table(("offset", name), ("B", 1), ("B", kind), ("offset", type_place), ("offset", None),
-                                 ("offset", children)))
+    fields = [_field(column, flat) for column in columns]
     return _message(_SCHEMA, flat.table(("h", 0), ("offset", flat.offsets(fields))), flat, 0)
 
 
-def _buffers(values: Any) -> Tuple[int, List[bytes]]:
-    """The number of missing values, and the buffers: validity, offsets of texts, values."""
+def _buffers(values: Any) -> Tuple[List[Tuple[int, int]], List[bytes]]:
+    """The numbers of values and of missing ones, of lists also those of their elements, and the buffers: validity,
+    offsets of texts and lists, values."""
+    if isinstance(values, Lists):
+        begin, end = int(values.ends[0]), int(values.ends[-1])
+        nodes, buffers = _buffers(values.values[begin:end])
+        return [(len(values), 0), *nodes], [b"", (values.ends - begin).astype("<i4").tobytes(), *buffers]
     if not isinstance(values, list):
-        return 0, [b"", numpy.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()]
+        return [(len(values), 0)], [b"", numpy.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()]
     data = [b"" if each is None else each.encode() if isinstance(each, str) else each for each in values]
     there = numpy.array([each is not None for each in values], bool)
     missing = len(values) - int(there.sum())
     ends = numpy.concatenate([[0], numpy.cumsum([len(each) for each in data])])
     validity = numpy.packbits(there, bitorder="little").tobytes() if missing else b""
-    return missing, [validity, ends.astype("<i4").tobytes(), b"".join(data)]
+    return [(len(values), missing)], [validity, ends.astype("<i4").tobytes(), b"".join(data)]
 
 
 def _batch(columns: Sequence[Column], first: int, last: int) -> Iterator[bytes]:
-    nodes, places, body = [], [], []
+    nodes: List[Tuple[int, int]] = []
+    places, body = [], []
     size = 0
     for column in columns:
-        missing, buffers = _buffers(column.values[first:last])
-        nodes.append((last - first, missing))
+        counts, buffers = _buffers(column.values[first:last])
+        nodes += counts
         for buffer in buffers:
             places.append((size, len(buffer)))
             body += [buffer, b"\0" * (-len(buffer) % 8)]
@@ -141,12 +166,18 @@ def _batch(columns: Sequence[Column], first: int, last: int) -> Iterator[bytes]:
     yield from body
 
 
+def _bytes(values: Any) -> int:
+    """About the size of a column."""
+    if isinstance(values, Lists):
+        return 8 * len(values) + int(values.values.nbytes)
+    return sum(16 + len(each or "") for each in values) if isinstance(values, list) else 8 * len(values)
+
+
 def write_stream(columns: Sequence[Column], out: BinaryIO) -> None:
     """Writes columns of the same length as an Arrow IPC stream."""
     rows = len(columns[0].values) if columns else 0
     out.write(_schema(columns))
-    row_bytes = sum(8 if not isinstance(column.values, list) else
-                    16 + sum(len(each or "") for each in column.values) // max(1, rows) for column in columns)
+    row_bytes = sum(_bytes(column.values) // max(1, rows) for column in columns)
     at_once = max(1, _BATCH_BYTES // max(1, row_bytes))
     for first in range(0, rows, at_once):
         for part in _batch(columns, first, min(first + at_once, rows)):
@@ -166,6 +197,20 @@ def array_columns(rows: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
     array = array.astype(numpy.float32 if small else numpy.float64, copy=False)
     columns = [] if ids is None else [Column("id", [str(each) for each in ids])]
     return columns + [Column(f"f{number}", array[:, number]) for number in range(array.shape[1])]
+
+
+def sparse_columns(rows: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
+    """The columns id (if there are ids), indices and values of a scipy.sparse matrix."""
+    matrix = rows.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if ids is not None and len(ids) != matrix.shape[0]:
+        raise ValueError(f"there are {len(ids)} ids and {matrix.shape[0]} rows")
+    ends = matrix.indptr.astype(numpy.int64)
+    columns = [] if ids is None else [Column("id", [str(each) for each in ids])]
+    return [*columns, Column("indices", Lists(ends, matrix.indices.astype(numpy.int32, copy=False))),
+            Column("values", Lists(ends, matrix.data.astype(numpy.float32, copy=False)))]
 
 
 def frame_columns(frame: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
@@ -190,4 +235,4 @@ def _frame_values(series: Any) -> Any:
     return values
 
 
-__all__ = ["Column", "array_columns", "frame_columns", "write_stream"]
+__all__ = ["Column", "Lists", "array_columns", "frame_columns", "sparse_columns", "write_stream"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterator, List
 from . import api, display
 from .connection import TRANSIENT, new_request_id
 from .errors import FulcrumError
+from .spec import fields_of, paths_of
 from .upload import as_file, ids_of_index
 
 if TYPE_CHECKING:
@@ -57,13 +58,21 @@ def _rows_to_predict(rows: Any, pool_columns: Callable[[], Any]) -> Tuple[Option
         return None, list(range(len(rows))), rows
     if hasattr(rows, "tolist"):
         rows = rows.tolist()
+    rows = list(rows)
+    if rows and not isinstance(rows[0], (str, bytes)) and hasattr(rows[0], "__len__"):
+        return None, list(range(len(rows))), rows
     return None, [str(each) for each in rows], None
+
+
+def _width(rows: Any) -> int:
+    return max(1, rows.shape[1] if hasattr(rows, "shape") else len(rows[0]))
 
 
 def _feature_rows(rows: Any) -> List[Dict[str, Any]]:
     if hasattr(rows, "indptr"):
         parts = zip(rows.indptr[:-1], rows.indptr[1:])
-        return [{"values": rows.data[a:b].tolist(), "indices": rows.indices[a:b].tolist()} for a, b in parts]
+        # Without indices, which an empty row has not, a row has all its features.
+        return [{"values": rows.data[a:b].tolist() or [0.0], "indices": rows.indices[a:b].tolist() or [0]} for a, b in parts]
     return [{"values": [float(value) for value in row]} for row in rows]
 
 
@@ -113,6 +122,14 @@ class Campaign:
     def delete(self) -> None:
         """Moves it to the server's trash."""
         self._steer("DeleteCampaign")
+
+    def update(self, **spec: Any) -> "Campaign":
+        """Changes its specification while it runs: `update(stop={"labels": 500}, question="Which digit?")`. Only what is
+        given changes; None sets a field to its default. FulcrumError INVALID_ARGUMENT names what cannot change."""
+        descriptor = message("CampaignSpec").DESCRIPTOR
+        self._call("UpdateCampaign", request_id=new_request_id(), spec=fields_of(descriptor, spec),
+                   update_mask={"paths": paths_of(descriptor, spec)})
+        return self
 
     def events(self, after_sequence: int = 0) -> Generator[Any, None, None]:
         """Yields its models so far, then its state, then its events, fulcrum.v1.CampaignEvent, until it is done.
@@ -200,7 +217,7 @@ class Campaign:
 
     def items(self, state: str = "") -> Table:
         """Returns the items in a state: "unlabeled", "open", "leased", "labeled", "disputed" or "set_aside"; by default
-        all that were selected or labeled."""
+        all that were selected or labeled. `votes` has the answer of each annotator, None if it was withdrawn."""
         try:
             number = api.enum_value("fulcrum.v1.ItemState", "ITEM_STATE_" + state.upper()) if state else 0
         except KeyError:
@@ -210,29 +227,52 @@ class Campaign:
         while True:
             page = self._call("ListItems", state=number, page_size=1000, page_token=token)
             rows += [{"id": each.item_id, "state": _enum("ItemState", each.state), "label": each.label,
-                      "round": each.round, "rank": each.rank, "prediction": each.prediction, "reason": each.reason}
+                      "round": each.round, "rank": each.rank, "prediction": each.prediction, "reason": each.reason,
+                      "votes": {vote.annotator: None if vote.withdrawn else vote.value for vote in each.votes},
+                      "agreement": each.agreement if each.HasField("agreement") else None}
                      for each in page.items]
             token = page.next_page_token
             if not token:
-                return _table(rows, ("id", "state", "label", "round", "rank", "prediction", "reason"))
+                return _table(rows, ("id", "state", "label", "round", "rank", "prediction", "reason", "votes",
+                                     "agreement"))
+
+    def item(self, name: Any) -> Any:
+        """Returns everything about an item: its state and votes, its history, and why it was selected, as the message
+        fulcrum.v1.GetItemResponse. A payload of more than 1 MiB is not in it."""
+        return self._call("GetItem", item_id=str(name))
+
+    def payload(self, name: Any) -> bytes:
+        """Returns the whole payload of an item."""
+        return self.client.connection.payload(self.name, str(name))
+
+    def resolve(self, name: Any, label: Any, reason: str = "") -> Any:
+        """Decides an item, such as a disputed one, whatever its votes are; returns it as fulcrum.v1.Item."""
+        return self._call("ResolveItem", item_id=str(name), value=str(label), reason=reason,
+                          request_id=new_request_id()).item
+
+    def return_item(self, name: Any, reason: str = "") -> Any:
+        """Offers an item again that was set aside, or that is disputed and has no annotator left; returns it as
+        fulcrum.v1.Item."""
+        return self._call("ReturnItem", item_id=str(name), reason=reason, request_id=new_request_id()).item
 
     def _pool_columns(self) -> Tuple[str, List[str]]:
         """The column of ids, and those of the pool that are neither ids nor features."""
         pool = self.describe().spec.pool
-        return pool.id_column, [pool.label_column or "label", pool.payload_column, pool.cost_column]
+        return pool.id_column, [pool.label_column or "label", pool.payload_column, pool.cost_column,
+                                *pool.ignored_columns]
 
     def predict(self, rows: Any, round: int = 0) -> Table:  # noqa: A002
         """Predicts rows with the last model, or with that of a round.
 
-        `rows` is a two-dimensional array or a sparse matrix (features in the order of the pool), a data frame or an Arrow
-        table (features by name; the pool's columns of ids, labels, payloads and costs are left out), or a list of ids of
-        the pool. The result has the column `id` (the ids, the pool's column of ids or the index of the data frame, or the
+        `rows` is a two-dimensional array, a list of lists or a sparse matrix (features in the order of the pool), a data
+        frame or an Arrow table (features by name; the pool's columns that are no features are left out), or a list of ids
+        of the pool. The result has the column `id` (the ids, the pool's column of ids or the index of the data frame, or the
         numbers of the rows), `label`, and `probability CLASS` if the model has probabilities.
         """
         names, ids, values = _rows_to_predict(rows, self._pool_columns)
         at_once = _PREDICT_AT_ONCE
         if values is not None:
-            at_once = max(1, min(at_once, _PREDICT_BYTES // (8 * max(1, values.shape[1]))))
+            at_once = max(1, min(at_once, _PREDICT_BYTES // (8 * _width(values))))
         results: List[Dict[str, Any]] = []
         for begin in range(0, len(ids), at_once):
             fields: Dict[str, Any] = {"item_ids": ids[begin:begin + at_once]}
@@ -300,7 +340,7 @@ class Campaign:
         if len(ids) != len(own_ids) or (payloads is not None and len(payloads) != len(ids)):
             raise ValueError("there must be as many ids and payloads as rows")
         features = _feature_rows(values)
-        at_once = max(1, min(_OFFER_AT_ONCE, _PREDICT_BYTES // (8 * max(1, values.shape[1]))))
+        at_once = max(1, min(_OFFER_AT_ONCE, _PREDICT_BYTES // (8 * _width(values))))
         results: List[Dict[str, Any]] = []
         for begin in range(0, len(ids), at_once):
             items = [{"item_id": str(ids[i]), "features": features[i], "payload": str(payloads[i]) if payloads is not None else ""}

@@ -107,6 +107,18 @@ class Connection:
         """Makes a call whose request is a stream. `requests` makes the same stream again for a repeat."""
         return self._retry(lambda: self._calls[method](requests(), metadata=self.metadata), (*TRANSIENT, "ABORTED"))
 
+    def payload(self, campaign: str, item_id: str) -> bytes:
+        """Returns the whole payload of an item. Repeats the call while the error may pass."""
+        request = api.message("fulcrum.v1.GetPayloadRequest")(campaign=campaign, item_id=item_id)
+
+        def make() -> bytes:
+            parts = list(self.stream("GetPayload", request))
+            found = b"".join(part.chunk for part in parts)
+            if parts and len(found) != parts[0].payload_bytes:
+                raise FulcrumError("UNAVAILABLE", "the server did not send the whole payload")
+            return found
+        return bytes(self._retry(make, TRANSIENT))
+
     def exchange(self, method: str, request: Any) -> Any:
         """Makes a call whose messages are answered one by one, with one message. It needs a request id."""
         def make() -> Any:

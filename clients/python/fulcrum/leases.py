@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional
 from .errors import FulcrumError
 
 _log = logging.getLogger("fulcrum")
+_LEAST_SECONDS = 1.0  # between two renewals: a clock that is wrong must not cause a flood of calls
 
 
 class Leases:
@@ -59,7 +60,7 @@ class Leases:
 
     def _schedule(self, lease: int, expiring: Any) -> None:
         left = expiring.expires_at.seconds + expiring.expires_at.nanos * 1e-9 - time.time()
-        self._due[lease] = time.monotonic() + max(0.1, min(left / 3, self._most_seconds))
+        self._due[lease] = time.monotonic() + max(_LEAST_SECONDS, min(left / 3, self._most_seconds))
 
     def _run(self) -> None:
         while True:

@@ -1,6 +1,7 @@
 """Your own model in a campaign: anything with `fit` and `predict_proba` predicts the pool in every round."""
 
 import array
+import inspect
 import logging
 import sys
 import threading
@@ -30,6 +31,13 @@ def _floats(data: bytes) -> "array.array[float]":
     return numbers
 
 
+def _takes_ids(estimator: Any, method: str) -> bool:
+    try:
+        return "ids" in inspect.signature(getattr(estimator, method)).parameters
+    except (AttributeError, TypeError, ValueError):  # there is none, or it says nothing about itself
+        return False
+
+
 def _bytes(rows: Any, columns: Sequence[Optional[int]]) -> bytes:
     """Probabilities as 32-bit floats, one per class of the campaign; None is a class that the model does not know."""
     if numpy is not None:
@@ -53,6 +61,7 @@ class _Rows:
     def __init__(self) -> None:
         self.pool_id = ""
         self.count = 0
+        self.ids: List[str] = []
         self._matrix: Any = None
         self._parts: List[Any] = []
 
@@ -61,9 +70,10 @@ class _Rows:
             self.__init__()  # type: ignore[misc]
             self.pool_id = task.pool_id
 
-    def add(self, block: Any, task: Any) -> None:
+    def add(self, block: Any, task: Any, ids: Sequence[str] = ()) -> None:
         self._parts.append(self._decode(block, task))
         self.count += block.rows
+        self.ids += ids
 
     def matrix(self) -> Any:
         if self._parts:
@@ -116,6 +126,9 @@ class ModelWorker:
     result are in the order of `estimator.classes_`, or of the sorted names if it has none. A class without labels so
     far gets the probability 0. The rows are read once and kept; `predict_rows` are predicted at a time.
 
+    If `fit` or `predict_proba` has a parameter `ids`, it gets the names of the rows in the pool, for example to look up
+    texts or images: `fit(X, y, ids=...)`, `predict_proba(X, ids=...)`.
+
     The lease of the task is renewed while the estimator works. If the process dies, another one gets the task when the
     lease expires; start as many as you like. If the estimator raises an exception, the task is returned to the campaign
     and run() raises it. `stop()`, from any thread or a signal handler, ends run() after the current task.
@@ -128,6 +141,8 @@ class ModelWorker:
         self._process = process
         self._estimator = estimator
         self._predict_rows = predict_rows
+        self._fit_takes_ids = _takes_ids(estimator, "fit")
+        self._predict_takes_ids = _takes_ids(estimator, "predict_proba")
         self._stopping = threading.Event()
         self._rows = _Rows()
         #: Rounds whose predictions the server has on disk.
@@ -207,9 +222,10 @@ class ModelWorker:
         if self._rows.count >= task.rows:
             return
         request = api.message("fulcrum.v1.GetModelRowsRequest")(
-            campaign=self._campaign, task_id=task.task_id, first_row=self._rows.count)
+            campaign=self._campaign, task_id=task.task_id, first_row=self._rows.count,
+            with_ids=self._fit_takes_ids or self._predict_takes_ids)
         for part in self._connection.stream("GetModelRows", request):
-            self._rows.add(part.plain, task)
+            self._rows.add(part.plain, task, part.item_ids)
         if self._rows.count != task.rows:
             raise FulcrumError("DATA_LOSS", f"the server sent {self._rows.count} of {task.rows} rows")
 
@@ -235,10 +251,11 @@ class ModelWorker:
 
     def _fit(self, rows: List[int], names: List[str]) -> None:
         matrix = self._rows.matrix()
+        more = {"ids": [self._rows.ids[row] for row in rows]} if self._fit_takes_ids else {}
         if numpy is None:
-            self._estimator.fit([matrix[row] for row in rows], names)
+            self._estimator.fit([matrix[row] for row in rows], names, **more)
         else:
-            self._estimator.fit(matrix[numpy.asarray(rows)], numpy.asarray(names))
+            self._estimator.fit(matrix[numpy.asarray(rows)], numpy.asarray(names), **more)
 
     def _submit(self, task: Any, known: List[str]) -> None:
         columns: Optional[List[Optional[int]]] = None
@@ -247,7 +264,8 @@ class ModelWorker:
         for first in range(0, task.rows, self._predict_rows):
             last = min(first + self._predict_rows, task.rows)
             rows = matrix if last - first == self._rows.count else matrix[first:last]
-            found = self._timed("predict", lambda rows=rows: self._estimator.predict_proba(rows))
+            more = {"ids": self._rows.ids[first:last]} if self._predict_takes_ids else {}
+            found = self._timed("predict", lambda rows=rows, more=more: self._estimator.predict_proba(rows, **more))
             if columns is None:
                 names = [str(each) for each in getattr(self._estimator, "classes_", known)]
                 places = {name: place for place, name in enumerate(names)}

@@ -5,7 +5,7 @@ import difflib
 import math
 import os
 import re
-from typing import Any, Mapping
+from typing import Any, List, Mapping
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
 _DURATION = "google.protobuf.Duration"
@@ -34,6 +34,17 @@ def fields_of(descriptor: Any, given: Mapping[str, Any], place: str = "") -> Any
             found[name] = [_value(known[name], each, f"{path}[{number}]") for number, each in enumerate(listed)]
         else:
             found[name] = _value(known[name], value, path)
+    return found
+
+
+def paths_of(descriptor: Any, given: Mapping[str, Any], place: str = "") -> List[str]:
+    """Returns the paths of the fields that were given, such as ["stop.labels"], for an update mask."""
+    found: List[str] = []
+    for name, value in given.items():
+        path = f"{place}.{name}" if place else str(name)
+        field = descriptor.fields_by_name[name]
+        whole = field.message_type is None or _is_repeated(field) or field.message_type.full_name == _DURATION
+        found += [path] if whole or not isinstance(value, Mapping) or not value else paths_of(field.message_type, value, path)
     return found
 
 
@@ -104,4 +115,4 @@ def _duration(value: Any, place: str) -> Any:
     return {"seconds": nanos // 1_000_000_000, "nanos": nanos % 1_000_000_000}
 
 
-__all__ = ["fields_of"]
+__all__ = ["fields_of", "paths_of"]

@@ -1,4 +1,4 @@
-"""Pools as files: data frames, arrays, Arrow tables and paths, and how they are sent to a server."""
+"""Pools as files: data frames, arrays, sparse matrices, Arrow tables and paths, and how they are sent to a server."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _CHUNK = 1 << 20
 def as_file(rows: Any, ids: Optional[Sequence[Any]] = None) -> Iterator[str]:
     """Gives the path of a file with these rows: the path itself, or a temporary file, an Arrow IPC stream.
 
-    `ids` become the column "id" of an array or a data frame.
+    `ids` become the column "id" of an array, a sparse matrix or a data frame.
     """
     if isinstance(rows, (str, os.PathLike)):
         yield os.fspath(rows)
@@ -38,20 +38,34 @@ def ids_of_index(rows: Any) -> Optional[List[str]]:
     return None if counts else [str(each) for each in rows.index]
 
 
+def column_names(rows: Any) -> Optional[List[str]]:
+    """Returns the names of the columns of a data frame or an Arrow table; None for anything else."""
+    if hasattr(rows, "to_csv"):
+        return [str(name) for name in rows.columns]
+    return list(rows.column_names) if hasattr(rows, "column_names") else None
+
+
+def without_columns(rows: Any, names: Sequence[str]) -> Any:
+    """Returns a data frame or an Arrow table without these columns; anything else as it is."""
+    if not names or column_names(rows) is None:
+        return rows
+    kept = [place for place, name in enumerate(column_names(rows) or []) if name not in names]
+    return rows.iloc[:, kept] if hasattr(rows, "iloc") else rows.select(kept)
+
+
 def _write_arrow(rows: Any, ids: Optional[Sequence[Any]], path: str) -> None:
-    if hasattr(rows, "tocsr"):
-        raise TypeError("a sparse matrix is sent as a file: sklearn.datasets.dump_svmlight_file writes one")
-    is_frame = hasattr(rows, "to_csv")
-    if is_frame or (hasattr(rows, "shape") and not hasattr(rows, "to_batches")):
-        from .arrow_stream import array_columns, frame_columns, write_stream
-        columns = frame_columns(rows, ids) if is_frame else array_columns(rows, ids)
-        if len(rows) == 0:
+    is_frame, is_sparse = hasattr(rows, "to_csv"), hasattr(rows, "tocsr")
+    if is_frame or is_sparse or (hasattr(rows, "shape") and not hasattr(rows, "to_batches")):
+        from .arrow_stream import array_columns, frame_columns, sparse_columns, write_stream
+        make = frame_columns if is_frame else sparse_columns if is_sparse else array_columns
+        columns = make(rows, ids)
+        if rows.shape[0] == 0:
             raise ValueError("there are no rows")
         with open(path, "wb") as file:
             write_stream(columns, file)
         return
     if ids is not None:
-        raise ValueError("ids are for arrays and data frames; name the id column of an Arrow table with id_column")
+        raise ValueError("ids are for arrays, matrices and data frames; name the id column of an Arrow table with id_column")
     _write_batches(iter(rows.to_batches() if hasattr(rows, "to_batches") else rows), path)
 
 
@@ -62,7 +76,7 @@ def _write_batches(batches: Iterator[Any], path: str) -> None:
     if first is None:
         raise ValueError("there are no rows")
     if not hasattr(first, "schema"):
-        raise TypeError(f"a pool is a data frame, an array, an Arrow table, record batches or a path, not an iterable of "
+        raise TypeError(f"a pool is a data frame, an array, a sparse matrix, an Arrow table, record batches or a path, not an iterable of "
                         f"{type(first).__name__}")
     with pyarrow.OSFile(path, "wb") as sink, pyarrow.ipc.new_stream(sink, first.schema) as writer:
         writer.write_batch(first)

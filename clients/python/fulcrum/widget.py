@@ -77,7 +77,10 @@ class LabelingWidget(ipywidgets.VBox):
     @property
     def task(self) -> Optional[Task]:
         """The task that is shown, or None."""
-        return Task(self._tasks[0]) if self._tasks else None
+        return self._task(self._tasks[0]) if self._tasks else None
+
+    def _task(self, message: Any) -> Task:
+        return Task(message, lambda item: self._connection.payload(self._who["campaign"], item))
 
     def answer(self, label: str) -> None:
         """Labels the task that is shown, as its button does."""
@@ -125,9 +128,12 @@ class LabelingWidget(ipywidgets.VBox):
             note = f"<b>{html.escape(note)}</b>, "
         self._status.value = f"{note}{self.labels} labels given here"
         if self._tasks:
-            task = Task(self._tasks[0])
+            task = self._task(self._tasks[0])
             self._question.value = html.escape(task.question)
-            self._payload.value = self._show(task)
+            try:
+                self._payload.value = self._show(task)
+            except FulcrumError as error:
+                self._payload.value = f"<i>The payload cannot be loaded: {html.escape(str(error))}</i>"
             self._buttons.children = [self._button(name, functools.partial(self.answer, name)) for name in task.classes] + [
                 self._button("skip: unsure", self.skip, "warning"),
                 self._button("skip: bad item", lambda: self.skip("bad_item"), "warning")]

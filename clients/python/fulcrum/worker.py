@@ -62,20 +62,28 @@ async def _awaited(answer: Any) -> Any:
 
 
 class Task:
-    """An item to label."""
+    """An item to label. `fetch` returns the payload of an item whose payload is too large to be in the message."""
 
-    def __init__(self, message: Any):
+    def __init__(self, message: Any, fetch: Optional[Callable[[str], bytes]] = None):
         self._message = message
+        self._fetch = fetch
+        self._payload: Optional[bytes] = None if message.large_payload_bytes and fetch else message.payload
         #: The item's name in the pool.
         self.id: str = message.item_id
-        #: What to look at, as in the pool's payload column.
-        self.payload: bytes = message.payload
         #: The answers to choose from.
         self.classes: List[str] = list(message.classes)
         #: The campaign's question.
         self.question: str = message.question
         #: The round that selected it.
         self.round: int = message.round
+
+    @property
+    def payload(self) -> bytes:
+        """What to look at, as in the pool's payload column. One of more than 1 MiB is fetched at the first use."""
+        if self._payload is None:
+            assert self._fetch is not None
+            self._payload = self._fetch(self.id)
+        return self._payload
 
 
 class Worker:
@@ -140,7 +148,7 @@ class Worker:
             runner = threading.Thread(target=loop.run_forever, name="fulcrum-labels", daemon=True)
             runner.start()
             try:
-                return self._run(lambda message: asyncio.run_coroutine_threadsafe(self._label(Task(message)), loop))
+                return self._run(lambda message: asyncio.run_coroutine_threadsafe(self._await_label(message), loop))
             finally:
                 loop.call_soon_threadsafe(loop.stop)
                 runner.join()
@@ -152,7 +160,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         if inspect.iscoroutinefunction(self._label):
             def begin(message: Any) -> "Future[Any]":
-                return asyncio.run_coroutine_threadsafe(self._label(Task(message)), loop)
+                return asyncio.run_coroutine_threadsafe(self._await_label(message), loop)
             work = loop.run_in_executor(None, self._run, begin)
         else:
             work = loop.run_in_executor(None, self.run)
@@ -205,8 +213,17 @@ class Worker:
             while True:
                 self._wake.get_nowait()
 
+    def _task(self, message: Any) -> Task:
+        return Task(message, lambda item: self._connection.payload(self._who["campaign"], item))
+
+    async def _await_label(self, message: Any) -> Any:
+        task = self._task(message)
+        if message.large_payload_bytes:  # not in the event loop
+            await asyncio.get_running_loop().run_in_executor(None, lambda: task.payload)
+        return await self._label(task)
+
     def _answer(self, message: Any) -> Any:
-        answer = self._label(Task(message))
+        answer = self._label(self._task(message))
         # An object with an asynchronous __call__, for example.
         return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
 

@@ -63,6 +63,13 @@ class LabelStudioTest(DaemonTest):
     def label_of(self, item):
         return [row for row in self.rows(self.campaign.labels()) if row["id"] == item and row["counts"]]
 
+    def test_large_payloads_are_in_the_tasks(self):
+        campaign, texts = self.create_with_large_payloads("large")
+        tasks = bridge_module.Bridge(self.client, campaign.name).tasks(wait_seconds=30)
+        self.assertTrue(tasks)
+        for task in tasks:
+            self.assertEqual(task["data"]["text"].strip(), texts[item_of(task)])
+
     def test_annotations_arrive_by_webhook_once_and_can_change(self):
         tasks = self.tasks()
         self.assertEqual(len(tasks), 6)

@@ -1,8 +1,10 @@
 """Specifications as people write them. The reference is the daemon: what it stored, read from its messages."""
 
 import datetime
+import os
 import pathlib
 import unittest
+from unittest import mock
 
 import fulcrum
 from fulcrum import api
@@ -64,6 +66,60 @@ class CampaignTest(DaemonTest):
         self.assertEqual(spec.classifier.external.fallback, 2)
         with self.assertRaisesRegex(ValueError, "do you mean 'selection'"):
             self.client.create_campaign("digits", self.pool(), ["neg", "pos"], selecton={})
+
+    def test_a_wrong_specification_is_refused_before_the_pool_is_sent(self):
+        self.client.create_campaign("there", self.pool(), ["neg", "pos"], start=False)
+        for name, given, code in (("bad", {"selection": {"tau": 7.0}}, "INVALID_ARGUMENT"),
+                                  ("bad", {"stop": {"accuracy": {"target": 2}}, "validation": self.pool()}, "INVALID_ARGUMENT"),
+                                  ("there", {}, "ALREADY_EXISTS")):
+            with self.subTest(given), mock.patch("fulcrum.client.send_file", side_effect=AssertionError("it was sent")), \
+                    self.assertRaises(fulcrum.FulcrumError) as refused:
+                self.client.create_campaign(name, self.pool(), ["neg", "pos"], **given)
+            self.assertEqual(refused.exception.code, code)
+        self.assertEqual([each.name for each in self.client.campaigns()], ["there"])
+
+    def test_validation_rows_are_sent(self):
+        path = os.path.join(self.folder.name, "held.csv")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("f0,f1,f2,f3,label\n" + "".join(
+                ",".join(map(repr, row)) + f",{'pos' if number % 2 else 'neg'}\n" for number, row in enumerate(clouds(60))))
+        campaign = self.client.create_campaign("validated", self.pool(), ["neg", "pos"], validation=path,
+                                               selection={"batch": 6}, stop={"rounds": 3})
+        fulcrum.Worker(self.client, campaign, answer).run()
+        accuracies = [row["accuracy"] for row in self.rows(campaign.curve())]
+        self.assertTrue(accuracies)
+        self.assertTrue(all(accuracy > 0.5 for accuracy in accuracies), accuracies)
+        self.assertEqual(os.listdir(self.folder.name + "/data/uploads"), [])
+        with self.assertRaisesRegex(ValueError, "either validation or"):
+            self.client.create_campaign("twice", self.pool(), ["neg", "pos"], validation=path,
+                                        stop={"accuracy": {"sources": ["held.csv"]}})
+
+    def test_columns_that_are_no_features(self):
+        pandas = self.need("pandas")
+        frame = pandas.DataFrame(clouds(200), columns=list("abcd"))
+        frame["text"] = [f"text {row}" for row in range(200)]
+        frame["note"] = "a note"
+        frame["day"] = pandas.date_range("2024-01-01", periods=200)
+        with self.assertRaises(fulcrum.FulcrumError) as refused:
+            self.client.create_campaign("all", frame, ["neg", "pos"], payload_column="text")
+        self.assertIn("ignored columns", refused.exception.message)
+        path = os.path.join(self.folder.name, "frame.csv")
+        frame.to_csv(path, index=False)
+        for name, pool, given in (("ignore", frame, {"ignore": ["note", "day"]}), ("file", path, {"ignore": ["note", "day"]}),
+                                  ("features", frame, {"features": list("abcd")})):
+            with self.subTest(name):
+                campaign = self.client.create_campaign(name, pool, ["neg", "pos"], payload_column="text", seed=3,
+                                                       selection={"batch": 6}, stop={"rounds": 2}, **given)
+                self.assertEqual(list(campaign.describe().spec.pool.ignored_columns), ["note", "day"])
+                fulcrum.Worker(self.client, campaign, answer).run()
+                self.assertEqual(len(campaign.predict(frame)), 200)
+        growing = self.client.create_campaign("grows", frame, ["neg", "pos"], ignore=["text", "note", "day"], start=False)
+        for part in (frame[:10], frame[list("abcd")][:10]):
+            self.assertEqual(growing.append(part)["added"], 10)
+        with self.assertRaisesRegex(ValueError, r"no columns \['e'\]"):
+            self.client.create_campaign("missing", frame, ["neg", "pos"], features=["a", "e"])
+        with self.assertRaisesRegex(ValueError, "name the other columns with ignore"):
+            self.client.create_campaign("path", path, ["neg", "pos"], features=["a"])
 
     def test_the_frame_that_made_the_pool_is_predicted(self):
         pandas = self.need("pandas")

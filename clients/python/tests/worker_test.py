@@ -9,10 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
+from unittest import mock
 
 import fulcrum
 from fulcrum import api
+from fulcrum.leases import Leases
 from support import DaemonTest, answer
 
 
@@ -50,10 +53,12 @@ class WorkerTest(DaemonTest):
             return answer(task)
 
         worker = fulcrum.Worker(self.client, campaign, label, concurrency=2)
+        events = campaign.events()
+        next(events)  # from now on all of them
         running = threading.Thread(target=worker.run)
         running.start()
-        for event in campaign.events():
-            if event.HasField("labels") and event.labels.round_settled == 4:
+        for _ in events:
+            if campaign.describe().round_settled == 4:
                 break
         # The other annotator gets the two only after this one has declined or passed on them; it labels what is left.
         fulcrum.Worker(self.client, campaign, answer, annotator="other").run()
@@ -67,7 +72,7 @@ class WorkerTest(DaemonTest):
         self.assertEqual({item for item, name in by_annotator.items() if name == "other"}, set(calls[:2]))
 
     def test_leases_are_renewed_while_a_label_runs(self):
-        campaign = self.create("clouds", rounds=1, labeling={"lease_time": {"seconds": 1}})
+        campaign = self.create("clouds", rounds=1, labeling={"lease_time": {"seconds": 5}})
         begun, gate = threading.Semaphore(0), threading.Event()
 
         def label(task):
@@ -83,13 +88,44 @@ class WorkerTest(DaemonTest):
             for _ in range(6):
                 self.assertTrue(begun.acquire(timeout=60))
             # An expired lease would be offered to it within these seconds.
-            self.assertEqual(len(self.acquire(campaign, "other", 4).tasks), 0)
+            self.assertEqual(len(self.acquire(campaign, "other", 8).tasks), 0)
             self.assertEqual(len(self.rows(campaign.items("leased"))), 6)
         finally:
             worker.stop()
             gate.set()
             running.join(60)
         self.assertEqual((worker.labels, worker.errors), (6, {}))
+
+    def test_a_wrong_clock_causes_no_flood_of_renewals(self):
+        leases = Leases(lambda _: [])
+        self.addCleanup(leases.close)
+        before = time.monotonic()
+        leases.add([mock.Mock(lease_id=7, epoch=1, expires_at=mock.Mock(seconds=0, nanos=0))])
+        self.assertGreaterEqual(leases._due[7], before + 1)
+
+    def test_large_payloads_are_there(self):
+        campaign, texts = self.create_with_large_payloads("large")
+        seen = {}
+
+        def label(task):
+            seen[task.id] = task.payload.decode().strip()
+            return answer(task)
+
+        async def label_in_a_loop(task):
+            with mock.patch.object(self.client.connection, "payload", side_effect=AssertionError("in the event loop")):
+                seen[task.id] = task.payload.decode().strip()
+            return answer(task)
+
+        worker = fulcrum.Worker(self.client, campaign, label, concurrency=1)
+        worker._label = lambda task: (label(task), worker.stop())[0]
+        worker.run()
+        self.assertEqual(len(seen), 1)
+        other = fulcrum.Worker(self.client, campaign, label_in_a_loop, concurrency=1)
+        other.run()
+        self.assertEqual((worker.errors, other.errors), ({}, {}))
+        self.assertEqual(len(seen), 8)
+        self.assertEqual(seen, texts)
+        self.assertEqual(campaign.payload("5").decode().strip(), texts["5"])
 
     def test_temporary_results_are_asked_for_again_with_the_same_request(self):
         campaign = self.create("clouds", rounds=1)

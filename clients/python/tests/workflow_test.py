@@ -65,8 +65,10 @@ class WorkflowTest(DaemonTest):
         self.assertIn("18 labels", shown[-1])
 
     def test_events_continue_after_the_daemon_was_killed(self):
-        campaign = self.create("clouds", rounds=2)
+        campaign = self.create("clouds", rounds=2, start=False)
         events = campaign.events()
+        self.assertTrue(next(events).HasField("campaign"))
+        campaign.start()
         self.assertTrue(any(event.HasField("batch") for event in events if event.sequence > 0))
         self.daemon.kill()
         self.daemon.start()
@@ -99,6 +101,9 @@ class WorkflowTest(DaemonTest):
         by_id = self.rows(campaign.predict([str(row) for row in range(200)]))
         self.assertEqual([row["label"] for row in by_row], [row["label"] for row in by_id])
         self.assertEqual(by_id[7]["id"], "7")
+        by_list = self.rows(campaign.predict(clouds(200)[:3]))
+        self.assertEqual([row["label"] for row in by_list], [row["label"] for row in by_row[:3]])
+        self.assertEqual([row["id"] for row in by_list], [0, 1, 2])
         pandas = self.need("pandas")
         # Features are matched by name, and rows are called what they are called in the data frame.
         frame = pandas.DataFrame(rows, columns=["f0", "f1", "f2", "f3"], index=[f"r{row}" for row in range(200)])
@@ -148,8 +153,91 @@ class WorkflowTest(DaemonTest):
                 self.client.create_campaign("refused", rows, ["neg", "pos"])
         with self.assertRaisesRegex(ValueError, "3 ids and 4 rows"):
             self.client.create_campaign("refused", numpy.zeros((4, 2)), ["neg", "pos"], ids="abc")
-        with self.assertRaisesRegex(TypeError, "dump_svmlight_file"):
-            self.client.create_campaign("refused", self.need("scipy.sparse").eye(4), ["neg", "pos"])
+
+    def test_sparse_matrices_are_pools(self):
+        numpy, sparse = self.need("numpy"), self.need("scipy.sparse")
+        dense = numpy.array(clouds(210)).round(1)
+        dense[dense < 0.3] = 0
+        found = {}
+        for kind, rows in (("dense", dense), ("csr", sparse.csr_matrix(dense)), ("coo", sparse.coo_matrix(dense))):
+            campaign = self.client.create_campaign(kind, rows, ["neg", "pos"], ids=[str(row) for row in range(210)],
+                                                   selection={"batch": 6}, stop={"rounds": 2}, seed=3)
+            fulcrum.Worker(self.client, campaign, answer).run()
+            self.assertEqual(campaign.state, "done")
+            found[kind] = [row["label"] for row in self.rows(campaign.predict(rows))]
+        self.assertEqual(found["csr"], found["coo"])
+        more = sparse.csr_matrix(dense[:12])
+        growing = self.client.create_campaign("grows", sparse.csr_matrix(dense[:200]), ["neg", "pos"], start=False,
+                                              ids=[f"r{row}" for row in range(200)])
+        added = growing.append(more, ids=[f"new-{row}" for row in range(12)])
+        self.assertEqual((added["added"], added["pool_rows"]), (12, 212))
+        with self.assertRaisesRegex(ValueError, "3 ids and 12 rows"):
+            growing.append(more, ids="abc")
+
+    def test_items_have_votes_and_are_decided(self):
+        campaign = self.create("clouds", rounds=1, labeling={"overlap": 2, "most_votes": 2})
+        worker = fulcrum.Worker(self.client, campaign, answer, annotator="ada")
+        other = fulcrum.Worker(self.client, campaign, lambda task: "neg", annotator="ben")
+        running = [threading.Thread(target=each.run, daemon=True) for each in (worker, other)]
+        for thread in running:
+            thread.start()
+        disputed = []
+        for _ in campaign.events():
+            disputed = self.rows(campaign.items("disputed"))
+            labeled = self.rows(campaign.items("labeled"))
+            if len(disputed) + len(labeled) == 6 and disputed:
+                break
+        first = disputed[0]
+        self.assertEqual(first["votes"], {"ada": "pos", "ben": "neg"})
+        self.assertEqual(first["agreement"], 0.5)
+        about = campaign.item(first["id"])
+        self.assertEqual(about.item.item_id, first["id"])
+        self.assertIn("label_submitted", [event.kind for event in about.history])
+        self.assertEqual(campaign.resolve(first["id"], "pos", "looked again").label, "pos")
+        self.assertEqual(campaign.item(first["id"]).item.label, "pos")
+        with self.assertRaises(fulcrum.FulcrumError) as refused:
+            campaign.return_item(first["id"])
+        self.assertEqual(refused.exception.code, "FAILED_PRECONDITION")
+        campaign.stop()
+        for thread in running:
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+
+    def test_an_item_that_was_set_aside_is_offered_again(self):
+        campaign = self.create("clouds", rounds=1)
+        skipped = []
+
+        def label(task):
+            if not skipped or task.id in skipped:
+                skipped.append(task.id)
+                return fulcrum.Skip("bad_item") if len(skipped) == 1 else answer(task)
+            worker.stop()
+            return answer(task)
+
+        worker = fulcrum.Worker(self.client, campaign, label, concurrency=1)
+        worker.run()
+        self.assertEqual([row["id"] for row in self.rows(campaign.items("set_aside"))], skipped)
+        self.assertNotEqual(campaign.return_item(skipped[0], "it can be read now").reason, "bad_item")
+        fulcrum.Worker(self.client, campaign, answer).run()
+        self.assertEqual(campaign.state, "done")
+        self.assertIn(skipped[0], [row["id"] for row in self.rows(campaign.labels())])
+
+    def test_a_campaign_is_updated_while_it_runs(self):
+        campaign = self.create("clouds", rounds=1, question="Which cloud?")
+        campaign.update(stop={"rounds": 2, "stable": {"rounds": 5}}, labeling={"lease_time": "7m"}, question="Which?")
+        spec = campaign.describe().spec
+        self.assertEqual((spec.stop.rounds, spec.stop.stable.rounds, spec.labeling.lease_time.seconds, spec.question),
+                         (2, 5, 420, "Which?"))
+        self.assertEqual(spec.selection.batch, 6)
+        campaign.update(labeling={"lease_time": None})
+        self.assertEqual(campaign.describe().spec.labeling.lease_time.seconds, 0)
+        with self.assertRaises(fulcrum.FulcrumError) as refused:
+            campaign.update(selection={"strategy": "margin"})
+        self.assertEqual(refused.exception.code, "INVALID_ARGUMENT")
+        with self.assertRaisesRegex(ValueError, "do you mean 'labels'"):
+            campaign.update(stop={"label": 3})
+        fulcrum.Worker(self.client, campaign, answer).run()
+        self.assertEqual(len(self.rows(campaign.labels())), 12)
 
     def test_arrow_tables_and_batches_are_pools_and_can_be_appended(self):
         pyarrow = self.need("pyarrow")
@@ -179,21 +267,20 @@ class WorkflowTest(DaemonTest):
             async with fulcrum.aio.Client(self.daemon.address) as client:
                 campaign = await client.create_campaign("clouds", self.pool(), ["neg", "pos"], stop={"rounds": 2},
                                                         selection={"strategy": "margin", "batch": 5})
-                most, now = 0, 0
-                gate = asyncio.Semaphore(8)  # of this loop: labels run on it
+                now = 0
+                several = asyncio.Event()  # of this loop: labels run on it
 
                 async def label(task):
-                    nonlocal most, now
-                    async with gate:
-                        now += 1
-                        most = max(most, now)
-                        await asyncio.sleep(0.01)
-                        now -= 1
+                    nonlocal now
+                    now += 1
+                    if now > 1:
+                        several.set()
+                    await asyncio.wait_for(several.wait(), 60)
+                    now -= 1
                     return answer(task)
 
                 worker = fulcrum.Worker(client, campaign, label, concurrency=5)
                 self.assertEqual(await worker.run_async(), 10)
-                self.assertGreater(most, 1)
                 self.assertEqual(await campaign.state(), "done")
                 self.assertEqual(len(self.rows(await campaign.labels())), 10)
                 models = [event async for event in campaign.events() if event.HasField("model")]
@@ -284,6 +371,14 @@ class WorkflowTest(DaemonTest):
         task = mock.Mock(payload=b"<script>alert(1)</script>", id="1")
         self.assertNotIn("<script>", show_payload(task))
         self.assertIn("<img", show_payload(mock.Mock(payload=b"https://example.org/a.png")))
+
+    def test_a_widget_shows_large_payloads(self):
+        self.need("ipywidgets")
+        from fulcrum.widget import LabelingWidget
+        campaign, texts = self.create_with_large_payloads("large")
+        widget = LabelingWidget(self.client, campaign)
+        self.assertIn(texts[widget.task.id], widget._payload.value)
+        widget.close()
 
 
 if __name__ == "__main__":

@@ -78,7 +78,10 @@ class Bridge:
                 self._ended.discard(task.item_id)
                 self._held[task.item_id] = lease
             if not known:
-                shown = task.payload.decode("utf-8", "replace") or task.item_id
+                payload = task.payload
+                if task.large_payload_bytes:
+                    payload = self._connection.payload(self.campaign.name, task.item_id)
+                shown = payload.decode("utf-8", "replace") or task.item_id
                 tasks.append({"data": {"image" if self.image else "text": shown, "fulcrum": {
                     "campaign": self.campaign.name, "item": task.item_id, "lease": task.lease_id,
                     "epoch": task.epoch}}})

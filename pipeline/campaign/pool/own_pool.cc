@@ -75,7 +75,11 @@ absl::Status ImportSources(const std::vector<std::string>& named, const Campaign
 }  // namespace
 
 ingest::ColumnOptions ColumnsOf(const CampaignPlan& plan) {
-  return {.id = plan.id_column, .label = plan.label_column, .cost = plan.cost_column, .payload = plan.payload_column};
+  return {.id = plan.id_column,
+          .label = plan.label_column,
+          .cost = plan.cost_column,
+          .payload = plan.payload_column,
+          .ignored = plan.ignored_columns};
 }
 
 absl::Status CheckIdLengths(const ingest::RowIds& ids, std::size_t first) {

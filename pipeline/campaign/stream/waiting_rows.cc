@@ -132,6 +132,7 @@ arrow::Result<std::shared_ptr<arrow::Table>> TableOf(const ingest::ColumnOptions
 
 absl::StatusOr<OfferedTable> MakeOfferedTable(const CampaignPool& pool, const std::vector<const OfferedRow*>& rows) {
   OfferedTable made{.columns = pool.columns()};
+  made.columns.ignored.clear();
   const std::vector<std::string>& features = pool.feature_names();
   if (made.columns.id.empty()) made.columns.id = "id";
   const bool payloads = std::ranges::any_of(rows, [](const auto* row) { return !row->payload.empty(); });

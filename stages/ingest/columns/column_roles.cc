@@ -67,11 +67,16 @@ absl::StatusOr<FeaturePart> PartOf(const arrow::Field& field, int column, const 
   return absl::DataLossError(absl::StrCat(path, ", column '", field.name(), "': values of the type ",
                                           field.type()->ToString(),
                                           " cannot be a feature; make them numbers or lists of numbers, name the "
-                                          "features, or remove the column"));
+                                          "column among the ignored columns, name the features, or remove it"));
+}
+
+bool IsIgnored(const ColumnOptions& options, const std::string& name) {
+  return std::find(options.ignored.begin(), options.ignored.end(), name) != options.ignored.end();
 }
 
 // Lists named so are a pair; numbers named so are features like others.
-bool IsSparsePair(const arrow::Schema& schema) {
+bool IsSparsePair(const arrow::Schema& schema, const ColumnOptions& options) {
+  if (IsIgnored(options, kIndicesColumn) || IsIgnored(options, kValuesColumn)) return false;
   const int indices = schema.GetFieldIndex(kIndicesColumn), values = schema.GetFieldIndex(kValuesColumn);
   if (indices < 0 || values < 0) return false;
   const arrow::DataType* element = ListElementType(*schema.field(indices)->type());
@@ -105,16 +110,22 @@ absl::Status CheckRoleTypes(const arrow::Schema& schema, const ColumnRoles& role
   return absl::OkStatus();
 }
 
-int IndexOr(const arrow::Schema& schema, const std::string& given, const char* usual) {
-  return given.empty() ? (usual == nullptr ? -1 : schema.GetFieldIndex(usual)) : schema.GetFieldIndex(given);
+int IndexOr(const arrow::Schema& schema, const ColumnOptions& options, const std::string& given, const char* usual) {
+  if (!given.empty()) return schema.GetFieldIndex(given);
+  return usual == nullptr || IsIgnored(options, usual) ? -1 : schema.GetFieldIndex(usual);
 }
 
 bool IsChosen(const ColumnOptions& options, const arrow::Field& field) {
+  if (IsIgnored(options, field.name())) return false;
   if (options.features.empty()) return !IsPartitionField(field);
   return std::find(options.features.begin(), options.features.end(), field.name()) != options.features.end();
 }
 
 }  // namespace
+
+bool CanBeFeature(const arrow::DataType& type) {
+  return IsFeatureType(type) || IsNumberList(type);
+}
 
 std::size_t ColumnRoles::width() const {
   std::size_t total = 0;
@@ -154,13 +165,17 @@ absl::StatusOr<std::vector<std::string>> ColumnsToRead(const std::vector<std::st
           absl::StrCat("the column '", name, "' is named for two purposes; a column can have only one"));
     }
   }
-  if (options.features.empty()) return all;
+  for (const std::string& name : options.ignored) {
+    if (wanted.contains(name)) {
+      return absl::InvalidArgumentError(absl::StrCat("the column '", name, "' is ignored, and named for a purpose"));
+    }
+  }
   for (const char* usual : {kIdColumn, kLabelColumn}) {
     if (there.contains(usual)) wanted.insert(usual);
   }
   std::vector<std::string> columns;
   for (const std::string& name : all) {
-    if (wanted.contains(name)) columns.push_back(name);
+    if (!IsIgnored(options, name) && (options.features.empty() || wanted.contains(name))) columns.push_back(name);
   }
   return columns;
 }
@@ -168,10 +183,10 @@ absl::StatusOr<std::vector<std::string>> ColumnsToRead(const std::vector<std::st
 absl::StatusOr<ColumnRoles> AssignRoles(const arrow::Schema& schema, const ColumnOptions& options,
                                         const std::string& path) {
   ColumnRoles roles;
-  roles.id = IndexOr(schema, options.id, kIdColumn);
-  roles.label = IndexOr(schema, options.label, kLabelColumn);
-  roles.cost = IndexOr(schema, options.cost, nullptr);
-  roles.payload = IndexOr(schema, options.payload, nullptr);
+  roles.id = IndexOr(schema, options, options.id, kIdColumn);
+  roles.label = IndexOr(schema, options, options.label, kLabelColumn);
+  roles.cost = IndexOr(schema, options, options.cost, nullptr);
+  roles.payload = IndexOr(schema, options, options.payload, nullptr);
   for (int column = 0; column < schema.num_fields(); ++column) {
     const bool taken = column == roles.id || column == roles.label || column == roles.cost || column == roles.payload;
     const std::string& name = schema.field(column)->name();
@@ -185,7 +200,7 @@ absl::StatusOr<ColumnRoles> AssignRoles(const arrow::Schema& schema, const Colum
         path, " has no feature columns: 'id' and 'label' are no features; add at least one column of numbers"));
   }
   FULCRUM_RETURN_IF_ERROR(CheckRoleTypes(schema, roles, path));
-  if (IsSparsePair(schema)) FULCRUM_RETURN_IF_ERROR(TakeSparsePair(schema, path, roles));
+  if (IsSparsePair(schema, options)) FULCRUM_RETURN_IF_ERROR(TakeSparsePair(schema, path, roles));
   return roles;
 }
 

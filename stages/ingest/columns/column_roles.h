@@ -22,6 +22,7 @@ struct ColumnOptions {
   std::string cost = {};                   ///< what labeling the row costs
   std::string payload = {};                ///< what a person needs to see to label it; carried, never looked at
   std::vector<std::string> features = {};  ///< empty: all that are left
+  std::vector<std::string> ignored = {};   ///< not used if they exist, whatever they are called
   /// The columns of id, label, cost and payload need not exist; they are no features if they do.
   bool roles_may_be_missing = false;
 };
@@ -51,10 +52,13 @@ struct ColumnRoles {
   std::vector<std::string> FeatureNames() const;
 };
 
-/// The columns to read of a table that has these ones: all, or the ones that were named. InvalidArgument for a name
-/// that the table does not have.
+/// The columns to read of a table that has these ones: all that are not ignored, or the ones that were named.
+/// InvalidArgument for a name that the table does not have.
 absl::StatusOr<std::vector<std::string>> ColumnsToRead(const std::vector<std::string>& all,
                                                        const ColumnOptions& options, const std::string& path);
+
+/// Whether a column of this type can be a feature, or a list of them.
+bool CanBeFeature(const arrow::DataType& type);
 
 /// DataLoss if a column cannot be what it should be, with the column and what to do.
 absl::StatusOr<ColumnRoles> AssignRoles(const arrow::Schema& schema, const ColumnOptions& options,

@@ -112,6 +112,29 @@ TEST_F(ParquetPoolTest, AColumnThatCannotBeAFeatureIsNamed) {
               HasSubstr("column 'day': values of the type date32[day] cannot be a feature"));
 }
 
+TEST_F(ParquetPoolTest, IgnoredColumnsCanHaveAnyTypeAndName) {
+  arrow::Date32Builder days;
+  ASSERT_TRUE(days.Append(1).ok());
+  arrow::StringBuilder labels;
+  ASSERT_TRUE(labels.Append("a note").ok());
+  arrow::FloatBuilder values;
+  ASSERT_TRUE(values.Append(3).ok());
+  const auto table =
+      arrow::Table::Make(arrow::schema({arrow::field("day", arrow::date32()), arrow::field("label", arrow::utf8()),
+                                        arrow::field("x", arrow::float32())}),
+                         {Finish(days), Finish(labels), Finish(values)});
+  WriteParquet(*table, folder_.File("mixed.parquet"));
+  const PoolOptions options{.keep_labels = true, .columns = {.ignored = {"day", "label", "of another file"}}};
+  const auto pool = LoadPool(folder_.File("mixed.parquet"), options);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_THAT(pool->feature_names, ElementsAre("x"));
+  EXPECT_FALSE(pool->labels.has_value());
+  EXPECT_THAT(
+      std::string(
+          LoadPool(folder_.File("mixed.parquet"), {.columns = {.id = "day", .ignored = {"day"}}}).status().message()),
+      HasSubstr("'day' is ignored, and named for a purpose"));
+}
+
 TEST_F(ParquetPoolTest, DamagedFilesAreErrorsNotCrashes) {
   const std::string path = folder_.File("pool.parquet");
   WriteParquet(*MakeTable(), path, arrow::Compression::ZSTD);
