@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -121,6 +122,11 @@ class AccessControl {
   };
   OpenStream NoteStream(const Caller& caller, std::function<void(const absl::Status&)> end) const;
 
+  /// Streams of a caller that may hold a lot of memory while nobody reads them.
+  static constexpr int kMostHeldStreams = 8;
+  /// Counts one of them as long as the result is held. ResourceExhausted if the caller has so many already.
+  absl::StatusOr<std::shared_ptr<const void>> HoldStream(const Caller& caller) const;
+
  private:
   struct Stream {
     std::string token_hash = {};
@@ -138,6 +144,7 @@ class AccessControl {
   std::condition_variable_any stopping_;
   mutable std::map<std::int64_t, Stream> streams_;
   mutable std::int64_t last_stream_ = 0;
+  mutable std::map<std::string, std::shared_ptr<const void>> held_;  // by token; each held stream has a copy
   mutable std::chrono::steady_clock::time_point next_refusal_line_ = {};
   mutable std::int64_t refusals_not_logged_ = 0;
   std::jthread watcher_;  // last: it uses all of the above

@@ -5,8 +5,10 @@
 // takes its time. Thread-safe.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -55,9 +57,11 @@ class CallRunner {
 
 /// Where calls run, so that none waits behind those that take longer.
 struct CallLanes {
-  Executor& quick;  ///< states and changes of campaigns
-  Executor& files;  ///< what reads or writes files in small steps: exports, models, labels that are imported
-  Executor& heavy;  ///< what works on a whole pool: appending, predicting
+  Executor& quick;    ///< states and changes of campaigns
+  Executor& files;    ///< what reads or writes files in small steps: exports, models, labels that are imported
+  Executor& heavy;    ///< what works on a whole pool or log: appending, predicting, the quality of annotators
+  Executor& closing;  ///< what waits for the end of rounds: deleting
+  Executor& search;   ///< likely label errors: one search at a time, as each needs a matrix of all pairs of labels
 };
 
 class CampaignService final : public v1::CampaignService::CallbackService {
@@ -72,7 +76,8 @@ class CampaignService final : public v1::CampaignService::CallbackService {
         operations_(operations),
         calls_(gatekeeper, lanes.quick),
         file_calls_(gatekeeper, lanes.files),
-        heavy_calls_(gatekeeper, lanes.heavy) {}
+        heavy_calls_(gatekeeper, lanes.heavy),
+        closing_calls_(gatekeeper, lanes.closing) {}
 
   Reactor* CreateCampaign(Context* context, const v1::CreateCampaignRequest* request,
                           v1::CreateCampaignResponse* response) override;
@@ -122,6 +127,7 @@ class CampaignService final : public v1::CampaignService::CallbackService {
   const CallRunner calls_;
   const CallRunner file_calls_;
   const CallRunner heavy_calls_;
+  const CallRunner closing_calls_;
 };
 
 class OperationService final : public v1::OperationService::CallbackService {
@@ -147,8 +153,11 @@ class OperationService final : public v1::OperationService::CallbackService {
 class AnnotatorService final : public v1::AnnotatorService::CallbackService {
  public:
   /// All of them must outlive it.
-  AnnotatorService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, Executor& executor)
-      : campaigns_(campaigns), calls_(gatekeeper, executor) {}
+  AnnotatorService(CampaignRegistry& campaigns, const AccessControl& gatekeeper, const CallLanes& lanes)
+      : campaigns_(campaigns),
+        calls_(gatekeeper, lanes.quick),
+        heavy_calls_(gatekeeper, lanes.heavy),
+        search_calls_(gatekeeper, lanes.search) {}
 
   grpc::ServerUnaryReactor* ListAnnotators(grpc::CallbackServerContext* context,
                                            const v1::ListAnnotatorsRequest* request,
@@ -166,6 +175,8 @@ class AnnotatorService final : public v1::AnnotatorService::CallbackService {
  private:
   CampaignRegistry& campaigns_;
   const CallRunner calls_;
+  const CallRunner heavy_calls_;
+  const CallRunner search_calls_;
 };
 
 class ItemService final : public v1::ItemService::CallbackService {
@@ -204,8 +215,20 @@ class AccessService final : public v1::AccessService::CallbackService {
                                         v1::RevokeTokenResponse* response) override;
 
  private:
+  /// The answer to a request, for its repeats. In memory only: nothing on the disk gives access.
+  struct CreatedToken {
+    std::string by = {};
+    std::string request_id = {};
+    std::string owner = {};
+    Role role = Role::kReader;
+    std::string secret = {};
+  };
+  absl::StatusOr<std::string> CreateOnce(TokenStore& tokens, const CreatedToken& wanted);
+
   TokenStore* const tokens_;
   const CallRunner calls_;
+  std::mutex mutex_;
+  std::deque<CreatedToken> created_;  // the latest ones
 };
 
 class UploadService final : public v1::UploadService::CallbackService {

@@ -36,11 +36,11 @@ class TokenStore {
   /// Opens or makes DATA/tokens.db, which only its owner may read.
   static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const std::string& data_folder);
 
-  /// The new token. AlreadyExists for a name that has one.
+  /// The new token. AlreadyExists for a name that has one, Unavailable if tokens cannot be changed now.
   absl::StatusOr<std::string> Create(const std::string& name, Role role);
   /// By name. Unavailable if they cannot be read now.
   absl::StatusOr<std::vector<TokenEntry>> List();
-  /// NotFound for a name that has none.
+  /// NotFound for a name that has none, Unavailable if tokens cannot be changed now.
   absl::Status Revoke(const std::string& name);
   /// The owner of a token; NotFound if it is unknown or revoked, Unavailable if the tokens cannot be read now.
   absl::StatusOr<TokenEntry> Find(const std::string& token);
@@ -51,6 +51,8 @@ class TokenStore {
   TokenStore(storage::SqliteDatabase database, storage::SqliteStatement version)
       : database_(std::move(database)), version_(std::move(version)) {}
   absl::StatusOr<std::vector<TokenEntry>> ReadAll();
+  /// Executes a statement with these parameters.
+  absl::Status Change(const char* sql, const std::vector<std::string>& values);
   /// Reads the tokens again if another process has changed them. Unavailable if they cannot be read now.
   absl::Status Refresh();
 

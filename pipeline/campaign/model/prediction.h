@@ -3,7 +3,9 @@
 // A pure function of its arguments; thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <mutex>
 
@@ -36,6 +38,8 @@ class ModelCache {
   absl::StatusOr<storage::StoredModel> Find(std::int64_t round);
   /// Its file, checked. DataLoss where it is damaged.
   absl::StatusOr<std::string> ReadBytes(const storage::StoredModel& stored) const;
+  /// Opens its file, which is undamaged, and returns its size.
+  absl::StatusOr<std::size_t> OpenFile(const storage::StoredModel& stored, std::ifstream& file) const;
   /// Ready to predict.
   absl::StatusOr<std::shared_ptr<const ShelvedModel>> Load(std::int64_t round);
 
