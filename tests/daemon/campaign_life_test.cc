@@ -299,8 +299,8 @@ TEST_F(CampaignLifeTest, AColumnNamedCostIsNotAFeatureUnlessItIsNamedAsOne) {
   spec.mutable_pool()->set_cost_column("cost");
   EXPECT_TRUE(client.Create(spec).ok());
   EXPECT_TRUE(client.Start("priced").ok());
-  WorkUntilOver(client, "priced", "ada", 1);
-  EXPECT_DOUBLE_EQ(client.Get("priced").cost(), 0.5);
+  const auto labels = static_cast<double>(WorkUntilOver(client, "priced", "ada", 1).size());
+  EXPECT_DOUBLE_EQ(client.Get("priced").cost(), 0.5 * labels);
 }
 
 TEST_F(CampaignLifeTest, BadSpecificationsAreRefusedWithAllThatIsWrong) {
