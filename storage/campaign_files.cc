@@ -6,7 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <random>
-#include <sstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -106,21 +106,36 @@ absl::StatusOr<RecordModelRequest> WriteModelFile(const CampaignFolder& folder, 
   return RecordModelRequest{.round = round, .trained_on = trained_on, .file = name, .checksum = checksum.ToText()};
 }
 
-absl::StatusOr<std::string> ReadModelFile(const CampaignFolder& folder, const StoredModel& model) {
+absl::StatusOr<std::size_t> OpenModelFile(const CampaignFolder& folder, const StoredModel& model, std::ifstream& file) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
   const std::string path = folder.File(model.file);
-  std::ifstream file(path, std::ios::binary);
+  file.open(path, std::ios::binary);
   if (!file && WasRemoved(folder, model.file)) {
     return absl::NotFoundError(
         absl::StrCat("the model of round ", model.round, " was removed, as the campaign's retention rule says"));
   }
   if (!file) return absl::NotFoundError(absl::StrCat("the model '", path, "' is missing; restore a backup"));
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
   Checksum checksum;
-  checksum.Add(bytes.str());
-  if (checksum.ToText() == model.checksum) return bytes.str();
+  std::size_t size = 0;
+  for (std::string piece(kPiece, '\0'); file;) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    const auto read = static_cast<std::size_t>(file.gcount());
+    checksum.Add(std::string_view(piece).substr(0, read));
+    size += read;
+  }
+  file.clear();
+  file.seekg(0);
+  if (checksum.ToText() == model.checksum) return size;
   return absl::DataLossError(absl::StrCat("the model '", path, "' is damaged: its checksum is ", checksum.ToText(),
                                           ", not ", model.checksum, "; train again or restore a backup"));
+}
+
+absl::StatusOr<std::string> ReadModelFile(const CampaignFolder& folder, const StoredModel& model) {
+  std::ifstream file;
+  FULCRUM_ASSIGN_OR_RETURN(const std::size_t size, OpenModelFile(folder, model, file));
+  std::string bytes(size, '\0');
+  if (file.read(bytes.data(), static_cast<std::streamsize>(size))) return bytes;
+  return absl::UnavailableError(absl::StrCat("the model '", folder.File(model.file), "' cannot be read; try again"));
 }
 
 absl::StatusOr<std::vector<std::string>> ReadRoundPredictions(const CampaignFolder& folder, std::int64_t round) {

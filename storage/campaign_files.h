@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <span>
@@ -28,6 +29,8 @@ absl::StatusOr<RecordModelRequest> WriteModelFile(const CampaignFolder& folder, 
                                                   std::int64_t trained_on, std::string_view bytes);
 /// NotFound or DataLoss if the file is not what was recorded.
 absl::StatusOr<std::string> ReadModelFile(const CampaignFolder& folder, const StoredModel& model);
+/// The same, with a megabyte of it in memory at a time: opens the file at its beginning, and returns its size.
+absl::StatusOr<std::size_t> OpenModelFile(const CampaignFolder& folder, const StoredModel& model, std::ifstream& file);
 
 /// Columns of equal length: what a round computed for every row.
 struct RoundScores {

@@ -98,22 +98,30 @@ build_command() {
 # More failures than this are not an accident.
 readonly most_repeated=5
 
+# test_command [PRESET] [recovery|package], in any order: which build, and which tests of it.
 # The summary of ctest is the last output and has the total time of the tests.
 test_command() {
-  local preset=${1:-release}
+  local preset=release tests=usual argument
+  for argument in "$@"; do
+    case $argument in
+      recovery | package) tests=$argument ;;
+      *)
+        check_preset "$argument" "recovery, package"
+        preset=$argument
+        ;;
+    esac
+  done
   local -a selection=(--label-exclude '^(recovery-long|package)$')
-  case $preset in
-    recovery) preset=release selection=(--label-regex '^recovery-long$') ;;
-    package) preset=release selection=(--label-regex '^package$') ;;
-  esac
-  check_preset "$preset" "recovery, package"
-  if [[ ${1:-} == package ]]; then
+  [[ $tests != recovery ]] || selection=(--label-regex '^recovery-long$')
+  [[ $tests != package ]] || selection=(--label-regex '^package$')
+  if [[ $tests == package ]]; then
+    [[ $preset == release ]] || die "Packages are built from the preset 'release' only."
     load_packaging
     package_command
   else
     prepare_build "$preset" tests
     # The tests of the Python package have it from there; those of the sanitizers are about the program.
-    [[ ${1:-release} != release ]] || build_core
+    [[ $preset != release || $tests == recovery ]] || build_core
   fi
   run_tests "$preset" --parallel 2 "${selection[@]}"
 }
@@ -143,8 +151,9 @@ bench_arguments() {
   done
 }
 
+# All of them run; the status is that of one that missed a target.
 bench_command() {
-  local program found=0
+  local program found=0 status=0
   local -a arguments
   mapfile -t arguments < <(bench_arguments "$@")
   prepare_build release benchmarks
@@ -152,9 +161,10 @@ bench_command() {
     [[ -x $program ]] || continue
     found=1
     printf '\n%s\n' "${program##*/}"
-    "$program" "${arguments[@]}"
+    "$program" "${arguments[@]}" || status=$?
   done
   ((found)) || die "No benchmarks found: build/release/bin/bench_* does not exist."
+  return "$status"
 }
 
 # ./dev compare speed: the time of a query, next to that of other packages. It needs the extension module.

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/campaign/crash_marker.h"
@@ -32,15 +33,6 @@ constexpr std::chrono::milliseconds kTick{500};
 // is waited for.
 constexpr int kMostMemoryFailures = 6;
 
-/// The memory of its rounds is stored with the campaign: on another day there may be other campaigns next to it.
-v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryBudgetShare* memory) {
-  const std::size_t usual = memory == nullptr ? 0 : memory->UsualRoundBytes();
-  if (usual > 0 && !spec.selection().has_memory_mib()) {
-    spec.mutable_selection()->set_memory_mib(static_cast<std::int64_t>(usual >> 20));
-  }
-  return spec;
-}
-
 /// Whether the campaign's thread has something to do at once; it finds by itself what becomes due by time alone.
 bool HasToAct(const storage::CampaignStatus& status) {
   return status.life == storage::Life::kRunning && (!status.round_open || status.round_due);
@@ -55,6 +47,14 @@ bool IsTransient(const absl::Status& status) {
 
 Campaign::Campaign(CampaignPlan plan, CampaignServices services)
     : name_(plan.name), services_(std::move(services)), plan_(std::make_shared<const CampaignPlan>(std::move(plan))) {}
+
+v1::CampaignSpec Campaign::WithRoundMemory(v1::CampaignSpec spec, const MemoryBudgetShare* memory) {
+  const std::size_t usual = memory == nullptr ? 0 : memory->UsualRoundBytes();
+  if (usual > 0 && !spec.selection().has_memory_mib()) {
+    spec.mutable_selection()->set_memory_mib(static_cast<std::int64_t>(usual >> 20));
+  }
+  return spec;
+}
 
 std::shared_ptr<const CampaignPlan> Campaign::plan() const {
   const std::scoped_lock lock(mutex_);
@@ -87,7 +87,7 @@ void Campaign::RequestStop() {
 
 void Campaign::CancelRound() {
   const std::scoped_lock lock(mutex_);
-  if (selecting_) round_stop_.request_stop();
+  if (selecting_ || queued_) round_stop_.request_stop();
 }
 
 void Campaign::BeginClosing() {
@@ -103,7 +103,7 @@ void Campaign::CancelClosing() {
 
 bool Campaign::WaitForRound(std::chrono::steady_clock::time_point until) {
   std::unique_lock lock(mutex_);
-  return round_ended_.wait_until(lock, until, [this] { return !selecting_; });
+  return round_ended_.wait_until(lock, until, [this] { return !selecting_ && !queued_; });
 }
 
 storage::StoreOptions Campaign::StoreOptionsHere() {
@@ -120,31 +120,33 @@ absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Create(const std::string& fo
                                                            CampaignServices services, const ImportControl& control) {
   FULCRUM_ASSIGN_OR_RETURN(const CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, services.memory)));
   FULCRUM_RETURN_IF_ERROR(MakeCampaignFolder(folder, plan, services.pools, control));
-  auto campaign = Open(folder, std::move(services));
+  auto campaign = OpenFolder(folder, std::move(services), /*exists=*/false);
   // A pool that there is no memory for leaves no campaign behind.
   if (std::error_code ignored; !campaign.ok()) std::filesystem::remove_all(folder, ignored);
   return campaign;
 }
 
-absl::StatusOr<std::shared_ptr<Campaign>> Campaign::Open(const std::string& folder, CampaignServices services) {
+absl::StatusOr<std::shared_ptr<Campaign>> Campaign::OpenFolder(const std::string& folder, CampaignServices services,
+                                                               bool exists) {
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(folder));
   FULCRUM_ASSIGN_OR_RETURN(const storage::CampaignSettings settings, reader->Settings());
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec spec, ParseSpecificationText(settings.specification));
   FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(spec, services.memory)));
   std::shared_ptr<Campaign> campaign(new Campaign(std::move(plan), std::move(services)));
-  FULCRUM_RETURN_IF_ERROR(campaign->LoadPool(storage::CampaignFolder(folder)));
+  FULCRUM_RETURN_IF_ERROR(campaign->LoadPool(storage::CampaignFolder(folder), exists));
   FULCRUM_ASSIGN_OR_RETURN(auto store, storage::CampaignStore::Open(folder, campaign->StoreOptionsHere()));
   FULCRUM_RETURN_IF_ERROR(campaign->Begin(std::move(store)));
   return campaign;
 }
 
-absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder) {
+absl::Status Campaign::LoadPool(const storage::CampaignFolder& folder, bool exists) {
   FULCRUM_RETURN_IF_ERROR(ImportOwnPool(*plan_, services_.pools, folder, {.stop = StopScope::Token()}));
   FULCRUM_ASSIGN_OR_RETURN(auto pool, CampaignPool::Load(*plan_, folder, UsableMemoryBytes()));
   if (services_.memory != nullptr) {
     FULCRUM_ASSIGN_OR_RETURN(place_, services_.memory->Admit({.campaign = name_,
                                                               .pool_bytes = pool->bytes(),
                                                               .round_bytes = plan_->round.memory_bytes,
+                                                              .exists = exists,
                                                               .on_wanted = [this] { OnRoomWanted(); }}));
   }
   pool_ = std::make_unique<GrowingPool>(std::move(pool));
@@ -221,6 +223,14 @@ void Campaign::Wake() {
   woken_.notify_all();
 }
 
+void Campaign::RetryNow() {
+  {
+    const std::scoped_lock lock(mutex_);
+    wake_ = retry_now_ = true;
+  }
+  woken_.notify_all();
+}
+
 void Campaign::OnRoomWanted() {
   const std::scoped_lock lock(mutex_);
   room_wanted_ = wake_ = true;
@@ -253,8 +263,9 @@ void Campaign::Loop(const std::stop_token& stop) {
     if (retried) PublishState();
     if (more.ok() && *more) continue;
     std::unique_lock lock(mutex_);
-    // A step that is retried waits its time whatever happens meanwhile, except a request to stop.
-    woken_.wait_for(lock, stop, pause, [&] { return wake_ && more.ok(); });
+    // A step that is retried waits its time whatever happens meanwhile, unless an administrator changes something.
+    woken_.wait_for(lock, stop, pause, [&] { return (wake_ && more.ok()) || retry_now_; });
+    retry_now_ = false;
     wake_ = false;
   }
 }
@@ -271,12 +282,14 @@ absl::StatusOr<bool> Campaign::GuardedStep(const std::stop_token& stop) {
 std::chrono::milliseconds Campaign::EndStep(const absl::Status& why, const std::stop_token& stop) {
   const std::string reason(why.message());
   const auto status = store_->status();
-  if (stop.stop_requested() || status->life != storage::Life::kRunning || absl::IsCancelled(why)) {
+  const bool retried = IsTransient(why) && memory_failures_ < kMostMemoryFailures;
+  const bool over = status->life != storage::Life::kRunning && !retried;
+  if (stop.stop_requested() || over || absl::IsCancelled(why)) {
     // Nothing of the round is kept; it is run again when the campaign is opened or resumed, which it may be by now.
     Log(LogLevel::kInfo, "round stopped", {{"campaign", name_}, {"round", status->round + 1}, {"reason", reason}});
     return kTick;
   }
-  if (IsTransient(why) && memory_failures_ < kMostMemoryFailures) return NoteRetry(reason);
+  if (retried) return NoteRetry(reason);
   const absl::StatusOr<bool> failed = EndRunning(storage::Life::kFailed, reason);
   // The failure is recorded as soon as the store accepts it; until then the step is retried with pauses.
   if (!failed.ok())
@@ -317,7 +330,7 @@ absl::StatusOr<bool> Campaign::CloseSpentRound(std::int64_t round) {
 }
 
 absl::Status Campaign::SettleStuck(const storage::CampaignStatus& status) {
-  const bool quiet = store_->Now() >= status.last_time + plan()->settings.dispute_time;
+  const bool quiet = store_->Now() >= status.last_labeling + plan()->settings.dispute_time;
   // While an annotator works, another one may come.
   const bool look =
       status.open_slots > 0 && (quiet || (status.live_leases == 0 && settled_at_ != status.last_sequence));
@@ -331,23 +344,21 @@ absl::StatusOr<bool> Campaign::TrainAfterTheEnd(const storage::CampaignStatus& s
   // A campaign that was stopped before it had a model has none to bring up to date.
   if (plan()->external || trained_at_ == 0 || status.last_label_sequence <= trained_at_ || status.live_leases > 0)
     return false;
-  // Once per change, whatever comes of it.
-  trained_at_ = status.last_sequence;
-  return RunRound(status.round + 1, CampaignRound::Purpose::kTrainOnly, stop);
+  const absl::StatusOr<bool> more = RunRound(status.round + 1, CampaignRound::Purpose::kTrainOnly, stop);
+  // Once per change, whatever comes of it, unless it may come of another attempt.
+  const bool again = IsTransient(more.status()) || absl::IsCancelled(more.status());
+  if (!again || memory_failures_ == kMostMemoryFailures) trained_at_ = std::max(trained_at_, status.last_sequence);
+  return more;
 }
 
 absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, CampaignRound::Purpose purpose,
-                                                           const std::stop_token& stop) {
+                                                           const std::stop_source& cancel) {
   FULCRUM_RETURN_IF_ERROR(marker_->BeginRound(number));
-  std::stop_source cancel;
   {
     const std::scoped_lock lock(mutex_);
     selecting_ = true;
-    round_stop_ = cancel;
+    queued_ = false;
   }
-  const std::stop_callback forward(stop, [&cancel] { cancel.request_stop(); });
-  // A stop that came just before this found no round to cancel.
-  if (purpose == CampaignRound::Purpose::kSelect && life() != storage::Life::kRunning) cancel.request_stop();
   absl::StatusOr<CampaignRound::Outcome> outcome;
   // After an exception nothing that it kept for the next round can be relied on.
   bool finished = false;
@@ -371,27 +382,45 @@ absl::StatusOr<CampaignRound::Outcome> Campaign::RunMarked(std::int64_t number, 
   return outcome;
 }
 
+absl::StatusOr<CampaignRound::Outcome> Campaign::RunWithMemory(std::int64_t number, CampaignRound::Purpose purpose,
+                                                               const std::stop_token& stop) {
+  std::stop_source cancel;
+  {
+    const std::scoped_lock lock(mutex_);
+    round_stop_ = cancel;
+    queued_ = true;
+  }
+  const absl::Cleanup leave = [this] {
+    const std::scoped_lock lock(mutex_);
+    queued_ = false;
+    round_ended_.notify_all();
+  };
+  const std::stop_callback forward(stop, [&cancel] { cancel.request_stop(); });
+  // A stop that came just before this found no round to cancel.
+  if (purpose == CampaignRound::Purpose::kSelect && life() != storage::Life::kRunning) cancel.request_stop();
+  // A job has the memory of its own machines, and may take hours.
+  MemoryBudgetShare* const memory = plan()->cluster ? nullptr : services_.memory;
+  if (memory != nullptr) FULCRUM_RETURN_IF_ERROR(memory->BeginRound(place_, cancel.get_token()));
+  absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, purpose, cancel);
+  if (memory != nullptr) memory->EndRound(place_);
+  memory_failures_ = !outcome.ok() && round_->out_of_memory() ? memory_failures_ + 1 : 0;
+  return outcome;
+}
+
 absl::StatusOr<bool> Campaign::RunRound(std::int64_t number, CampaignRound::Purpose purpose,
                                         const std::stop_token& stop) {
   FULCRUM_RETURN_IF_ERROR(StoreOfferedRows());
-  // A job has the memory of its own machines, and may take hours.
-  MemoryBudgetShare* const memory = plan()->cluster ? nullptr : services_.memory;
-  if (memory != nullptr) FULCRUM_RETURN_IF_ERROR(memory->BeginRound(place_, stop));
-  const absl::StatusOr<CampaignRound::Outcome> outcome = RunMarked(number, purpose, stop);
-  if (memory != nullptr) memory->EndRound(place_);
-  memory_failures_ = !outcome.ok() && round_->out_of_memory() ? memory_failures_ + 1 : 0;
-  FULCRUM_RETURN_IF_ERROR(outcome.status());
-  trained_at_ = std::max(trained_at_, outcome->trained_on);
-  if (outcome->waits_for_model) {
+  FULCRUM_ASSIGN_OR_RETURN(const CampaignRound::Outcome outcome, RunWithMemory(number, purpose, stop));
+  trained_at_ = std::max(trained_at_, outcome.trained_on);
+  if (outcome.waits_for_model) {
     // Processes that asked before the task could be handed out.
     if (services_.on_change) services_.on_change();
     PublishState();
     return false;
   }
-  if (outcome->times && services_.on_round) services_.on_round(*outcome->times);
-  if (outcome->over) {
-    FULCRUM_ASSIGN_OR_RETURN(const bool ended,
-                             EndRunning(storage::Life::kDone, *outcome->over, outcome->decided_under));
+  if (outcome.times && services_.on_round) services_.on_round(*outcome.times);
+  if (outcome.over) {
+    FULCRUM_ASSIGN_OR_RETURN(const bool ended, EndRunning(storage::Life::kDone, *outcome.over, outcome.decided_under));
     // A stopping rule was changed while the round was computed: it may go on.
     return !ended && purpose == CampaignRound::Purpose::kSelect;
   }

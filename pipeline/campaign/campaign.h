@@ -78,7 +78,9 @@ class Campaign {
   static absl::StatusOr<std::shared_ptr<Campaign>> Create(const std::string& folder, const v1::CampaignSpec& spec,
                                                           CampaignServices services, const ImportControl& control);
   /// Goes on with a campaign that is there.
-  static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignServices services);
+  static absl::StatusOr<std::shared_ptr<Campaign>> Open(const std::string& folder, CampaignServices services) {
+    return OpenFolder(folder, std::move(services), /*exists=*/true);
+  }
   /// Stops the thread, also during a round, and closes the store. Waits for a stage that does not react.
   ~Campaign();
   Campaign(const Campaign&) = delete;
@@ -136,11 +138,13 @@ class Campaign {
   absl::Status CheckItem(const std::string& item) const;
   /// What a person needs to see of an example.
   std::string PayloadOf(const std::string& item) const;
+  /// At most `most` bytes of it, from `first` on.
+  std::string PayloadPart(const std::string& item, std::size_t first, std::size_t most) const;
   /// Size of it.
   std::size_t PayloadBytes(const std::string& item) const;
   /// What it waits for, or why it does not go on; empty if it is over. Does not block: `done` is called on the store's
-  /// writing thread, or before this returns.
-  void DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> done);
+  /// writing thread, or before this returns. With an annotator: as it concerns this one, whose budget may be spent.
+  void DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> done, const std::string& annotator = "");
   /// Tasks are offered now.
   bool offers_tasks() const;
   /// No more tasks will be offered.
@@ -154,7 +158,12 @@ class Campaign {
 
  private:
   Campaign(CampaignPlan plan, CampaignServices services);
-  absl::Status LoadPool(const storage::CampaignFolder& folder);
+  /// `exists`: it was there before, and is opened also if there is no memory for its rounds any more.
+  static absl::StatusOr<std::shared_ptr<Campaign>> OpenFolder(const std::string& folder, CampaignServices services,
+                                                              bool exists);
+  /// The memory of its rounds is stored with the campaign: on another day there may be other campaigns next to it.
+  static v1::CampaignSpec WithRoundMemory(v1::CampaignSpec spec, const MemoryBudgetShare* memory);
+  absl::Status LoadPool(const storage::CampaignFolder& folder, bool exists);
   /// Appends a file of the watched folder, unless another caller is appending.
   absl::StatusOr<Appended> TakeFile(const AppendRequest& request);
   storage::StoreOptions StoreOptionsHere();
@@ -188,6 +197,8 @@ class Campaign {
 
   void OnCommit(const storage::CampaignStatus& status);
   void Wake();
+  /// The same, also if a step that failed would be retried later.
+  void RetryNow();
   void Loop(const std::stop_token& stop);
   /// Does what can be done now; true if there may be more to do at once.
   absl::StatusOr<bool> Step(const std::stop_token& stop);
@@ -208,9 +219,12 @@ class Campaign {
   /// Notes that the step is retried, and returns after which time.
   std::chrono::milliseconds NoteRetry(const std::string& reason);
   absl::StatusOr<bool> RunRound(std::int64_t number, CampaignRound::Purpose purpose, const std::stop_token& stop);
+  /// Waits for memory, and runs the round.
+  absl::StatusOr<CampaignRound::Outcome> RunWithMemory(std::int64_t number, CampaignRound::Purpose purpose,
+                                                       const std::stop_token& stop);
   /// Runs the round between the writing and the removal of its marker.
   absl::StatusOr<CampaignRound::Outcome> RunMarked(std::int64_t number, CampaignRound::Purpose purpose,
-                                                   const std::stop_token& stop);
+                                                   const std::stop_source& cancel);
   void PublishState();
   /// The same after a change of the log with this sequence.
   void PublishLife(std::int64_t sequence, EventBroadcaster::Announcement announcement);
@@ -234,15 +248,17 @@ class Campaign {
   std::condition_variable_any woken_;
   bool wake_ = false;
   bool room_wanted_ = false;
+  bool retry_now_ = false;
   std::condition_variable round_ended_;
   bool selecting_ = false;
+  bool queued_ = false;  // for memory, before it selects
   std::atomic<bool> quarantined_ = false;
   std::atomic<bool> closing_ = false;
   std::string retry_reason_;  // why the last step failed, while it is retried
   int retry_attempts_ = 0;
   std::atomic<std::int64_t> retries_ = 0;
   std::chrono::system_clock::time_point retry_at_ = {};
-  std::stop_source round_stop_;  // of the round that is running
+  std::stop_source round_stop_;  // of the round that is running or queued
   std::optional<double> accuracy_;
   std::optional<RoundMarker> marker_;  // used by the thread, and by Start while the thread runs no round
   int failed_steps_ = 0;               // in a row; used by the thread only

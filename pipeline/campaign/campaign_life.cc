@@ -104,7 +104,9 @@ void AddLabeling(const storage::WaitingSummary& summary, WaitingList& list) {
     reason.set_annotator(holder.annotator);
     list.SetUntil(holder.first_expiry, reason);
   }
-  if (summary.open_slots > 0) {
+  if (!summary.own_budget.empty()) {
+    list.Add(v1::WaitingFor::KIND_BUDGET, 1, summary.own_budget);
+  } else if (summary.open_slots > 0) {
     v1::WaitingFor& reason =
         list.Add(v1::WaitingFor::KIND_WORKER, summary.open_slots, absl::StrCat(Tasks(summary.open_slots), " open"));
     if (summary.advance_at) list.SetUntil(summary.advance_at, reason);
@@ -175,8 +177,8 @@ v1::Campaign Campaign::Describe() const {
                                            marker_->round(),
                                            "; its labels are safe, and no round is run until the "
                                            "campaign is started again"));
-  } else if (status->life == storage::Life::kRunning && !retry_reason_.empty()) {
-    campaign.set_state_reason(absl::StrCat("retrying: ", retry_reason_));
+  } else if (!retry_reason_.empty()) {
+    if (status->life == storage::Life::kRunning) campaign.set_state_reason(absl::StrCat("retrying: ", retry_reason_));
     v1::CampaignCondition& condition = *campaign.add_conditions();
     condition.set_reason(retry_reason_);
     condition.set_attempts(retry_attempts_);
@@ -194,13 +196,14 @@ v1::Campaign Campaign::DescribeFully() {
   return campaign;
 }
 
-void Campaign::DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> done) {
+void Campaign::DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> done, const std::string& annotator) {
   WaitingList list;
   const storage::Life now = life();
-  bool computing = false;
+  bool computing = false, queued = false;
   {
     const std::scoped_lock lock(mutex_);
     computing = selecting_;
+    queued = queued_;
     if (now == storage::Life::kRunning && !retry_reason_.empty()) {
       v1::WaitingFor& reason =
           list.Add(v1::WaitingFor::KIND_RETRY, retry_attempts_, absl::StrCat("a retry after: ", retry_reason_));
@@ -217,12 +220,21 @@ void Campaign::DescribeWaiting(std::function<void(std::vector<v1::WaitingFor>)> 
     list.Add(v1::WaitingFor::KIND_ROUND, 1,
              absl::StrCat("round ", store_->status()->round + 1, " to be computed", job.empty() ? "" : " ", job));
   }
+  // Not under the mutex: others ask for room while they hold that of the budget.
+  if (const auto holders =
+          queued && services_.memory != nullptr ? services_.memory->WaitsFor(place_) : std::vector<std::string>();
+      !holders.empty()) {
+    list.Add(v1::WaitingFor::KIND_MEMORY, static_cast<std::int64_t>(holders.size()),
+             absl::StrCat("memory for round ", store_->status()->round + 1, ", which campaign",
+                          holders.size() == 1 ? "" : "s", " '", absl::StrJoin(holders, "', '"), "' ",
+                          holders.size() == 1 ? "uses" : "use"));
+  }
   const auto status = store_->status();
   const std::shared_ptr<const CampaignPlan> plan = this->plan();
   if (now == storage::Life::kRunning && plan->external && status->model_task && status->model_task->open()) {
     AddModel(*status->model_task, *plan->external, list);
   }
-  store_->Start(storage::DescribeWaiting, {},
+  store_->Start(storage::DescribeWaiting, {.annotator = annotator},
                 [list = std::move(list), done = std::move(done),
                  now](const absl::StatusOr<storage::WaitingSummary>& summary) mutable {
                   if (summary.ok()) AddLabeling(*summary, list);
@@ -332,6 +344,7 @@ absl::Status Campaign::ChangeLife(const storage::LifeRequest& request, const cha
   if (*changed == 0) return absl::OkStatus();
   LogLife(request);
   PublishLife(*changed, std::move(announcement));
+  RetryNow();
   return absl::OkStatus();
 }
 
@@ -421,8 +434,12 @@ absl::Status Campaign::Update(const v1::CampaignSpec& spec, const google::protob
   if (repeated) return absl::OkStatus();
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec before, ParseSpecificationText(plan()->settings.specification));
   FULCRUM_ASSIGN_OR_RETURN(const v1::CampaignSpec updated, UpdatedSpec(before, spec, mask));
-  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(updated));
+  MemoryBudgetShare* const memory = services_.memory;
+  FULCRUM_ASSIGN_OR_RETURN(CampaignPlan plan, PlanCampaign(WithRoundMemory(updated, memory)));
   FULCRUM_RETURN_IF_ERROR(CheckLauncher(services_.launchers, plan));
+  const std::size_t round_bytes = plan.round.memory_bytes;
+  const bool resized = memory != nullptr && round_bytes != this->plan()->round.memory_bytes;
+  if (resized) FULCRUM_RETURN_IF_ERROR(memory->CheckRound(name_, round_bytes, place_));
   const auto& paths = mask.paths();
   request.settings = plan.settings;
   request.goes_on =
@@ -433,9 +450,10 @@ absl::Status Campaign::Update(const v1::CampaignSpec& spec, const google::protob
     const std::scoped_lock lock(mutex_);
     plan_ = std::make_shared<const CampaignPlan>(std::move(plan));
   }
+  if (resized) memory->SetRound(round_bytes, place_);
   if (answer.continued) LogLife({.life = storage::Life::kRunning, .reason = storage::kContinued, .by = order.by});
   PublishLife(answer.sequence, std::move(announcement));
-  Wake();
+  RetryNow();
   return absl::OkStatus();
 }
 

@@ -96,6 +96,12 @@ std::string Campaign::PayloadOf(const std::string& item) const {
   return waiting ? *waiting : pool_->now()->PayloadOf(item);
 }
 
+std::string Campaign::PayloadPart(const std::string& item, std::size_t first, std::size_t most) const {
+  const auto waiting = stream_ == nullptr ? std::nullopt : stream_->waiting().PayloadOf(item);
+  if (!waiting) return pool_->now()->PayloadPart(item, first, most);
+  return first < waiting->size() ? waiting->substr(first, most) : std::string();
+}
+
 std::size_t Campaign::PayloadBytes(const std::string& item) const {
   const auto waiting = stream_ == nullptr ? std::nullopt : stream_->waiting().PayloadBytes(item);
   return waiting ? *waiting : pool_->now()->PayloadBytes(item);

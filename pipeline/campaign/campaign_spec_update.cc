@@ -25,9 +25,17 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 // What can change while a campaign runs. The rest decides what its pool and its models are.
-constexpr const char* kChangeable[] = {
-    "question", "selection.batch",          "selection.cost_budget", "selection.cluster", "labeling", "advance",
-    "stop",     "classifier.class_weights", "classifier.external",   "retention"};
+constexpr const char* kChangeable[] = {"question",
+                                       "selection.batch",
+                                       "selection.cost_budget",
+                                       "selection.cluster",
+                                       "selection.memory_mib",
+                                       "labeling",
+                                       "advance",
+                                       "stop",
+                                       "classifier.class_weights",
+                                       "classifier.external",
+                                       "retention"};
 
 bool IsChangeable(absl::string_view path) {
   return std::any_of(std::begin(kChangeable), std::end(kChangeable), [&](absl::string_view allowed) {

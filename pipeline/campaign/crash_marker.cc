@@ -2,10 +2,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "storage/rules/round_rules.h"
@@ -76,6 +79,37 @@ absl::Status RoundMarker::BeginRound(std::int64_t round) {
 
 namespace {
 
+/// An annotator who is listed in the specification or has worked, and may take tasks.
+struct KnownAnnotator {
+  absl::string_view name = {};
+  double left = 0;  ///< of its own budget
+};
+
+std::vector<KnownAnnotator> KnownAnnotators(const storage::CampaignState& state) {
+  std::set<absl::string_view> names;
+  for (const auto& [name, terms] : state.settings().annotators) names.insert(name);
+  for (const auto& [name, activity] : state.activity().all()) names.insert(name);
+  std::vector<KnownAnnotator> known;
+  for (const absl::string_view name : names) {
+    if (!state.paused().contains(std::string(name))) known.push_back({name, state.LeftFor(name)});
+  }
+  return known;
+}
+
+/// Whether `left` pays for the cheapest answer that may be expected: by a known annotator who may answer the item. A
+/// newcomer, who costs nothing of its own, is expected only if none of them may.
+bool PaysFor(const storage::CampaignState& state, const storage::Item& item, const std::vector<KnownAnnotator>& known,
+             double left) {
+  bool expected = false;
+  for (const KnownAnnotator& annotator : known) {
+    const double cost = state.CostOf(item, annotator.name);
+    if (cost > annotator.left || !state.MayAnswer(item, annotator.name)) continue;
+    if (cost <= left) return true;
+    expected = true;
+  }
+  return !expected && item.cost <= left;
+}
+
 /// Why the budgets allow no more answers in the open round; empty if they do, or may once the live leases have ended.
 std::string ReasonToClose(const storage::CampaignState& state) {
   const storage::CampaignSettings& settings = state.settings();
@@ -89,9 +123,10 @@ std::string ReasonToClose(const storage::CampaignState& state) {
   }
   if (!state.leases().empty() || state.items().open_slots() == 0) return "";
   const double left = settings.cost_budget - totals.cost;
+  const std::vector<KnownAnnotator> known = KnownAnnotators(state);
   bool affordable = false;
   state.items().VisitOpenSlots([&](const storage::Item& item, const storage::Slot&) {
-    affordable = item.cost <= left;
+    affordable = PaysFor(state, item, known, left);
     return !affordable;
   });
   if (affordable) return "";

@@ -15,6 +15,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -55,18 +56,30 @@ class MemoryBudgetShare {
     std::string campaign = {};
     std::size_t pool_bytes = 0;
     std::size_t round_bytes = 0;
-    /// Another campaign waits for what this one keeps between its rounds: it should drop that and call GiveBack. Called
-    /// on any thread; must not call back.
+    /// Of a campaign that exists: it has a place even if its rounds do not fit any more, and cannot run them.
+    bool exists = false;
+    /// Somebody waits for what this campaign keeps between its rounds: it should drop that and call GiveBack. Called on
+    /// any thread; must not call back.
     std::function<void()> on_wanted = {};
   };
-  /// ResourceExhausted if the pool does not fit beside the others with room for any one round.
+  /// ResourceExhausted where the pool does not fit beside the others with room for any one round; for a campaign that
+  /// exists, with room for the least round.
   absl::StatusOr<Place> Admit(Request request);
+
+  /// Whether rounds of this campaign may use so much. ResourceExhausted where that does not fit beside the pools.
+  absl::Status CheckRound(const std::string& campaign, std::size_t round_bytes, const Place& place) const;
+  /// From now on they use so much.
+  void SetRound(std::size_t round_bytes, Place& place);
 
   /// The same for a pool that has become larger. Where it does not fit, the place stays what it was.
   absl::Status Grow(const std::string& campaign, std::size_t pool_bytes, Place& place);
 
-  /// Waits until there is room for a round of this campaign. Cancelled where `stop` was asked for first.
+  /// Waits until there is room for a round of this campaign. Cancelled where `stop` was asked for first,
+  /// ResourceExhausted where the pools leave no room for it whoever works.
   absl::Status BeginRound(Place& place, std::stop_token stop);
+  /// For whom a round of this campaign waits: those that have the room, and those that are to have it first. Empty if
+  /// it does not wait.
+  std::vector<std::string> WaitsFor(const Place& place) const;
   /// The round is over; what it left for the next one may be wanted by others.
   void EndRound(Place& place);
   /// Nothing is kept any more. Not while a round runs.
@@ -76,6 +89,8 @@ class MemoryBudgetShare {
   /// With this claim, whether it is one of the claims already or not.
   absl::Status CheckFits(const std::string& campaign, const Claim& claim) const;
   bool HasRoomFor(const Claim& claim) const;
+  /// OK if the round of this claim fits beside the pools.
+  absl::Status CheckOwnRound(const Claim& claim) const;
   /// Asks those who keep something and do not work.
   void AskForRoom() const;
   void Remove(const Claim* claim);

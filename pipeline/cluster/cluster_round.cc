@@ -110,7 +110,9 @@ class ClusterRun {
     std::vector<ClassIndex> labels;
     for (const RowIndex row : own) labels.push_back(input_.labels[row]);
     labels_ = ShareValues(peers_, std::move(labels));
-    if (!input_.weights.empty()) {
+    // A rank without rows has no weights either, and makes the same calls as the others.
+    const std::vector<int> weighted = ShareValue(peers_, input_.weights.empty() ? 0 : 1);
+    if (std::ranges::any_of(weighted, [](int some) { return some != 0; })) {
       std::vector<double> weights;
       for (const RowIndex row : own) weights.push_back(input_.weights[row]);
       weights_ = GatherValues(peers_, std::move(weights));

@@ -278,9 +278,9 @@ namespace {
 
 constexpr char kUpdateFooter[] =
     R"(A field is named by its path in the YAML file; its value is written as there. Without a value (FIELD=) it gets
-its default. What can be changed: question, selection.batch, selection.cost_budget, selection.cluster.*, labeling.*,
-advance.*, stop.* (except the validation set), classifier.class_weights, classifier.external.* and retention.*. A campaign
-that a stopping rule ended goes on if the new rules allow it.
+its default. What can be changed: question, selection.batch, selection.cost_budget, selection.cluster.*,
+selection.memory_mib, labeling.*, advance.*, stop.* (except the validation set), classifier.class_weights,
+classifier.external.* and retention.*. A campaign that a stopping rule ended goes on if the new rules allow it.
 
 Example:
   fulcrum campaign update digits stop.labels=500 labeling.lease_time=20m)";

@@ -143,6 +143,7 @@ struct Daemon::Parts {
   std::unique_ptr<Executor> executor;
   std::unique_ptr<Executor> lane;   // for calls that read or write files, in small steps
   std::unique_ptr<Executor> heavy;  // for calls that work on a whole pool or log
+  std::unique_ptr<Executor> closing, search;
   std::unique_ptr<TaskWaiters> waiters;
   std::unique_ptr<TaskWaiters> model_waiters;  // processes that ask for the task of a round
   DaemonMetrics metrics;
@@ -170,6 +171,8 @@ struct Daemon::Parts {
     executor.reset();
     lane.reset();
     heavy.reset();
+    closing.reset();
+    search.reset();
     operations.reset();
     if (campaigns) campaigns->Close(std::chrono::steady_clock::now() + options.stop_time);
     server.reset();
@@ -200,7 +203,11 @@ struct Daemon::Parts {
     return {.grpc_address = options.server.address,
             .campaigns = *campaigns,
             .server = *server,
-            .queues = {.calls = [this] { return executor->queued() + lane->queued() + heavy->queued(); },
+            .queues = {.calls =
+                           [this] {
+                             return executor->queued() + lane->queued() + heavy->queued() + closing->queued() +
+                                    search->queued();
+                           },
                        .workers = [this] { return waiters->waiting(); }},
             .tls = !options.server.tls_certificate.empty()};
   }
@@ -264,7 +271,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
   }
   it.waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenTasks(name); });
   it.model_waiters = std::make_unique<TaskWaiters>([&it](const std::string& name) { return it.OpenModelTasks(name); });
-  FULCRUM_ASSIGN_OR_RETURN(it.uploads, UploadStore::Open(it.options.data_folder, it.options.uploads));
+  FULCRUM_ASSIGN_OR_RETURN(it.uploads, UploadStore::Open(it.options.data_folder, it.options.uploads, it.options.clock));
   FULCRUM_ASSIGN_OR_RETURN(
       it.campaigns,
       CampaignRegistry::Open(
@@ -297,6 +304,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
   it.executor = std::make_unique<Executor>(kExecutorThreads, kMostQueuedCalls);
   it.lane = std::make_unique<Executor>(kLaneThreads, kMostQueuedCalls);
   it.heavy = std::make_unique<Executor>(kHeavyThreads, kMostQueuedCalls);
+  it.closing = std::make_unique<Executor>(kHeavyThreads, kMostQueuedCalls);
+  it.search = std::make_unique<Executor>(1, kMostQueuedCalls);
+  const CallLanes lanes{*it.executor, *it.lane, *it.heavy, *it.closing, *it.search};
   FULCRUM_ASSIGN_OR_RETURN(it.operations, CampaignOperations::Open(it.options.data_folder, *it.campaigns));
   std::vector<RegisteredService> services;
   services.push_back(
@@ -306,12 +316,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
   services.push_back(
       {"fulcrum.v1.ModelService",
        std::make_shared<ModelService>(*it.campaigns, *it.access, *it.model_waiters, it.replies, *it.lane)});
-  services.push_back(
-      {"fulcrum.v1.CampaignService", std::make_shared<CampaignService>(*it.campaigns, *it.operations, *it.access,
-                                                                       CallLanes{*it.executor, *it.lane, *it.heavy})});
+  services.push_back({"fulcrum.v1.CampaignService",
+                      std::make_shared<CampaignService>(*it.campaigns, *it.operations, *it.access, lanes)});
   services.push_back({"fulcrum.v1.ItemService", std::make_shared<ItemService>(*it.campaigns, *it.access, *it.lane)});
   services.push_back(
-      {"fulcrum.v1.AnnotatorService", std::make_shared<AnnotatorService>(*it.campaigns, *it.access, *it.executor)});
+      {"fulcrum.v1.AnnotatorService", std::make_shared<AnnotatorService>(*it.campaigns, *it.access, lanes)});
   services.push_back(
       {"fulcrum.v1.OperationService", std::make_shared<OperationService>(*it.operations, *it.access, *it.executor)});
   services.push_back(

@@ -150,6 +150,17 @@ AccessControl::OpenStream AccessControl::NoteStream(const Caller& caller,
   return stream;
 }
 
+absl::StatusOr<std::shared_ptr<const void>> AccessControl::HoldStream(const Caller& caller) const {
+  const std::scoped_lock lock(mutex_);
+  // Only under the mutex are copies made, so that the numbers can only fall meanwhile.
+  std::erase_if(held_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  std::shared_ptr<const void>& held = held_[caller.token_hash];
+  if (held == nullptr) held = std::make_shared<const int>();
+  if (held.use_count() <= kMostHeldStreams) return held;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(kMostHeldStreams, " exports of this caller are open; read them to their end or cancel them first"));
+}
+
 AccessControl::OpenStream& AccessControl::OpenStream::operator=(OpenStream&& other) noexcept {
   std::swap(access_, other.access_);
   std::swap(id_, other.id_);

@@ -95,11 +95,11 @@ class TokenStore {
   /// Opens or makes DATA/tokens.db, which only its owner may read.
   static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const std::string& data_folder);
 
-  /// The new token. AlreadyExists for a name that has one.
+  /// The new token. AlreadyExists for a name that has one, Unavailable if tokens cannot be changed now.
   absl::StatusOr<std::string> Create(const std::string& name, Role role);
   /// By name. Unavailable if they cannot be read now.
   absl::StatusOr<std::vector<TokenEntry>> List();
-  /// NotFound for a name that has none.
+  /// NotFound for a name that has none, Unavailable if tokens cannot be changed now.
   absl::Status Revoke(const std::string& name);
   /// The owner of a token; NotFound if it is unknown or revoked, Unavailable if the tokens cannot be read now.
   absl::StatusOr<TokenEntry> Find(const std::string& token);
@@ -110,6 +110,8 @@ class TokenStore {
   TokenStore(storage::SqliteDatabase database, storage::SqliteStatement version)
       : database_(std::move(database)), version_(std::move(version)) {}
   absl::StatusOr<std::vector<TokenEntry>> ReadAll();
+  /// Executes a statement with these parameters.
+  absl::Status Change(const char* sql, const std::vector<std::string>& values);
   /// Reads the tokens again if another process has changed them. Unavailable if they cannot be read now.
   absl::Status Refresh();
 
@@ -172,6 +174,11 @@ class AccessControl {
   };
   OpenStream NoteStream(const Caller& caller, std::function<void(const absl::Status&)> end) const;
 
+  /// Streams of a caller that may hold a lot of memory while nobody reads them.
+  static constexpr int kMostHeldStreams = 8;
+  /// Counts one of them as long as the result is held. ResourceExhausted if the caller has so many already.
+  absl::StatusOr<std::shared_ptr<const void>> HoldStream(const Caller& caller) const;
+
  private:
   struct Stream {
     std::string token_hash = {};
@@ -189,6 +196,7 @@ class AccessControl {
   std::condition_variable_any stopping_;
   mutable std::map<std::int64_t, Stream> streams_;
   mutable std::int64_t last_stream_ = 0;
+  mutable std::map<std::string, std::shared_ptr<const void>> held_;  // by token; each held stream has a copy
   mutable std::chrono::steady_clock::time_point next_refusal_line_ = {};
   mutable std::int64_t refusals_not_logged_ = 0;
   std::jthread watcher_;  // last: it uses all of the above

@@ -15,6 +15,8 @@ namespace fulcrum::pipeline {
 namespace {
 
 constexpr std::size_t kLongestOwner = 64;
+// Repeats come within seconds.
+constexpr std::size_t kMostRemembered = 100;
 
 v1::Role MessageOf(Role role) {
   switch (role) {
@@ -88,19 +90,42 @@ grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* AccessService::CreateToken(grpc::CallbackServerContext* context,
                                                      const v1::CreateTokenRequest* request,
                                                      v1::CreateTokenResponse* response) {
-  return calls_.Run(context, CallerRole::kAdmin, *request,
-                    [this, request, response](const Caller& caller) -> absl::Status {
-                      FULCRUM_RETURN_IF_ERROR(OrderOf(caller, request->request_id()).status());
-                      FULCRUM_ASSIGN_OR_RETURN(TokenStore* const tokens, Used(tokens_));
-                      FULCRUM_RETURN_IF_ERROR(CheckOwner(request->owner()));
-                      FULCRUM_ASSIGN_OR_RETURN(const Role role, RoleOf(request->role()));
-                      FULCRUM_ASSIGN_OR_RETURN(*response->mutable_secret(), tokens->Create(request->owner(), role));
-                      Log(LogLevel::kInfo, "token created",
-                          {{"name", request->owner()}, {"role", RoleName(role)}, {"by", caller.name}});
-                      FULCRUM_ASSIGN_OR_RETURN(const TokenEntry entry, tokens->Find(response->secret()));
-                      Describe(entry, *response->mutable_token());
-                      return absl::OkStatus();
-                    });
+  return calls_.Run(
+      context, CallerRole::kAdmin, *request, [this, request, response](const Caller& caller) -> absl::Status {
+        FULCRUM_RETURN_IF_ERROR(OrderOf(caller, request->request_id()).status());
+        FULCRUM_ASSIGN_OR_RETURN(TokenStore* const tokens, Used(tokens_));
+        FULCRUM_RETURN_IF_ERROR(CheckOwner(request->owner()));
+        FULCRUM_ASSIGN_OR_RETURN(const Role role, RoleOf(request->role()));
+        FULCRUM_ASSIGN_OR_RETURN(*response->mutable_secret(), CreateOnce(*tokens, {.by = caller.name,
+                                                                                   .request_id = request->request_id(),
+                                                                                   .owner = request->owner(),
+                                                                                   .role = role}));
+        FULCRUM_ASSIGN_OR_RETURN(const TokenEntry entry, tokens->Find(response->secret()));
+        Describe(entry, *response->mutable_token());
+        return absl::OkStatus();
+      });
+}
+
+absl::StatusOr<std::string> AccessService::CreateOnce(TokenStore& tokens, const CreatedToken& wanted) {
+  const std::scoped_lock lock(mutex_);
+  for (const CreatedToken& created : created_) {
+    if (wanted.request_id.empty() || created.request_id != wanted.request_id || created.by != wanted.by) continue;
+    if (created.owner != wanted.owner || created.role != wanted.role) {
+      return absl::AlreadyExistsError(absl::StrCat("request id '", wanted.request_id,
+                                                   "' was used for another token; make a new id for every new "
+                                                   "request"));
+    }
+    if (tokens.Find(created.secret).ok()) return created.secret;
+    return absl::AlreadyExistsError(
+        absl::StrCat("the token that request '", wanted.request_id, "' created has been revoked since"));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(std::string secret, tokens.Create(wanted.owner, wanted.role));
+  Log(LogLevel::kInfo, "token created", {{"name", wanted.owner}, {"role", RoleName(wanted.role)}, {"by", wanted.by}});
+  if (wanted.request_id.empty()) return secret;
+  created_.push_back(wanted);
+  created_.back().secret = secret;
+  if (created_.size() > kMostRemembered) created_.pop_front();
+  return secret;
 }
 
 grpc::ServerUnaryReactor* AccessService::RevokeToken(grpc::CallbackServerContext* context,

@@ -126,7 +126,7 @@ CampaignService::Reactor* CampaignService::UpdateCampaign(Context* context, cons
 
 CampaignService::Reactor* CampaignService::DeleteCampaign(Context* context, const v1::DeleteCampaignRequest* request,
                                                           v1::DeleteCampaignResponse* response) {
-  return calls_.Run(
+  return closing_calls_.Run(
       context, CallerRole::kAdmin, *request, [this, request, response](const Caller& caller) -> absl::Status {
         FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
         FULCRUM_ASSIGN_OR_RETURN(*response->mutable_trash_folder(), campaigns_.Delete(request->campaign(), order));
@@ -233,8 +233,14 @@ grpc::ServerWriteReactor<v1::ExportLabelsResponse>* CampaignService::ExportLabel
   Caller caller;
   const auto campaign = FindForReading(*context, request->campaign(), caller);
   if (!campaign.ok()) return Stream::Refuse(file_calls_.executor(), campaign.status());
+  // It has the state of the campaign in memory, until it is read to its end.
+  const auto held = calls_.access().HoldStream(caller);
+  if (!held.ok()) return Stream::Refuse(file_calls_.executor(), held.status());
   const auto pages = std::make_shared<LabelPages>((*campaign)->store().folder().path());
-  return Stream::Begin(file_calls_.executor(), {calls_.access(), caller}, [pages] { return pages->Next(); });
+  // The first page takes the whole log.
+  return Stream::Begin(
+      file_calls_.executor(), {calls_.access(), caller}, [pages, held = *held] { return pages->Next(); },
+      &heavy_calls_.executor());
 }
 
 grpc::ServerWriteReactor<v1::GetModelResponse>* CampaignService::GetModel(Context* context,
@@ -245,8 +251,14 @@ grpc::ServerWriteReactor<v1::GetModelResponse>* CampaignService::GetModel(Contex
   if (!campaign.ok()) return Stream::Refuse(file_calls_.executor(), campaign.status());
   if (const absl::Status status = CheckNumbers(*request); !status.ok())
     return Stream::Refuse(file_calls_.executor(), status);
+  std::shared_ptr<const void> held;
+  if (!ModelPages::ReadsByRange(request->format())) {
+    auto hold = calls_.access().HoldStream(caller);
+    if (!hold.ok()) return Stream::Refuse(file_calls_.executor(), hold.status());
+    held = *std::move(hold);
+  }
   const auto pages = std::make_shared<ModelPages>(*campaign, request->round(), request->format());
-  return Stream::Begin(file_calls_.executor(), {calls_.access(), caller}, [pages] { return pages->Next(); });
+  return Stream::Begin(file_calls_.executor(), {calls_.access(), caller}, [pages, held] { return pages->Next(); });
 }
 
 CampaignService::Reactor* CampaignService::Predict(Context* context, const v1::PredictRequest* request,

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -71,9 +73,11 @@ class CallRunner {
 
 /// Where calls run, so that none waits behind those that take longer.
 struct CallLanes {
-  Executor& quick;  ///< states and changes of campaigns
-  Executor& files;  ///< what reads or writes files in small steps: exports, models, labels that are imported
-  Executor& heavy;  ///< what works on a whole pool: appending, predicting
+  Executor& quick;    ///< states and changes of campaigns
+  Executor& files;    ///< what reads or writes files in small steps: exports, models, labels that are imported
+  Executor& heavy;    ///< what works on a whole pool or log: appending, predicting, the quality of annotators
+  Executor& closing;  ///< what waits for the end of rounds: deleting
+  Executor& search;   ///< likely label errors: one search at a time, as each needs a matrix of all pairs of labels
 };
 
 class CampaignService final : public v1::CampaignService::CallbackService {
@@ -88,7 +92,8 @@ class CampaignService final : public v1::CampaignService::CallbackService {
         operations_(operations),
         calls_(access, lanes.quick),
         file_calls_(access, lanes.files),
-        heavy_calls_(access, lanes.heavy) {}
+        heavy_calls_(access, lanes.heavy),
+        closing_calls_(access, lanes.closing) {}
 
   Reactor* CreateCampaign(Context* context, const v1::CreateCampaignRequest* request,
                           v1::CreateCampaignResponse* response) override;
@@ -138,6 +143,7 @@ class CampaignService final : public v1::CampaignService::CallbackService {
   const CallRunner calls_;
   const CallRunner file_calls_;
   const CallRunner heavy_calls_;
+  const CallRunner closing_calls_;
 };
 
 class OperationService final : public v1::OperationService::CallbackService {
@@ -163,8 +169,11 @@ class OperationService final : public v1::OperationService::CallbackService {
 class AnnotatorService final : public v1::AnnotatorService::CallbackService {
  public:
   /// All of them must outlive it.
-  AnnotatorService(CampaignRegistry& campaigns, const AccessControl& access, Executor& executor)
-      : campaigns_(campaigns), calls_(access, executor) {}
+  AnnotatorService(CampaignRegistry& campaigns, const AccessControl& access, const CallLanes& lanes)
+      : campaigns_(campaigns),
+        calls_(access, lanes.quick),
+        heavy_calls_(access, lanes.heavy),
+        search_calls_(access, lanes.search) {}
 
   grpc::ServerUnaryReactor* ListAnnotators(grpc::CallbackServerContext* context,
                                            const v1::ListAnnotatorsRequest* request,
@@ -182,6 +191,8 @@ class AnnotatorService final : public v1::AnnotatorService::CallbackService {
  private:
   CampaignRegistry& campaigns_;
   const CallRunner calls_;
+  const CallRunner heavy_calls_;
+  const CallRunner search_calls_;
 };
 
 class ItemService final : public v1::ItemService::CallbackService {
@@ -220,8 +231,20 @@ class AccessService final : public v1::AccessService::CallbackService {
                                         v1::RevokeTokenResponse* response) override;
 
  private:
+  /// The answer to a request, for its repeats. In memory only: nothing on the disk gives access.
+  struct CreatedToken {
+    std::string by = {};
+    std::string request_id = {};
+    std::string owner = {};
+    Role role = Role::kReader;
+    std::string secret = {};
+  };
+  absl::StatusOr<std::string> CreateOnce(TokenStore& tokens, const CreatedToken& wanted);
+
   TokenStore* const tokens_;
   const CallRunner calls_;
+  std::mutex mutex_;
+  std::deque<CreatedToken> created_;  // the latest ones
 };
 
 class UploadService final : public v1::UploadService::CallbackService {

@@ -54,11 +54,12 @@ grpc::ServerUnaryReactor* ItemService::ReturnItem(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* AnnotatorService::ListAnnotators(grpc::CallbackServerContext* context,
                                                            const v1::ListAnnotatorsRequest* request,
                                                            v1::ListAnnotatorsResponse* response) {
-  return calls_.Run(context, CallerRole::kReader, *request, [this, request, response](const Caller&) -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
-    FULCRUM_ASSIGN_OR_RETURN(*response, pipeline::ListAnnotators(*campaign));
-    return absl::OkStatus();
-  });
+  return heavy_calls_.RunCancellable(
+      context, CallerRole::kReader, *request, [this, request, response](const Caller&) -> absl::Status {
+        FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
+        FULCRUM_ASSIGN_OR_RETURN(*response, pipeline::ListAnnotators(*campaign));
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* AnnotatorService::PauseAnnotator(grpc::CallbackServerContext* context,
@@ -84,12 +85,13 @@ grpc::ServerUnaryReactor* AnnotatorService::ResumeAnnotator(grpc::CallbackServer
 grpc::ServerUnaryReactor* AnnotatorService::ListLabelErrors(grpc::CallbackServerContext* context,
                                                             const v1::ListLabelErrorsRequest* request,
                                                             v1::ListLabelErrorsResponse* response) {
-  return calls_.Run(context, CallerRole::kReader, *request, [this, request, response](const Caller&) -> absl::Status {
-    FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
-    FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
-    FULCRUM_ASSIGN_OR_RETURN(*response, pipeline::ListLabelErrors(*campaign, PageSize(request->page_size())));
-    return absl::OkStatus();
-  });
+  return search_calls_.RunCancellable(
+      context, CallerRole::kReader, *request, [this, request, response](const Caller&) -> absl::Status {
+        FULCRUM_RETURN_IF_ERROR(CheckNumbers(*request));
+        FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
+        FULCRUM_ASSIGN_OR_RETURN(*response, pipeline::ListLabelErrors(*campaign, PageSize(request->page_size())));
+        return absl::OkStatus();
+      });
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #include "pipeline/server/executor.h"
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -39,9 +40,17 @@ Executor::~Executor() {
 }
 
 bool Executor::Submit(std::function<void()> task) {
+  return Push(std::move(task), most_queued_);
+}
+
+bool Executor::SubmitNext(std::function<void()> task) {
+  return Push(std::move(task), SIZE_MAX);
+}
+
+bool Executor::Push(std::function<void()> task, std::size_t most_queued) {
   {
     const std::scoped_lock lock(mutex_);
-    if (ending_ || tasks_.size() >= most_queued_) return false;
+    if (ending_ || tasks_.size() >= most_queued) return false;
     tasks_.push_back(std::move(task));
   }
   changed_.notify_one();

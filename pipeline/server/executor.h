@@ -27,6 +27,9 @@ class Executor {
   /// False if the queue is full; `task` is not run then. An exception of a task is logged and ends only that task: who
   /// waits for its result must catch it before.
   bool Submit(std::function<void()> task);
+  /// The same for the next step of a stream that was accepted before: it waits also if the queue is full. A stream has
+  /// at most one step in the queue, so that their number is that of the streams. False if the executor ends.
+  bool SubmitNext(std::function<void()> task);
   /// The answer to a call that was not accepted.
   static absl::Status Busy();
   /// Tasks that wait for a thread.
@@ -34,6 +37,7 @@ class Executor {
 
  private:
   void Loop();
+  bool Push(std::function<void()> task, std::size_t most_queued);
 
   const std::size_t most_queued_;
   mutable std::mutex mutex_;

@@ -243,11 +243,13 @@ grpc::ServerUnaryReactor* LabelingService::AcquireTasks(grpc::CallbackServerCont
           return taken.status();
         });
         if (!described.ok() || taken->worth_telling()) return reactor->Finish(ToGrpcStatus(described));
-        held->DescribeWaiting([this, reactor, response, held](std::vector<v1::WaitingFor> reasons) {
-          for (v1::WaitingFor& reason : reasons) *response->add_waiting_for() = std::move(reason);
-          // Not on the store's thread, which has others to serve.
-          replies_.Post([reactor, held] { reactor->Finish(grpc::Status::OK); });
-        });
+        held->DescribeWaiting(
+            [this, reactor, response, held](std::vector<v1::WaitingFor> reasons) {
+              for (v1::WaitingFor& reason : reasons) *response->add_waiting_for() = std::move(reason);
+              // Not on the store's thread, which has others to serve.
+              replies_.Post([reactor, held] { reactor->Finish(grpc::Status::OK); });
+            },
+            annotator);
       });
   return reactor;
 }
@@ -262,7 +264,8 @@ grpc::ServerWriteReactor<v1::GetPayloadResponse>* LabelingService::GetPayload(gr
   if (const absl::Status status = (*campaign)->CheckItem(request->item_id()); !status.ok()) {
     return Stream::Refuse(executor_, status);
   }
-  const auto pages = std::make_shared<PayloadPages>(*campaign, request->item_id());
+  const auto find = [this, name = request->campaign()] { return campaigns_.Find(name); };
+  const auto pages = std::make_shared<PayloadPages>(find, request->item_id());
   return Stream::Begin(executor_, {access_, *caller}, [pages] { return pages->Next(); });
 }
 

@@ -44,6 +44,12 @@ absl::StatusOr<std::string> NewToken() {
   return absl::StrCat("fulcrum_", text);
 }
 
+/// Nothing that SQLite says is the caller's fault.
+absl::Status CannotBe(const char* what, const absl::Status& why) {
+  if (why.ok()) return why;
+  return absl::UnavailableError(absl::StrCat("tokens cannot be ", what, "; retry later (", why.message(), ")"));
+}
+
 /// Before SQLite makes the file; what it puts next to it gets the same permissions.
 absl::Status MakePrivate(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -108,10 +114,7 @@ absl::Status TokenStore::Refresh() {
   version_.Reset();
   if (version && version == known_version_) return absl::OkStatus();
   absl::StatusOr<std::vector<TokenEntry>> entries = ReadAll();
-  if (!entries.ok()) {
-    return absl::UnavailableError(
-        absl::StrCat("tokens cannot be read; retry later (", entries.status().message(), ")"));
-  }
+  if (!entries.ok()) return CannotBe("read", entries.status());
   known_.clear();
   for (TokenEntry& entry : *entries) known_.emplace(entry.hash, std::move(entry));
   known_version_ = version;
@@ -121,30 +124,35 @@ absl::Status TokenStore::Refresh() {
 absl::StatusOr<std::string> TokenStore::Create(const std::string& name, Role role) {
   FULCRUM_ASSIGN_OR_RETURN(const std::string token, NewToken());
   const std::scoped_lock lock(mutex_);
-  FULCRUM_ASSIGN_OR_RETURN(auto insert, database_.Prepare("INSERT INTO token (name, role, hash) VALUES (?1, ?2, ?3)"));
-  FULCRUM_RETURN_IF_ERROR(insert.Bind(1, name));
-  FULCRUM_RETURN_IF_ERROR(insert.Bind(2, RoleName(role)));
-  FULCRUM_RETURN_IF_ERROR(insert.Bind(3, HashOf(token)));
-  if (const absl::Status status = insert.Run(); !status.ok()) {
-    if (status.code() != absl::StatusCode::kAlreadyExists) return status;
+  const absl::Status inserted =
+      Change("INSERT INTO token (name, role, hash) VALUES (?1, ?2, ?3)", {name, RoleName(role), HashOf(token)});
+  if (absl::IsAlreadyExists(inserted)) {
     return absl::AlreadyExistsError(absl::StrCat("'", name, "' has a token; revoke it first to make a new one"));
+  }
+  FULCRUM_RETURN_IF_ERROR(CannotBe("changed", inserted));
+  return token;
+}
+
+absl::Status TokenStore::Change(const char* sql, const std::vector<std::string>& values) {
+  FULCRUM_ASSIGN_OR_RETURN(auto change, database_.Prepare(sql));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    FULCRUM_RETURN_IF_ERROR(change.Bind(static_cast<int>(i) + 1, values[i]));
   }
   // The version tells of other connections only.
   known_version_.reset();
-  return token;
+  return change.Run();
 }
 
 absl::StatusOr<std::vector<TokenEntry>> TokenStore::List() {
   const std::scoped_lock lock(mutex_);
-  return ReadAll();
+  absl::StatusOr<std::vector<TokenEntry>> entries = ReadAll();
+  if (!entries.ok()) return CannotBe("read", entries.status());
+  return entries;
 }
 
 absl::Status TokenStore::Revoke(const std::string& name) {
   const std::scoped_lock lock(mutex_);
-  FULCRUM_ASSIGN_OR_RETURN(auto erase, database_.Prepare("DELETE FROM token WHERE name = ?1"));
-  FULCRUM_RETURN_IF_ERROR(erase.Bind(1, name));
-  FULCRUM_RETURN_IF_ERROR(erase.Run());
-  known_version_.reset();
+  FULCRUM_RETURN_IF_ERROR(CannotBe("changed", Change("DELETE FROM token WHERE name = ?1", {name})));
   if (database_.changes() > 0) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("'", name, "' has no token; `fulcrum token list` shows who has one"));
 }

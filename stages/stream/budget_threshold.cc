@@ -60,7 +60,8 @@ void BudgetThreshold::Accrue(double seconds) {
   }
   if (rows_ == 1) latest_ = seconds;
   const double passed = std::max(0.0, seconds - latest_);
-  latest_ += passed;
+  // A clock that was set back starts anew where it is: otherwise nothing would be due until it is where it was.
+  latest_ = seconds;
   gap_ = rows_ <= 2 ? passed : gap_ + kGapMemory * (passed - gap_);
   due_ += passed * budget_.per_second;
   due_ = std::min(due_, static_cast<double>(taken_) + Slack());

@@ -64,7 +64,8 @@ class BudgetThreshold {
     double threshold = 0;  ///< infinite if nothing may be taken now, minus infinity if everything must be
     bool take = false;
   };
-  /// The next row. `seconds` is the time since any fixed moment; it never goes back, and a budget per share ignores it.
+  /// The next row. `seconds` is the time since any fixed moment; if it goes back, no time has passed. A budget per
+  /// share ignores it.
   Answer Offer(double score, double seconds);
 
   /// A row that was decided before, after the state that was read.

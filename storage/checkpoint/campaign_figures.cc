@@ -92,6 +92,7 @@ std::map<std::string, std::string> CampaignState::Figures() const {
   const Crowd* const crowd = figures_.crowd.get();
   std::map<std::string, std::string> figures = {
       {"last_us", absl::StrCat(ToMicros(figures_.last_time))},
+      {"last_labeling_us", absl::StrCat(ToMicros(figures_.last_labeling))},
       {"settings", SettingsToText(figures_.settings)},
       {"life", LifeName(figures_.life)},
       {"life_reason", figures_.life_reason},
@@ -137,6 +138,7 @@ absl::StatusOr<CampaignState> CampaignState::FromCheckpoint(Checkpoint& checkpoi
   CampaignFigures& figures = state.figures_;
   figures.last_sequence = checkpoint.position().sequence;
   figures.last_time = FromMicros(read.Integer("last_us"));
+  figures.last_labeling = FromMicros(read.Integer("last_labeling_us"));
   FULCRUM_ASSIGN_OR_RETURN(figures.settings, SettingsFromText(read.Text("settings")));
   FULCRUM_ASSIGN_OR_RETURN(figures.life, ParseLife(read.Text("life")));
   figures.life_reason = read.Text("life_reason");
@@ -206,6 +208,7 @@ absl::Status CampaignState::LoadAll(const Checkpoint& checkpoint) {
 CampaignStatus StatusOf(const CampaignState& state) {
   CampaignStatus status = {.last_sequence = state.last_sequence(),
                            .last_time = state.last_time(),
+                           .last_labeling = state.last_labeling(),
                            .life = state.life(),
                            .life_reason = state.life_reason(),
                            .life_by = state.life_by(),

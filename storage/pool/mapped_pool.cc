@@ -170,6 +170,22 @@ absl::StatusOr<std::string> MappedPool::PayloadOf(std::int64_t row) const {
   return payloads[0];
 }
 
+absl::StatusOr<std::string> MappedPool::PayloadPart(std::int64_t row, std::size_t first, std::size_t most) const {
+  const PoolColumns columns = ColumnsOf(shape_);
+  if (columns.payload < 0) return std::string();
+  const std::size_t block = BlockOf(row);
+  FULCRUM_ASSIGN_OR_RETURN(const auto batch, Block(block));
+  const arrow::Array& payloads = *batch->column(columns.payload);
+  const std::int64_t place = row - first_rows_[block];
+  if (payloads.IsNull(place)) return std::string();
+  if (payloads.type_id() != arrow::Type::BINARY) {
+    FULCRUM_ASSIGN_OR_RETURN(const std::string payload, PayloadOf(row));
+    return first < payload.size() ? payload.substr(first, most) : std::string();
+  }
+  const std::string_view payload = static_cast<const arrow::BinaryArray&>(payloads).GetView(place);
+  return first < payload.size() ? std::string(payload.substr(first, most)) : std::string();
+}
+
 absl::StatusOr<std::vector<double>> MappedPool::Costs() const {
   std::vector<double> costs;
   const PoolColumns columns = ColumnsOf(shape_);

@@ -49,6 +49,8 @@ class MappedPool {
 
   /// What an annotator sees of a row; empty if the pool has no payloads.
   absl::StatusOr<std::string> PayloadOf(std::int64_t row) const;
+  /// At most `most` bytes of it, from `first` on.
+  absl::StatusOr<std::string> PayloadPart(std::int64_t row, std::size_t first, std::size_t most) const;
   /// Its size, without reading it.
   absl::StatusOr<std::size_t> PayloadBytes(std::int64_t row) const;
   /// By row; empty if the pool has none. An unknown cost counts as 0.

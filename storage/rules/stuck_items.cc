@@ -75,7 +75,7 @@ std::vector<const Item*> OpenItems(const CampaignState& state) {
 
 absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleStuckRequest& /*request*/) {
   const CampaignState& state = ledger.state();
-  const bool quiet = ledger.Now() - state.last_time() >= state.settings().dispute_time;
+  const bool quiet = ledger.Now() - state.last_labeling() >= state.settings().dispute_time;
   const std::int64_t least_votes = LeastVotes(state.settings());
   SettleStuckAnswer answer;
   const std::vector<const Item*> open = OpenItems(state);
@@ -103,7 +103,28 @@ absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleS
   return answer;
 }
 
-absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequest& /*request*/) {
+namespace {
+
+/// Why the budget of an annotator keeps it from the open items; empty if it does not.
+std::string OwnBudgetReason(const CampaignState& state, const std::string& annotator,
+                            const std::vector<const Item*>& open) {
+  const auto terms = state.settings().annotators.find(annotator);
+  if (terms == state.settings().annotators.end() || terms->second.budget <= 0) return "";
+  const double left = state.LeftFor(annotator);
+  bool any = false;
+  for (const Item* const item : open) {
+    if (!state.MayAnswer(*item, annotator)) continue;
+    if (state.CostOf(*item, annotator) <= left) return "";
+    any = true;
+  }
+  if (!any) return "";
+  return absl::StrCat("the budget of annotator '", annotator, "' pays for no other task: ", left, " of ",
+                      terms->second.budget, " is left; an administrator can raise it");
+}
+
+}  // namespace
+
+absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequest& request) {
   const CampaignState& state = ledger.state();
   WaitingSummary summary;
   std::map<std::string, WaitingSummary::Holder> holders;
@@ -118,7 +139,9 @@ absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequ
                    [](const auto& a, const auto& b) { return a.first_expiry < b.first_expiry; });
   const absl::btree_set<std::string> known = KnownAnnotators(state);
   summary.open_slots = static_cast<std::int64_t>(state.items().open_slots());
-  for (const Item* const item : OpenItems(state)) {
+  const std::vector<const Item*> open = OpenItems(state);
+  summary.own_budget = OwnBudgetReason(state, request.annotator, open);
+  for (const Item* const item : open) {
     if (!IsStuck(state, *item, known)) continue;
     if (summary.stuck_items++ == 0) {
       summary.stuck_item = item->id;
@@ -127,7 +150,7 @@ absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequ
     summary.open_slots -= std::count_if(item->slots.begin(), item->slots.end(),
                                         [](const Slot& slot) { return slot.status == SlotStatus::kOpen; });
   }
-  if (summary.stuck_items > 0) summary.dispute_at = state.last_time() + state.settings().dispute_time;
+  if (summary.stuck_items > 0) summary.dispute_at = state.last_labeling() + state.settings().dispute_time;
   if (state.rounds().open() != nullptr) {
     summary.advance_at = JudgeRound(state.settings().policy, state.LastProgress(), ledger.Now()).look_again;
   }

@@ -25,7 +25,7 @@ struct SettleStuckAnswer {
 /// Disputes the offered items that have as many votes as the overlap (with adaptive overlap at least two), if every
 /// known annotator has answered or declined them; with votes of different worth the votes decide unless they tie. Sets
 /// aside items without a vote that all known annotators, three or more, have declined. If
-/// nothing has happened in the campaign for the dispute time, also disputes the other offered items that have votes,
+/// no vote, skip, lease or batch has come for the dispute time, also disputes the other offered items that have votes,
 /// and sets aside those that every known annotator has declined. To be run when there is no lease: until then
 /// another annotator may come.
 absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleStuckRequest& request);
@@ -44,8 +44,12 @@ struct WaitingSummary {
   std::int64_t stuck_votes = 0;         ///< that it has
   std::optional<Time> dispute_at = {};  ///< when it is disputed or set aside, if nothing happens before
   std::optional<Time> advance_at = {};  ///< when time alone may close the round
+  /// Why the annotator who asks gets none of the open slots: its own budget pays for none that it may answer.
+  std::string own_budget = {};
 };
-struct WaitingRequest {};
+struct WaitingRequest {
+  std::string annotator = {};  ///< who asks; may be empty
+};
 absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequest& request);
 
 }  // namespace fulcrum::storage

@@ -61,7 +61,8 @@ struct CampaignSettings {
   std::int64_t most_votes = 3;  ///< an item still undecided with so many is disputed
   std::chrono::milliseconds lease_time{600'000};
   std::int64_t most_attempts = 5;  ///< leases of a slot that ended without an answer, until its item is set aside
-  /// After this time without any event, items that no active annotator can decide are disputed; see stuck_items.h.
+  /// After this time without a vote, skip, lease or batch, items that no active annotator can decide are disputed; see
+  /// stuck_items.h.
   std::chrono::milliseconds dispute_time{86'400'000};
   std::int64_t bad_item_reports = 1;  ///< annotators who call an item bad, until it is set aside
   std::int64_t label_budget = 0;      ///< labels to be bought; 0: no limit

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
@@ -12,6 +14,15 @@ namespace {
 
 // More known answers than this are labels like others: the list is in memory and in every checkpoint.
 constexpr std::size_t kMostGold = 100'000;
+
+/// Whether an item waits anew for an annotator from this event on. That rows were added, a setting was changed or a
+/// lease was renewed brings nobody nearer.
+template <typename Body>
+constexpr bool kIsLabeling =
+    std::is_same_v<Body, LabelSubmitted> || std::is_same_v<Body, LabelChanged> ||
+    std::is_same_v<Body, LabelWithdrawn> || std::is_same_v<Body, TaskSkipped> || std::is_same_v<Body, LeaseGranted> ||
+    std::is_same_v<Body, LeaseReleased> || std::is_same_v<Body, LeaseExpired> || std::is_same_v<Body, BatchCommitted> ||
+    std::is_same_v<Body, ItemReturned>;
 
 }  // namespace
 
@@ -30,6 +41,9 @@ absl::Status CampaignState::Apply(const Event& event) {
   }
   figures_.last_sequence = event.sequence;
   figures_.last_time = event.at;
+  const bool labeling =
+      std::visit([](const auto& body) { return kIsLabeling<std::remove_cvref_t<decltype(body)>>; }, event.body);
+  if (labeling) figures_.last_labeling = event.at;
   return absl::OkStatus();
 }
 
@@ -125,6 +139,12 @@ absl::Status CampaignState::Change(const Event& event, const StoreOpened& opened
   leases_.Shift(gap);
   leases_.Visit([this](const Lease& lease) { items_.MarkChanged(lease.item); });
   rounds_.Shift(gap);
+  // Half of the time for which items wait at most: after a long stop somebody can still come, and a store that is
+  // opened every day without any event in between does not wait for ever.
+  const std::chrono::microseconds counted =
+      std::min<std::chrono::microseconds>(gap, figures_.settings.dispute_time / 2);
+  if (gap.count() < 0) figures_.last_labeling += gap;
+  if (gap > counted) figures_.last_labeling += gap - counted;
   if (figures_.model_task) figures_.model_task->Shift(gap);
   return absl::OkStatus();
 }

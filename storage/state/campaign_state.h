@@ -42,6 +42,10 @@ class CampaignState {
 
   std::int64_t last_sequence() const { return figures_.last_sequence; }
   Time last_time() const { return figures_.last_time; }
+  /// When annotators, or what they are asked, did something last: a vote, a skip, a lease that was granted or ended, a
+  /// batch. Moved on when the store is opened, so that the time since the event before counts for at most half of the
+  /// dispute time.
+  Time last_labeling() const { return figures_.last_labeling; }
   const CampaignSettings& settings() const { return figures_.settings; }
   Life life() const { return figures_.life; }
   const std::string& life_reason() const { return figures_.life_reason; }
@@ -106,6 +110,7 @@ class CampaignState {
   struct CampaignFigures {
     std::int64_t last_sequence = 0;
     Time last_time = {};
+    Time last_labeling = {};
     CampaignSettings settings = {};
     Life life = Life::kCreated;
     std::string life_reason = {};
@@ -177,6 +182,7 @@ class CampaignState {
 struct CampaignStatus {
   std::int64_t last_sequence = 0;
   Time last_time = {};
+  Time last_labeling = {};
   Life life = Life::kCreated;
   std::string life_reason = {};
   std::string life_by = {};  ///< empty if the daemon changed it by itself

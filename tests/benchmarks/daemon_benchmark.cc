@@ -247,9 +247,10 @@ int main(int count, char** arguments) {
   if (mode == "--soak" && count == 3) {
     daemon.WritePool("pool-soak.csv", RandomPool(2000));
     Soak(daemon, std::chrono::seconds(std::atoi(arguments[2])));
-    return 0;
+    return ExitCode();
   }
   daemon.WritePool("pool-rate.csv", RandomPool(kPoolRows));
   if (mode != "--streams") CompareRates(daemon, /*streams=*/false);
   if (mode != "--calls") CompareRates(daemon, /*streams=*/true);
+  return ExitCode();
 }

@@ -39,4 +39,5 @@ void Measure(const testing::Flood& flood) {
 
 int main() {
   for (const auto& flood : fulcrum::testing::Floods()) fulcrum::benchmarks::Measure(flood);
+  return fulcrum::benchmarks::ExitCode();
 }

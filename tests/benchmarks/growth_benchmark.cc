@@ -3,7 +3,9 @@
 //
 //   bench_growth                     both
 //   bench_growth --append            10,000 rows to a pool of FULCRUM_GROWTH_ROWS (5,000,000)
-//   bench_growth --lanes             Get during four creates of such pools
+//   bench_growth --lanes             Get during four creates of such pools, while others ask for the quality of
+//   annotators
+//                                    and for likely label errors
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -25,6 +28,7 @@
 #include "arrow/io/file.h"
 #include "arrow/ipc/writer.h"
 #include "arrow/record_batch.h"
+#include "fulcrum/v1/annotator_service.grpc.pb.h"
 #include "stages/core/random.h"
 #include "tests/benchmarks/benchmark_daemon.h"
 #include "tests/benchmarks/ratio_report.h"
@@ -37,6 +41,7 @@ constexpr int kFeatures = 10;
 constexpr std::int64_t kRowsPerBatch = 1 << 17;
 constexpr std::int64_t kAppendedRows = 10'000;
 constexpr int kAppends = 5;
+constexpr int kReaders = 8;
 
 void Check(const arrow::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
@@ -139,13 +144,59 @@ void MeasureAppends(const BenchmarkDaemon& daemon, std::int64_t rows) {
   daemon.Delete("grows");
 }
 
+/// A campaign with as many labels as can be imported at once, and a model of them.
+void CreateLabeled(const BenchmarkDaemon& daemon) {
+  constexpr std::size_t kLabels = 1000;
+  Random random(3);
+  std::string text = "f0,f1\n";
+  std::map<std::size_t, std::string> labels;
+  for (std::size_t row = 0; row < 2 * kLabels; ++row) {
+    const double mean = row % 2 == 0 ? -1 : 1;
+    absl::StrAppend(&text, mean + random.Normal(), ",", random.Normal(), "\n");
+    if (row < kLabels) labels.emplace(row, row % 2 == 0 ? "neg" : "pos");
+  }
+  daemon.WritePool("labeled.csv", text);
+  v1::CampaignSpec spec = SpecOf("labeled");
+  spec.mutable_pool()->set_sources(0, "labeled.csv");
+  spec.mutable_pool()->clear_id_column();
+  daemon.Create(spec);
+  daemon.Import("labeled", labels);
+  daemon.Start("labeled");
+  daemon.WaitForTasks("labeled");
+}
+
+/// Reports that were answered.
+int AskAboutAnnotators(const BenchmarkDaemon& daemon) {
+  const auto stub = v1::AnnotatorService::NewStub(
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", daemon.port()), grpc::InsecureChannelCredentials()));
+  v1::ListAnnotatorsRequest annotators;
+  annotators.set_campaign("labeled");
+  v1::ListAnnotatorsResponse described;
+  grpc::ClientContext annotators_context;
+  Check(stub->ListAnnotators(&annotators_context, annotators, &described));
+  v1::ListLabelErrorsRequest errors;
+  errors.set_campaign("labeled");
+  v1::ListLabelErrorsResponse found;
+  grpc::ClientContext errors_context;
+  Check(stub->ListLabelErrors(&errors_context, errors, &found));
+  return 2;
+}
+
 void MeasureGets(const BenchmarkDaemon& daemon, std::int64_t rows) {
   PrintHeading(absl::StrCat("Get while four campaigns with ", rows, " rows are created").c_str());
   v1::CampaignSpec small = SpecOf("small");
   daemon.WritePool("small.csv", "id,f0\na,1\nb,2\nc,3\n");
   small.mutable_pool()->set_sources(0, "small.csv");
   daemon.Create(small);
+  CreateLabeled(daemon);
   std::atomic<int> creating = 4;
+  std::atomic<int> reports = 0;
+  std::vector<std::jthread> readers;
+  for (int i = 0; i < kReaders; ++i) {
+    readers.emplace_back([&] {
+      while (creating > 0) reports += AskAboutAnnotators(daemon);
+    });
+  }
   std::vector<std::jthread> creators;
   for (int i = 0; i < 4; ++i) {
     creators.emplace_back([&, i] {
@@ -160,11 +211,13 @@ void MeasureGets(const BenchmarkDaemon& daemon, std::int64_t rows) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   creators.clear();
+  readers.clear();
   std::ranges::sort(milliseconds);
   const auto percentile = [&](double share) {
     return milliseconds[static_cast<std::size_t>(share * static_cast<double>(milliseconds.size() - 1))];
   };
   PrintFigure("calls", static_cast<double>(milliseconds.size()), "");
+  PrintFigure("reports of annotators and label errors meanwhile", reports, "");
   PrintFigure("Get, median", percentile(0.5), "ms");
   PrintAtMost("Get, p99", percentile(0.99), 50, "ms");
   for (int i = 0; i < 4; ++i) daemon.Delete(absl::StrCat("large-", i));
@@ -184,4 +237,5 @@ int main(int count, char** arguments) {
   daemon.LinkPool("large.arrow", folder.File("large.arrow"));
   if (mode != "--lanes") MeasureAppends(daemon, rows);
   if (mode != "--append") MeasureGets(daemon, rows);
+  return ExitCode();
 }

@@ -44,13 +44,30 @@ inline void PrintHeading(const char* title) {
   std::printf("\n%s\n", title);
 }
 
+/// Targets that were missed so far.
+inline int& MissedTargets() {
+  static int missed = 0;
+  return missed;
+}
+
+/// The exit code of a benchmark: 1 if a target was missed.
+inline int ExitCode() {
+  return MissedTargets() == 0 ? 0 : 1;
+}
+
+/// "met" or "MISSED", which is counted.
+inline const char* NoteTarget(bool met) {
+  if (!met) ++MissedTargets();
+  return met ? "met" : "MISSED";
+}
+
 /// Prints one line: the name, the measured value, its target, and whether the target is met.
 inline void PrintAtLeast(const char* what, double value, double bar, const char* unit = "x") {
-  std::printf("  %-62s %9.3g %-5s bar >= %-8.3g %s\n", what, value, unit, bar, value >= bar ? "met" : "MISSED");
+  std::printf("  %-62s %9.3g %-5s bar >= %-8.3g %s\n", what, value, unit, bar, NoteTarget(value >= bar));
 }
 
 inline void PrintAtMost(const char* what, double value, double bar, const char* unit = "") {
-  std::printf("  %-62s %9.3g %-5s bar <= %-8.3g %s\n", what, value, unit, bar, value <= bar ? "met" : "MISSED");
+  std::printf("  %-62s %9.3g %-5s bar <= %-8.3g %s\n", what, value, unit, bar, NoteTarget(value <= bar));
 }
 
 inline void PrintFigure(const char* what, double value, const char* unit) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "fulcrum/v1/access_service.grpc.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "pipeline/server/access_control.h"
@@ -223,6 +224,29 @@ TEST(DaemonDoor, StaysShutToTheNetworkWithoutTlsAndTokens) {
   const auto open = pipeline::Daemon::Start(options);
   EXPECT_EQ(open.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(open.status().message()), HasSubstr("without TLS"));
+}
+
+TEST_F(AccessTest, ARepeatedRequestForATokenGetsTheSameToken) {
+  const auto stub = v1::AccessService::NewStub(
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", daemon_->port()), grpc::InsecureChannelCredentials()));
+  const auto create = [&](const std::string& owner, const std::string& request_id, v1::CreateTokenResponse* response) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + admin_);
+    v1::CreateTokenRequest request;
+    request.set_owner(owner);
+    request.set_role(v1::ROLE_ANNOTATOR);
+    request.set_request_id(request_id);
+    return stub->CreateToken(&context, request, response);
+  };
+  v1::CreateTokenResponse first, again, other;
+  ASSERT_TRUE(create("bob", "t1", &first).ok());
+  ASSERT_TRUE(create("bob", "t1", &again).ok()) << "the first answer may have been lost";
+  EXPECT_EQ(first.secret(), again.secret());
+  EXPECT_EQ(again.token().owner(), "bob");
+  EXPECT_EQ(create("cid", "t1", &other).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(create("bob", "t2", &other).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  ASSERT_TRUE(book_->Revoke("bob").ok());
+  EXPECT_EQ(create("bob", "t1", &other).error_code(), grpc::StatusCode::ALREADY_EXISTS) << "it gives no access";
 }
 
 }  // namespace

@@ -205,5 +205,28 @@ TEST_F(AnnotatorServiceTest, AnAnnotatorGetsNoTasksOnceItsBudgetIsSpent) {
   EXPECT_EQ(client_->Get("clouds").cost(), 4);
 }
 
+TEST_F(AnnotatorServiceTest, AWorkerWhoseBudgetIsSpentIsToldSo) {
+  v1::CampaignSpec spec = CloudSpec("clouds", 2);
+  spec.mutable_selection()->set_batch(5);
+  v1::AnnotatorTerms& terms = *spec.mutable_labeling()->add_annotators();
+  terms.set_name("ada");
+  terms.set_cost(3);
+  terms.set_budget(7);
+  ASSERT_TRUE(client_->Create(spec).ok());
+  ASSERT_TRUE(client_->Start("clouds").ok());
+  WorkUntilOver(*client_, "clouds", "ada", 2);
+  v1::AcquireTasksRequest acquire = TasksWanted("clouds", "ada", 1);
+  acquire.mutable_wait()->set_seconds(0);
+  v1::AcquireTasksResponse tasks;
+  ASSERT_TRUE(client_->Acquire(acquire, &tasks).ok());
+  EXPECT_EQ(tasks.tasks_size(), 0);
+  ASSERT_EQ(tasks.waiting_for_size(), 1) << tasks.ShortDebugString();
+  EXPECT_EQ(tasks.waiting_for(0).kind(), v1::WaitingFor::KIND_BUDGET);
+  EXPECT_THAT(tasks.waiting_for(0).text(), HasSubstr("the budget of annotator 'ada' pays for no other task: 1 of 7"));
+  acquire = TasksWanted("clouds", "bob", 1);
+  ASSERT_TRUE(client_->Acquire(acquire, &tasks).ok());
+  EXPECT_EQ(tasks.tasks_size(), 1);
+}
+
 }  // namespace
 }  // namespace fulcrum::testing

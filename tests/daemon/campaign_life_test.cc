@@ -249,6 +249,60 @@ TEST_F(CampaignLifeTest, ACostBudgetThatPaysForNoOtherTaskEndsTheCampaign) {
   }
 }
 
+TEST_F(CampaignLifeTest, ABudgetThatPaysForNoAnswerOfAnAnnotatorEndsTheCampaign) {
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::CampaignSpec spec = CloudSpec("clouds", 0);
+  spec.mutable_selection()->set_batch(5);
+  spec.mutable_stop()->set_cost(10);
+  v1::AnnotatorTerms& terms = *spec.mutable_labeling()->add_annotators();
+  terms.set_name("ada");
+  terms.set_cost(3);
+  ASSERT_TRUE(client.Create(spec).ok());
+  ASSERT_TRUE(client.Start("clouds").ok());
+  EXPECT_THAT(WorkUntilOver(client, "clouds", "ada"), SizeIs(3));
+  const v1::Campaign campaign = client.Get("clouds");
+  EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_DONE);
+  EXPECT_THAT(campaign.state_reason(), HasSubstr("the remaining 1 of the cost budget of 10"));
+}
+
+TEST_F(CampaignLifeTest, ABudgetForCheaperAnnotatorsDoesNotEndTheCampaign) {
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::CampaignSpec spec = CloudSpec("clouds", 0);
+  spec.mutable_selection()->set_batch(5);
+  spec.mutable_stop()->set_cost(10);
+  for (const auto& [name, cost] : {std::pair("ada", 3), std::pair("bob", 1)}) {
+    v1::AnnotatorTerms& terms = *spec.mutable_labeling()->add_annotators();
+    terms.set_name(name);
+    terms.set_cost(cost);
+  }
+  ASSERT_TRUE(client.Create(spec).ok());
+  ASSERT_TRUE(client.Start("clouds").ok());
+  EXPECT_THAT(WorkUntilOver(client, "clouds", "ada", 3), SizeIs(3));
+  EXPECT_EQ(client.Get("clouds").state(), v1::CAMPAIGN_STATE_WAITING) << "bob can still answer";
+  EXPECT_THAT(WorkUntilOver(client, "clouds", "bob"), SizeIs(1));
+  EXPECT_THAT(client.Get("clouds").state_reason(), HasSubstr("10"));
+}
+
+TEST_F(CampaignLifeTest, AColumnNamedCostIsNotAFeatureUnlessItIsNamedAsOne) {
+  std::string text = "id,cost,f0,f1\n";
+  for (int row = 0; row < 20; ++row) absl::StrAppend(&text, "x", row, ",0.5,", row % 2, ",", row % 7, "\n");
+  folder_.Write("pools/priced.csv", text);
+  StartDaemon();
+  DaemonClient client = Client();
+  v1::CampaignSpec spec = CloudSpec("priced", 2);
+  spec.mutable_pool()->set_sources(0, "priced.csv");
+  const grpc::Status undeclared = client.Create(spec);
+  EXPECT_FALSE(undeclared.ok());
+  EXPECT_THAT(undeclared.error_message(), HasSubstr("the column 'cost' would be a feature"));
+  spec.mutable_pool()->set_cost_column("cost");
+  EXPECT_TRUE(client.Create(spec).ok());
+  EXPECT_TRUE(client.Start("priced").ok());
+  const auto labels = static_cast<double>(WorkUntilOver(client, "priced", "ada", 1).size());
+  EXPECT_DOUBLE_EQ(client.Get("priced").cost(), 0.5 * labels);
+}
+
 TEST_F(CampaignLifeTest, BadSpecificationsAreRefusedWithAllThatIsWrong) {
   StartDaemon();
   DaemonClient client = Client();

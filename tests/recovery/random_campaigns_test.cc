@@ -69,6 +69,14 @@ v1::CampaignSpec RandomSpec(const std::string& name, Random& random) {
     spec.mutable_advance()->mutable_soft_time()->set_seconds(1);
     spec.mutable_advance()->set_soft_share(0.5);
   }
+  // Some of the workers cost something of their own, or may not cost more than a little.
+  for (int worker = 0; worker < 3; ++worker) {
+    if (one_of({0, 1, 2}) != 0) continue;
+    v1::AnnotatorTerms& terms = *labeling.add_annotators();
+    terms.set_name(absl::StrCat("worker-", worker));
+    terms.set_cost(0.25 * one_of({0, 1, 5, 12}));
+    if (one_of({0, 1}) == 0) terms.set_budget(one_of({1, 4}));
+  }
   v1::StopSpec& stop = *spec.mutable_stop();
   switch (one_of({0, 1, 2, 3})) {
     case 0:

@@ -1,7 +1,9 @@
 // The models of a campaign: what the log says of them, their files, and what they predict.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -90,6 +92,8 @@ class ModelCache {
   absl::StatusOr<storage::StoredModel> Find(std::int64_t round);
   /// Its file, checked. DataLoss if it is damaged.
   absl::StatusOr<std::string> ReadBytes(const storage::StoredModel& stored) const;
+  /// Opens its file, which is undamaged, and returns its size.
+  absl::StatusOr<std::size_t> OpenFile(const storage::StoredModel& stored, std::ifstream& file) const;
   /// Ready to predict.
   absl::StatusOr<std::shared_ptr<const ShelvedModel>> Load(std::int64_t round);
 

@@ -85,6 +85,10 @@ absl::StatusOr<std::string> ModelCache::ReadBytes(const storage::StoredModel& st
   return storage::ReadModelFile(store_.folder(), stored);
 }
 
+absl::StatusOr<std::size_t> ModelCache::OpenFile(const storage::StoredModel& stored, std::ifstream& file) const {
+  return storage::OpenModelFile(store_.folder(), stored, file);
+}
+
 absl::StatusOr<std::shared_ptr<const ShelvedModel>> ModelCache::Load(std::int64_t round) {
   FULCRUM_ASSIGN_OR_RETURN(storage::StoredModel stored, Find(round));
   {

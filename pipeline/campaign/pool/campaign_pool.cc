@@ -286,6 +286,16 @@ std::string CampaignPool::PayloadOf(const std::string& item) const {
   return part.payloads.empty() ? std::string() : part.payloads[place];
 }
 
+std::string CampaignPool::PayloadPart(const std::string& item, std::size_t first, std::size_t most) const {
+  const auto row = has_payloads_ ? ids_.Find(item) : std::nullopt;
+  if (!row) return {};
+  const Part& part = PartOf(*row);
+  const std::size_t place = *row - part.first_row;
+  if (part.mapped) return part.mapped->PayloadPart(static_cast<std::int64_t>(place), first, most).value_or("");
+  const bool beyond = part.payloads.empty() || first >= part.payloads[place].size();
+  return beyond ? std::string() : part.payloads[place].substr(first, most);
+}
+
 std::size_t CampaignPool::PayloadBytes(const std::string& item) const {
   // Asked for every task: most pools have nothing to show.
   if (!has_payloads_) return 0;

@@ -55,6 +55,8 @@ class CampaignPool final : public FeatureSource {
   bool sparse() const { return sparse_; }
   /// What a person needs to see of an example; empty if the pool has nothing to show.
   std::string PayloadOf(const std::string& item) const;
+  /// At most `most` bytes of it, from `first` on.
+  std::string PayloadPart(const std::string& item, std::size_t first, std::size_t most) const;
   std::size_t PayloadBytes(const std::string& item) const;
   /// Of one label.
   bool has_costs() const;

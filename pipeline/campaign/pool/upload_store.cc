@@ -111,8 +111,8 @@ struct UploadStore::Entry {
   v1::CreateUploadRequest request;
   std::string path;           ///< of the bytes
   std::int64_t received = 0;  ///< guarded by the store's mutex, as `upload`
-  std::chrono::system_clock::time_point used = std::chrono::system_clock::now();  ///< likewise
-  Crc32 crc;  ///< of the first `crc_bytes`; guarded by `mutex`
+  storage::Time used = {};    ///< likewise
+  Crc32 crc;                  ///< of the first `crc_bytes`; guarded by `mutex`
   std::int64_t crc_bytes = 0;
   std::shared_ptr<const void> hold = std::make_shared<const int>();
 
@@ -121,10 +121,12 @@ struct UploadStore::Entry {
   bool in_use() const { return hold.use_count() > 1; }
 };
 
-UploadStore::UploadStore(std::string folder, UploadLimits limits) : folder_(std::move(folder)), limits_(limits) {}
+UploadStore::UploadStore(std::string folder, UploadLimits limits, const storage::Clock* clock)
+    : folder_(std::move(folder)), limits_(limits), clock_(clock == nullptr ? own_clock_ : *clock) {}
 
-absl::StatusOr<std::unique_ptr<UploadStore>> UploadStore::Open(const std::string& data_folder, UploadLimits limits) {
-  std::unique_ptr<UploadStore> store(new UploadStore(data_folder + "/uploads", limits));
+absl::StatusOr<std::unique_ptr<UploadStore>> UploadStore::Open(const std::string& data_folder, UploadLimits limits,
+                                                               const storage::Clock* clock) {
+  std::unique_ptr<UploadStore> store(new UploadStore(data_folder + "/uploads", limits, clock));
   FULCRUM_RETURN_IF_ERROR(store->Load());
   store->remover_ = std::jthread([&it = *store](const std::stop_token& stop) { it.RemoveAgainAndAgain(stop); });
   return store;
@@ -164,8 +166,9 @@ std::shared_ptr<UploadStore::Entry> UploadStore::LoadEntry(const std::string& id
   if (error) return nullptr;
   entry->received = std::min(bytes, entry->size());
   if (entry->complete() && entry->received < entry->size()) return nullptr;
-  entry->used =
-      std::chrono::time_point_cast<std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(written));
+  // A file from the future was written while the clock was ahead.
+  entry->used = std::min(
+      clock_.Now(), std::chrono::time_point_cast<storage::Time::duration>(std::chrono::file_clock::to_sys(written)));
   return entry;
 }
 
@@ -234,6 +237,7 @@ absl::StatusOr<v1::Upload> UploadStore::Create(const v1::CreateUploadRequest& re
   FULCRUM_RETURN_IF_ERROR(CheckRoom(request.size_bytes()));
   const auto entry = std::make_shared<Entry>();
   entry->request = request;
+  entry->used = clock_.Now();
   v1::Upload& upload = entry->upload;
   do {
     upload.set_id(NewId());
@@ -342,7 +346,7 @@ absl::StatusOr<v1::Upload> UploadStore::Write(const v1::WriteUploadRequest& requ
   {
     const std::scoped_lock lock(mutex_);
     entry->received = std::max(entry->received, end);
-    entry->used = std::chrono::system_clock::now();
+    entry->used = clock_.Now();
   }
   if (!request.checksum().empty()) {
     if (entry->received < entry->size()) {
@@ -394,14 +398,14 @@ absl::StatusOr<UploadedFile> UploadStore::Use(const std::string& id) {
     return absl::FailedPreconditionError(absl::StrCat("upload '", id, "' is not complete: ", entry->received, " of ",
                                                       entry->size(), " bytes are there, and no checksum"));
   }
-  entry->used = std::chrono::system_clock::now();
+  entry->used = clock_.Now();
   std::error_code ignored;
   fs::last_write_time(entry->path, fs::file_time_type::clock::now(), ignored);
   return UploadedFile{.path = entry->path, .file_name = entry->upload.file_name(), .hold = entry->hold};
 }
 
 void UploadStore::RemoveExpired() {
-  const auto now = std::chrono::system_clock::now();
+  const storage::Time now = clock_.Now();
   std::vector<std::string> expired;
   {
     const std::scoped_lock lock(mutex_);

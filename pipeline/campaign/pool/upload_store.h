@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "fulcrum/v1/upload_service.pb.h"
+#include "storage/clock.h"
 
 namespace fulcrum::pipeline {
 
@@ -37,8 +38,10 @@ struct UploadedFile {
 
 class UploadStore {
  public:
-  /// Takes up the uploads of an earlier process.
-  static absl::StatusOr<std::unique_ptr<UploadStore>> Open(const std::string& data_folder, UploadLimits limits);
+  /// Takes up the uploads of an earlier process. The clock must outlive the store; null: a storage::AnchoredClock, so
+  /// that setting the clock of the machine removes nothing.
+  static absl::StatusOr<std::unique_ptr<UploadStore>> Open(const std::string& data_folder, UploadLimits limits,
+                                                           const storage::Clock* clock = nullptr);
   UploadStore(const UploadStore&) = delete;
   UploadStore& operator=(const UploadStore&) = delete;
 
@@ -57,7 +60,7 @@ class UploadStore {
   struct Entry;
   using Entries = std::map<std::string, std::shared_ptr<Entry>>;
 
-  UploadStore(std::string folder, UploadLimits limits);
+  UploadStore(std::string folder, UploadLimits limits, const storage::Clock* clock);
   absl::Status Load();
   std::shared_ptr<Entry> LoadEntry(const std::string& id) const;
   absl::StatusOr<std::shared_ptr<Entry>> Find(const std::string& id) const;
@@ -74,6 +77,8 @@ class UploadStore {
 
   const std::string folder_;
   const UploadLimits limits_;
+  const storage::AnchoredClock own_clock_;
+  const storage::Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable_any stopping_;
   Entries entries_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <set>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/text/status.h"
 #include "pipeline/text/structured_log.h"
@@ -69,19 +70,16 @@ absl::StatusOr<std::vector<v1::OfferAnswer>> CampaignStream::Offer(const OfferRe
     }
     queue_.push_back(offered);
     queued_rows_ += offered->read.rows.size();
+    // An exception, such as lack of memory, must not leave a pointer to what is on this stack.
+    const absl::Cleanup leave = [&] {
+      if (std::erase(queue_, offered) > 0) queued_rows_ -= offered->read.rows.size();
+    };
     while (!offered->done) {
       if (leading_) {
         changed_.wait(lock);
-        continue;
+      } else {
+        Lead(lock);
       }
-      leading_ = true;
-      const std::vector<Offered*> group = TakeGroup();
-      lock.unlock();
-      Answer(group);
-      lock.lock();
-      for (Offered* const answered : group) answered->done = true;
-      leading_ = false;
-      changed_.notify_all();
     }
   }
   FULCRUM_RETURN_IF_ERROR(offered->answers.status());
@@ -97,8 +95,22 @@ absl::StatusOr<std::vector<v1::OfferAnswer>> CampaignStream::Offer(const OfferRe
   return answers;
 }
 
-std::vector<CampaignStream::Offered*> CampaignStream::TakeGroup() {
+void CampaignStream::Lead(std::unique_lock<std::mutex>& lock) {
+  leading_ = true;
   std::vector<Offered*> group;
+  // Whatever is thrown: the others get what answers there are, and one of them leads.
+  const absl::Cleanup end = [&] {
+    if (!lock.owns_lock()) lock.lock();
+    for (Offered* const answered : group) answered->done = true;
+    leading_ = false;
+    changed_.notify_all();
+  };
+  TakeGroup(group);
+  lock.unlock();
+  Answer(group);
+}
+
+void CampaignStream::TakeGroup(std::vector<Offered*>& group) {
   std::set<std::pair<std::string, std::string>> requests;
   std::size_t rows = 0;
   while (!queue_.empty()) {
@@ -106,12 +118,11 @@ std::vector<CampaignStream::Offered*> CampaignStream::TakeGroup() {
     // The second of two requests with one id is a repeat of the first, which must be in the log for that.
     const bool fits = group.empty() || rows + next->read.rows.size() <= kMostOfferedRows;
     if (!fits || !requests.emplace(next->group.by, next->group.request_id).second) break;
-    rows += next->read.rows.size();
     group.push_back(next);
     queue_.pop_front();
+    rows += next->read.rows.size();
+    queued_rows_ -= next->read.rows.size();
   }
-  queued_rows_ -= rows;
-  return group;
 }
 
 std::vector<CampaignStream::Offered*> CampaignStream::AnswerRepeated(const std::vector<Offered*>& group) {
@@ -180,7 +191,7 @@ absl::Status CampaignStream::DecideAndWrite(std::vector<Offered*>& fresh) {
 
 CampaignStream::Offered* CampaignStream::DecideAll(const std::vector<Offered*>& fresh) {
   for (Offered* const offered : fresh) offered->record = {};
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now = std::chrono::duration<double>(store_.Now().time_since_epoch()).count();
   for (Offered* const offered : fresh) {
     if (const absl::Status decided = Decide(*offered, now); !decided.ok()) {
       offered->answers = decided;

@@ -198,15 +198,18 @@ class CampaignStream {
     OfferedRows read = {};
     OfferRecord record = {};
     bool done = false;
-    absl::StatusOr<std::vector<RowAnswer>> answers = absl::InternalError("not decided");
+    absl::StatusOr<std::vector<RowAnswer>> answers =
+        absl::ResourceExhaustedError("the server does not have enough memory to decide the rows now; offer them again");
   };
 
   CampaignStream(std::function<std::shared_ptr<const CampaignPlan>()> plan, GrowingPool& pool,
                  storage::CampaignStore& store, PoolAppender& appender)
       : plan_(std::move(plan)), pool_(pool), store_(store), appender_(appender) {}
 
+  /// Decides those at the front of the queue. Under mutex_, which it releases meanwhile.
+  void Lead(std::unique_lock<std::mutex>& lock);
   /// Those that are decided together, from the front of the queue.
-  std::vector<Offered*> TakeGroup();
+  void TakeGroup(std::vector<Offered*>& group);
 
   // The following are called by one thread at a time, the one that leads.
 

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "pipeline/campaign/stored_text.h"
@@ -131,27 +132,33 @@ absl::StatusOr<std::vector<v1::ExportLabelsResponse>> LabelPages::Next() {
   return page;
 }
 
-absl::StatusOr<std::string> ModelPages::ReadFile(const storage::StoredModel& stored) {
-  if (format_ == v1::MODEL_FORMAT_UNSPECIFIED || format_ == v1::MODEL_FORMAT_FULCRUM) {
-    return campaign_->models().ReadBytes(stored);
-  }
-  FULCRUM_ASSIGN_OR_RETURN(const auto model, campaign_->models().Load(stored.round));
-  return ExportModel(*campaign_->plan(), *campaign_->pool(), *model, format_);
-}
-
 absl::StatusOr<v1::GetModelResponse> ModelPages::Describe() {
   FULCRUM_ASSIGN_OR_RETURN(const storage::StoredModel stored, campaign_->models().Find(round_));
-  FULCRUM_ASSIGN_OR_RETURN(bytes_, ReadFile(stored));
   v1::GetModelResponse first;
   v1::ModelDescription& description = *first.mutable_description();
+  if (ReadsByRange(format_)) {
+    FULCRUM_ASSIGN_OR_RETURN(size_, campaign_->models().OpenFile(stored, file_));
+    description.set_checksum(stored.checksum);
+  } else {
+    FULCRUM_ASSIGN_OR_RETURN(const auto model, campaign_->models().Load(stored.round));
+    FULCRUM_ASSIGN_OR_RETURN(bytes_, ExportModel(*campaign_->plan(), *campaign_->pool(), *model, format_));
+    size_ = bytes_.size();
+    Checksum checksum;
+    checksum.Add(bytes_);
+    description.set_checksum(checksum.ToText());
+  }
   description.set_round(stored.round);
   description.set_trained_on(stored.trained_on);
-  description.set_bytes(static_cast<std::int64_t>(bytes_.size()));
-  Checksum checksum;
-  checksum.Add(bytes_);
-  description.set_checksum(checksum.ToText());
+  description.set_bytes(static_cast<std::int64_t>(size_));
   if (!stored.record.empty()) FULCRUM_RETURN_IF_ERROR(ParseStoredText(stored.record, *description.mutable_trained()));
   return first;
+}
+
+absl::StatusOr<std::string> ModelPages::NextChunk() {
+  if (!ReadsByRange(format_)) return bytes_.substr(sent_, kBytesAChunk);
+  std::string chunk(std::min(kBytesAChunk, size_ - sent_), '\0');
+  if (file_.read(chunk.data(), static_cast<std::streamsize>(chunk.size()))) return chunk;
+  return absl::UnavailableError("the model's file cannot be read; try again");
 }
 
 absl::StatusOr<std::vector<v1::GetModelResponse>> ModelPages::Next() {
@@ -160,8 +167,8 @@ absl::StatusOr<std::vector<v1::GetModelResponse>> ModelPages::Next() {
     FULCRUM_ASSIGN_OR_RETURN(v1::GetModelResponse description, Describe());
     campaign_.reset();
     page.push_back(std::move(description));
-  } else if (sent_ < bytes_.size()) {
-    page.emplace_back().set_chunk(bytes_.substr(sent_, kBytesAChunk));
+  } else if (sent_ < size_) {
+    FULCRUM_ASSIGN_OR_RETURN(*page.emplace_back().mutable_chunk(), NextChunk());
     sent_ += page.front().chunk().size();
   }
   return page;
@@ -169,15 +176,17 @@ absl::StatusOr<std::vector<v1::GetModelResponse>> ModelPages::Next() {
 
 absl::StatusOr<std::vector<v1::GetPayloadResponse>> PayloadPages::Next() {
   std::vector<v1::GetPayloadResponse> page;
-  const bool first = campaign_ != nullptr;
-  if (first) {
-    bytes_ = campaign_->PayloadOf(item_);
-    campaign_.reset();
-  }
-  if (!first && sent_ == bytes_.size()) return page;
+  if (size_ && sent_ == *size_) return page;
+  FULCRUM_ASSIGN_OR_RETURN(const std::shared_ptr<Campaign> campaign, find_());
   v1::GetPayloadResponse& response = page.emplace_back();
-  if (first) response.set_payload_bytes(static_cast<std::int64_t>(bytes_.size()));
-  response.set_chunk(bytes_.substr(sent_, kBytesAChunk));
+  if (!size_) {
+    size_ = campaign->PayloadBytes(item_);
+    response.set_payload_bytes(static_cast<std::int64_t>(*size_));
+  }
+  response.set_chunk(campaign->PayloadPart(item_, sent_, kBytesAChunk));
+  if (response.chunk().size() != std::min(kBytesAChunk, *size_ - sent_)) {
+    return absl::UnavailableError("the payload cannot be read; try again");
+  }
   sent_ += response.chunk().size();
   return page;
 }

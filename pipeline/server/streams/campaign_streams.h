@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -304,14 +305,17 @@ class PagedStream final : public grpc::ServerWriteReactor<Message>,
   /// The next messages; none at the end. Never called twice at a time.
   using NextPage = std::function<absl::StatusOr<Page>()>;
 
-  /// The executor and the caller's access control must outlive the stream.
-  static PagedStream* Begin(Executor& executor, const StreamCaller& caller, NextPage next_page) {
+  /// The executors and the caller's access control must outlive the stream. The first page is made on `first`, if it
+  /// takes longer than the others; null: on `executor`, too.
+  static PagedStream* Begin(Executor& executor, const StreamCaller& caller, NextPage next_page,
+                            Executor* first = nullptr) {
     const std::shared_ptr<PagedStream> stream(new PagedStream(executor, std::move(next_page)));
     stream->self_ = stream;
     stream->open_ = caller.access.NoteStream(caller.caller, [weak = std::weak_ptr(stream)](const absl::Status& why) {
       if (const auto revoked = weak.lock()) revoked->Stop(why);
     });
-    stream->Fetch();
+    Executor& begins = first == nullptr ? executor : *first;
+    if (!begins.Submit([stream] { stream->Write(); })) stream->Finish(ToGrpcStatus(Executor::Busy()));
     return stream.get();
   }
   /// A stream that says only why there is none.
@@ -347,8 +351,8 @@ class PagedStream final : public grpc::ServerWriteReactor<Message>,
     return stop_;
   }
   void Fetch() {
-    if (executor_.Submit([self = this->shared_from_this()] { self->Write(); })) return;
-    this->Finish(ToGrpcStatus(Executor::Busy()));
+    if (executor_.SubmitNext([self = this->shared_from_this()] { self->Write(); })) return;
+    this->Finish(ToGrpcStatus(absl::UnavailableError("the server is stopping; try again later")));
   }
   void Write() {
     const absl::Status status = RunGuarded([this]() -> absl::Status {
@@ -389,17 +393,18 @@ class LabelPages {
   std::optional<storage::LabelPager> pager_;
 };
 
-/// The payload of an example.
+/// The payload of an example, of which it has a page in memory.
 class PayloadPages {
  public:
-  PayloadPages(std::shared_ptr<Campaign> campaign, std::string item)
-      : campaign_(std::move(campaign)), item_(std::move(item)) {}
+  using Find = std::function<absl::StatusOr<std::shared_ptr<Campaign>>()>;
+  /// Asks for the campaign for every page: a stream that nobody reads must not keep it from being deleted.
+  PayloadPages(Find find, std::string item) : find_(std::move(find)), item_(std::move(item)) {}
   absl::StatusOr<std::vector<v1::GetPayloadResponse>> Next();
 
  private:
-  std::shared_ptr<Campaign> campaign_;  // until the payload is read
+  const Find find_;
   const std::string item_;
-  std::string bytes_;
+  std::optional<std::size_t> size_;
   std::size_t sent_ = 0;
 };
 
@@ -409,16 +414,22 @@ class ModelPages {
   /// Round 0 is the latest model's.
   ModelPages(std::shared_ptr<Campaign> campaign, std::int64_t round, v1::ModelFormat format)
       : campaign_(std::move(campaign)), round_(round), format_(format) {}
+  /// Files of this format are read as they are sent; those of the others are made and held in memory.
+  static bool ReadsByRange(v1::ModelFormat format) {
+    return format == v1::MODEL_FORMAT_UNSPECIFIED || format == v1::MODEL_FORMAT_FULCRUM;
+  }
   absl::StatusOr<std::vector<v1::GetModelResponse>> Next();
 
  private:
   absl::StatusOr<v1::GetModelResponse> Describe();
-  absl::StatusOr<std::string> ReadFile(const storage::StoredModel& stored);
+  absl::StatusOr<std::string> NextChunk();
 
-  std::shared_ptr<Campaign> campaign_;  // until the file is read
+  std::shared_ptr<Campaign> campaign_;  // until the model is described
   const std::int64_t round_;
   const v1::ModelFormat format_;
-  std::string bytes_;
+  std::string bytes_;   // unless it is read by range
+  std::ifstream file_;  // otherwise
+  std::size_t size_ = 0;
   std::size_t sent_ = 0;
 };
 

@@ -28,10 +28,6 @@ std::int64_t SecondsOf(std::chrono::system_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
 }
 
-std::int64_t NowSeconds() {
-  return SecondsOf(std::chrono::system_clock::now());
-}
-
 std::int64_t LeaseOf(const v1::LeaseRef& lease) {
   return lease.lease_id();
 }
@@ -222,7 +218,8 @@ void WorkStream::Return(const std::vector<std::int64_t>& leases) {
 }
 
 void WorkStream::ForgetExpired() {
-  const std::int64_t now = NowSeconds();
+  // As the store counts it, which is where the leases end.
+  const std::int64_t now = SecondsOf(call_.campaign->store().Now());
   std::erase_if(out_, [now](const auto& entry) { return entry.second < now; });
 }
 
@@ -306,7 +303,7 @@ void WorkStream::SendTasks(const TakenTasks& taken) {
 }
 
 void WorkStream::SendWaiting() {
-  call_.campaign->DescribeWaiting([self = shared_from_this()](std::vector<v1::WaitingFor> reasons) {
+  const auto tell = [self = shared_from_this()](std::vector<v1::WaitingFor> reasons) {
     std::string text;
     for (const v1::WaitingFor& reason : reasons) absl::StrAppend(&text, reason.text(), "\n");
     {
@@ -318,7 +315,8 @@ void WorkStream::SendWaiting() {
       for (const v1::WaitingFor& reason : reasons) *response.message->mutable_tasks()->add_waiting_for() = reason;
       self->Send(response);
     });
-  });
+  };
+  call_.campaign->DescribeWaiting(tell, call_.annotator);
 }
 
 WorkStream::Outgoing WorkStream::NewResponse() const {

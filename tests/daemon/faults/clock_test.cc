@@ -5,7 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "fulcrum/v1/upload_service.grpc.pb.h"
 #include "tests/daemon/support/daemon_fixture.h"
 #include "tests/support/manual_clock.h"
 
@@ -86,6 +91,90 @@ TEST_P(ClockTest, AnItemWaitsForAnotherAnnotatorAsLongAsItShould) {
   clock_.Advance(kTimeout);
   EXPECT_NE(client.AcquireOne("votes", "ada").item_id(), task.item_id()) << "the next round came without a second vote";
   EXPECT_EQ(client.Get("votes").items().disputed(), 1);
+}
+
+TEST_P(ClockTest, AStreamHoldsAsManyTasksAsItsCredit) {
+  constexpr int kCredit = 2;
+  v1::CampaignSpec spec = CloudSpec("clouds", 2);
+  spec.mutable_selection()->set_batch(10);
+  spec.mutable_labeling()->mutable_lease_time()->set_seconds(std::chrono::seconds(kTimeout).count());
+  CreateAndStart(spec);
+  DaemonClient client = Client();
+  grpc::ClientContext context;
+  client.Prepare(context);
+  const auto stream = client.labeling().Work(&context);
+  v1::WorkRequest request;
+  request.mutable_hello()->set_campaign("clouds");
+  request.mutable_hello()->set_annotator("ada");
+  request.mutable_hello()->set_credit(kCredit);
+  ASSERT_TRUE(stream->Write(request));
+  v1::WorkResponse response;
+  std::vector<v1::Task> tasks;
+  // Until so many tasks are there, or the answer to a request.
+  const auto read = [&](std::size_t count) {
+    while (tasks.size() < count && stream->Read(&response)) {
+      tasks.insert(tasks.end(), response.tasks().tasks().begin(), response.tasks().tasks().end());
+      if (response.has_renewed()) return;
+    }
+  };
+  read(kCredit);
+  ASSERT_EQ(tasks.size(), kCredit);
+  request.mutable_renew()->set_request_id("renew");
+  for (const v1::Task& task : tasks) {
+    v1::LeaseRef& lease = *request.mutable_renew()->add_leases();
+    lease.set_lease_id(task.lease_id());
+    lease.set_epoch(task.epoch());
+  }
+  ASSERT_TRUE(stream->Write(request));
+  read(SIZE_MAX);
+  ASSERT_TRUE(response.has_renewed());
+  EXPECT_EQ(client.Get("clouds").live_leases(), kCredit);
+  EXPECT_EQ(tasks.size(), kCredit);
+
+  // They expire. Any message lets the stream look at what the worker still has.
+  clock_.Advance(kTimeout + std::chrono::seconds(2));
+  tasks.clear();
+  request.mutable_release()->set_request_id("release");
+  request.mutable_release()->add_leases()->set_lease_id(1'000'000);
+  ASSERT_TRUE(stream->Write(request));
+  read(kCredit);
+  EXPECT_EQ(tasks.size(), kCredit) << "instead of those that have expired";
+  context.TryCancel();
+  while (stream->Read(&response)) {
+  }
+  stream->Finish();
+}
+
+TEST_P(ClockTest, AnUploadIsKeptAsLongAsItShould) {
+  const auto stub = v1::UploadService::NewStub(
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", daemon_->port()), grpc::InsecureChannelCredentials()));
+  const auto create = [&] {
+    grpc::ClientContext context;
+    v1::CreateUploadRequest request;
+    request.set_file_name("rows.csv");
+    request.set_size_bytes(10);
+    request.set_request_id(NewRequestId());
+    v1::CreateUploadResponse response;
+    const grpc::Status status = stub->CreateUpload(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.upload().id();
+  };
+  const auto exists = [&](const std::string& upload) {
+    grpc::ClientContext context;
+    v1::GetUploadRequest request;
+    request.set_upload(upload);
+    v1::GetUploadResponse response;
+    return stub->GetUpload(&context, request, &response).ok();
+  };
+  const std::string first = create();
+  clock_.Advance(std::chrono::hours(23));
+  // Expired uploads are removed before another is created.
+  const std::string second = create();
+  EXPECT_TRUE(exists(first));
+  clock_.Advance(std::chrono::hours(2));
+  create();
+  EXPECT_FALSE(exists(first));
+  EXPECT_TRUE(exists(second));
 }
 
 INSTANTIATE_TEST_SUITE_P(Jumps, ClockTest, ::testing::Values(-kTenYears, kTenYears),

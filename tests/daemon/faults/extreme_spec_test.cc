@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -17,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/daemon/support/daemon_fixture.h"
+#include "tests/support/sanitizers.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -26,6 +28,8 @@ using google::protobuf::Message;
 
 constexpr std::size_t kRows = 2000;
 constexpr std::size_t kOneOf = 4;
+// No number makes a campaign of so few rows compute longer.
+constexpr std::chrono::seconds kPatience = kUnderSanitizer ? std::chrono::seconds(100) : std::chrono::seconds(10);
 
 const double kNumbers[] = {std::numeric_limits<double>::quiet_NaN(),
                            std::numeric_limits<double>::infinity(),
@@ -105,8 +109,9 @@ class ExtremeSpecTest : public DaemonTest {
   void Run(const std::string& name) {
     DaemonClient client = Client();
     ASSERT_TRUE(client.Start(name).ok());
-    for (;;) {
+    for (const auto begun = std::chrono::steady_clock::now();;) {
       const v1::Campaign campaign = client.Get(name);
+      ASSERT_LT(std::chrono::steady_clock::now() - begun, kPatience) << campaign.ShortDebugString();
       if (campaign.state() == v1::CAMPAIGN_STATE_FAILED) {
         EXPECT_NE(campaign.state_reason(), "");
         return;
@@ -163,6 +168,29 @@ TEST_F(ExtremeSpecTest, EveryNumberInEveryFieldIsRefusedOrRuns) {
   std::printf("%d refused, %d run\n", refused, run);
   EXPECT_GT(refused, 10);
   EXPECT_GT(run, 3);
+}
+
+TEST_F(ExtremeSpecTest, AKernelThatIsNotFiniteFailsTheCampaignAndNothingElse) {
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(CloudSpec("other", 4)).ok());
+  v1::CampaignSpec spec = CloudSpec("degree", 4);
+  spec.mutable_selection()->set_strategy("uncertainty");
+  v1::ClassifierSpec& classifier = *spec.mutable_classifier();
+  classifier.mutable_kernel()->set_type(v1::KernelSpec::TYPE_POLY);
+  classifier.mutable_kernel()->set_degree(1000);
+  spec.mutable_features()->add_normalize(v1::NORMALIZATION_NONE);
+  const grpc::Status created = client.Create(spec);
+  if (created.ok()) {
+    Run("degree");
+    const v1::Campaign campaign = client.Get("degree");
+    EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_FAILED) << campaign.ShortDebugString();
+    EXPECT_THAT(campaign.state_reason(), ::testing::HasSubstr("kernel"));
+  } else {
+    EXPECT_EQ(created.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(created.error_message(), ::testing::HasSubstr("kernel"));
+  }
+  ASSERT_TRUE(client.Start("other").ok());
+  EXPECT_EQ(WorkUntilOver(client, "other", "ada", 8).size(), 8u);
 }
 
 }  // namespace

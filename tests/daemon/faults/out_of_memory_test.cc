@@ -7,10 +7,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/campaign/campaign.h"
+#include "pipeline/text/status.h"
 #include "tests/daemon/support/daemon_fixture.h"
 #include "tests/daemon/support/refused_memory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace fulcrum::testing {
 namespace {
@@ -137,6 +141,47 @@ TEST_F(OutOfMemoryTest, AStreamOfAWorkerEndsAndTheOneThatContinuesItGetsTheTasks
   const grpc::Status again = work(tasks);
   EXPECT_TRUE(again.ok()) << again.error_message();
   EXPECT_EQ(tasks, 4);
+}
+
+// Without a daemon: the thread that offers rows is that of the test.
+TEST(OutOfMemoryOfferTest, RowsThatCannotBeTakenDoNotStopTheStream) {
+  // A node of a set of pairs of texts, which is made for every request that is taken from the queue.
+  constexpr std::size_t kNodeBytes = 32 + sizeof(std::pair<std::string, std::string>);
+  const TemporaryDirectory folder;
+  std::string rows = "id,f0,f1\n";
+  for (int row = 0; row < 40; ++row) absl::StrAppend(&rows, "x", row, ",", row % 7, ",", row % 5, "\n");
+  folder.Write("rows.csv", rows);
+  v1::CampaignSpec spec;
+  spec.set_name("stream");
+  spec.mutable_pool()->add_sources("rows.csv");
+  spec.mutable_pool()->set_id_column("id");
+  spec.add_classes("neg");
+  spec.add_classes("pos");
+  spec.mutable_selection()->mutable_stream()->set_share(0.5);
+  const auto campaign =
+      pipeline::Campaign::Create(folder.File("campaign"), spec, {.pools = {.root = folder.path()}}, {});
+  ASSERT_TRUE(campaign.ok()) << campaign.status();
+  ASSERT_TRUE((*campaign)->Start({.by = "root"}).ok());
+  int offered = 0;
+  const auto offer = [&] {
+    pipeline::OfferRequest request{.by = "root", .request_id = absl::StrCat("offer ", ++offered)};
+    v1::OfferedItem& item = *request.items.Add();
+    item.set_item_id(absl::StrCat("new-", offered));
+    for (const double value : {1.0 * (offered % 7), 1.0 * (offered % 5)}) item.mutable_features()->add_values(value);
+    return pipeline::RunGuarded([&] { return (*campaign)->OfferItems(request).status(); });
+  };
+  ASSERT_TRUE(offer().ok());
+  int refusals = 0;
+  for (bool refused = true; refused; ++refusals) {
+    const int before = RefusedAllocations();
+    RefuseMemoryHere(kNodeBytes, refusals);
+    const absl::Status status = offer();
+    AllowMemory();
+    refused = RefusedAllocations() > before;
+    EXPECT_EQ(status.ok(), !refused) << status;
+    EXPECT_TRUE(offer().ok()) << "after a request that failed";
+  }
+  EXPECT_GT(refusals, 1);
 }
 
 }  // namespace

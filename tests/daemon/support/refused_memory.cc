@@ -9,11 +9,18 @@ namespace {
 
 std::atomic<std::size_t> refused_from = SIZE_MAX, refused_to = 0;
 std::atomic<int> refused = 0;
+thread_local std::size_t refused_here = SIZE_MAX;
+thread_local int allowed_here = 0;
+
+bool IsRefused(std::size_t size) {
+  if (size == refused_here && allowed_here-- == 0) return true;
+  return size >= refused_from.load() && size <= refused_to.load();
+}
 
 }  // namespace
 
 void* operator new(std::size_t size) {
-  if (size >= refused_from.load() && size <= refused_to.load()) {
+  if (IsRefused(size)) {
     ++refused;
     throw std::bad_alloc();
   }
@@ -39,6 +46,12 @@ void RefuseMemory(std::size_t from, std::size_t to) {
 
 void AllowMemory() {
   refused_from = SIZE_MAX;
+  refused_here = SIZE_MAX;
+}
+
+void RefuseMemoryHere(std::size_t size, int count) {
+  allowed_here = count;
+  refused_here = size;
 }
 
 int RefusedAllocations() {

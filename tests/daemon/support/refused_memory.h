@@ -8,6 +8,8 @@ namespace fulcrum::testing {
 /// From now on allocations of `from` to `to` bytes throw std::bad_alloc, until AllowMemory.
 void RefuseMemory(std::size_t from, std::size_t to);
 void AllowMemory();
+/// The allocation number `count` of this size on this thread, from 0, throws; AllowMemory ends it.
+void RefuseMemoryHere(std::size_t size, int count);
 /// How many allocations were refused so far.
 int RefusedAllocations();
 

@@ -105,5 +105,51 @@ TEST(MemoryBudgetShare, ARoundThatDoesNotFitWaitsForTheOthersEndAndTakesWhatItKe
   EXPECT_TRUE(allowance.BeginRound(*first, {}).ok());
 }
 
+TEST(MemoryBudgetShare, ACampaignThatExistsHasAPlaceAlsoIfItsRoundsDoNotFitAnyMore) {
+  MemoryBudgetShare allowance(1000 * kMegabyte);
+  const MemoryBudgetShare::Request moved{
+      .campaign = "moved", .pool_bytes = 200 * kMegabyte, .round_bytes = 2000 * kMegabyte, .exists = true};
+  auto place = allowance.Admit(moved);
+  ASSERT_TRUE(place.ok()) << place.status();
+  const absl::Status begun = allowance.BeginRound(*place, {});
+  EXPECT_EQ(begun.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(begun.message()),
+              AllOf(HasSubstr("'moved' may use 2000 MB"), HasSubstr("lower selection.memory_mib")));
+  // The others do not have to leave room for what cannot run.
+  auto other = Admit(allowance, "other", 300, 250);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_TRUE(allowance.BeginRound(*other, {}).ok());
+  EXPECT_EQ(allowance.CheckRound("moved", 600 * kMegabyte, *place).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(allowance.CheckRound("moved", 250 * kMegabyte, *place).ok());
+  allowance.SetRound(250 * kMegabyte, *place);
+  EXPECT_TRUE(allowance.BeginRound(*place, {}).ok());
+  EXPECT_FALSE(
+      allowance.Admit({.campaign = "third", .pool_bytes = 501 * kMegabyte, .round_bytes = kMegabyte, .exists = true})
+          .ok())
+      << "a pool that does not fit is refused whether it exists or not";
+}
+
+TEST(MemoryBudgetShare, TellsForWhomARoundWaits) {
+  MemoryBudgetShare allowance(1000 * kMegabyte);
+  auto first = Admit(allowance, "first", 100, 500), second = Admit(allowance, "second", 100, 500),
+       third = Admit(allowance, "third", 100, 500);
+  ASSERT_TRUE(first.ok() && second.ok() && third.ok());
+  ASSERT_TRUE(allowance.BeginRound(*first, {}).ok());
+  EXPECT_TRUE(allowance.WaitsFor(*first).empty());
+  std::stop_source stop;
+  std::jthread waiter([&] { EXPECT_TRUE(absl::IsCancelled(allowance.BeginRound(*second, stop.get_token()))); });
+  while (allowance.WaitsFor(*second).empty()) std::this_thread::yield();
+  EXPECT_THAT(allowance.WaitsFor(*second), ::testing::ElementsAre("first"));
+  std::jthread behind([&] { EXPECT_TRUE(allowance.BeginRound(*third, {}).ok()); });
+  while (allowance.WaitsFor(*third).empty()) std::this_thread::yield();
+  EXPECT_THAT(allowance.WaitsFor(*third), ::testing::ElementsAre("first", "second"));
+  // Who is stopped leaves the line.
+  stop.request_stop();
+  waiter.join();
+  EXPECT_THAT(allowance.WaitsFor(*third), ::testing::ElementsAre("first"));
+  allowance.EndRound(*first);
+  allowance.GiveBack(*first);
+}
+
 }  // namespace
 }  // namespace fulcrum::pipeline

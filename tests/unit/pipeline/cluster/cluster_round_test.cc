@@ -278,7 +278,9 @@ TEST(ClusterRound, WeighsLabelsAndLeavesOutExcludedRowsAsOneProcessDoes) {
     const auto expected = RoundRunner(spec, whole).Run(input);
     ASSERT_TRUE(expected.ok()) << expected.status();
     ASSERT_EQ(expected->selection.picks.size(), spec.batch);
-    for (const int ranks : {2, 3}) {
+    // Of thirteen ranks the first has no rows.
+    ASSERT_EQ(ShareOfRank(kRows, 0, 13).count, 0u);
+    for (const int ranks : {2, 3, 13}) {
       RoundResult found;
       testing::RunOnRanks(ranks, [&](const Communicator& peers) {
         const RowShare share =

@@ -5,11 +5,14 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "pipeline/server/grpc_server.h"
 #include "tests/support/temporary_directory.h"
@@ -47,7 +50,7 @@ class StreamsTest : public ::testing::Test {
     explicit Service(StreamsTest& test) : test_(test) {}
     grpc::ServerWriteReactor<v1::ExportLabelsResponse>* ExportLabels(grpc::CallbackServerContext*,
                                                                      const v1::ExportLabelsRequest*) override {
-      return Pages::Begin(test_.executor_, test_.Ada(), test_.next_page_);
+      return Pages::Begin(test_.executor_, test_.Ada(), test_.next_page_, test_.first_executor_);
     }
     grpc::ServerReadReactor<v1::AppendItemsRequest>* AppendItems(grpc::CallbackServerContext*,
                                                                  v1::AppendItemsResponse*) override {
@@ -92,6 +95,7 @@ class StreamsTest : public ::testing::Test {
   std::promise<void> revoked_;
   std::unique_ptr<AccessControl> access_;
   Executor executor_{1, 16};
+  Executor* first_executor_ = nullptr;
   Pages::NextPage next_page_;
   TestUpload::Handling handling_;
   std::unique_ptr<GrpcServer> server_;
@@ -117,6 +121,75 @@ TEST_F(StreamsTest, WhatAPageThrowsIsTheStatusOfTheCall) {
   EXPECT_EQ(status_of([]() -> absl::StatusOr<Pages::Page> { throw 1; }).error_code(), grpc::StatusCode::INTERNAL);
   // The thread of the executor is still there.
   EXPECT_TRUE(status_of([]() -> absl::StatusOr<Pages::Page> { return Pages::Page(); }).ok());
+}
+
+TEST_F(StreamsTest, AFullQueueDelaysAStreamThatHasBegunAndDoesNotEndIt) {
+  // The only thread is held, and the queue behind it is full.
+  std::promise<void> begun, open;
+  executor_.Submit([&] {
+    begun.set_value();
+    open.get_future().wait();
+  });
+  begun.get_future().wait();
+  while (executor_.Submit([] {})) {
+  }
+  const std::size_t full = executor_.queued();
+  Executor first(1, 1);
+  first_executor_ = &first;
+  int pages = 0;
+  next_page_ = [&]() -> absl::StatusOr<Pages::Page> { return ++pages > 2 ? Pages::Page() : OnePage(); };
+  std::atomic<bool> ended = false;
+  int read = 0;
+  grpc::Status status;
+  std::jthread reader([&] {
+    grpc::ClientContext context;
+    const auto stream = stub_->ExportLabels(&context, {});
+    for (v1::ExportLabelsResponse response; stream->Read(&response);) ++read;
+    status = stream->Finish();
+    ended = true;
+  });
+  while (!ended && executor_.queued() <= full) std::this_thread::yield();
+  open.set_value();
+  reader.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(read, 2);
+}
+
+TEST_F(StreamsTest, ALongFirstPageDoesNotHoldUpTheOthers) {
+  Executor longer(1, 1);
+  first_executor_ = &longer;
+  const auto read_all = [&] {
+    grpc::ClientContext context;
+    const auto stream = stub_->ExportLabels(&context, {});
+    for (v1::ExportLabelsResponse response; stream->Read(&response);) {
+    }
+    return stream->Finish();
+  };
+  std::promise<void> begun, open;
+  next_page_ = [&]() -> absl::StatusOr<Pages::Page> {
+    begun.set_value();
+    open.get_future().wait();
+    return Pages::Page();
+  };
+  std::jthread first([&] { EXPECT_TRUE(read_all().ok()); });
+  begun.get_future().wait();
+  first_executor_ = nullptr;
+  next_page_ = [] { return Pages::Page(); };
+  EXPECT_TRUE(read_all().ok()) << "the other executor is free";
+  open.set_value();
+}
+
+TEST_F(StreamsTest, ACallerHoldsFewStreamsAtATime) {
+  std::vector<std::shared_ptr<const void>> held;
+  while (held.size() < static_cast<std::size_t>(AccessControl::kMostHeldStreams)) {
+    const auto stream = access_->HoldStream(ada_);
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    held.push_back(*stream);
+  }
+  EXPECT_EQ(access_->HoldStream(ada_).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(access_->HoldStream({.name = "bob", .token_hash = "other"}).ok()) << "others have their own";
+  held.pop_back();
+  EXPECT_TRUE(access_->HoldStream(ada_).ok());
 }
 
 TEST_F(StreamsTest, WhatAnUploadThrowsIsTheStatusOfTheCallAndReleasesWhatItHolds) {

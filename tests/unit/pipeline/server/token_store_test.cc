@@ -36,6 +36,9 @@ TEST(TokenStore, TokensThatCannotBeReadAreNotUnknown) {
   auto damage = storage::SqliteDatabase::Open(folder.File("tokens.db"));
   ASSERT_TRUE(damage.ok() && damage->Execute("DROP TABLE token").ok());
   EXPECT_EQ((*store)->Find(*token).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ((*store)->List().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ((*store)->Create("bob", Role::kReader).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ((*store)->Revoke("ada").code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(TokenStore, TwoTokensAreNeverTheSame) {

@@ -135,5 +135,19 @@ TEST(ValidateBudget, WantsOneOfTheTwo) {
   EXPECT_FALSE(ValidateBudget({.per_second = -1}).ok());
 }
 
+TEST(BudgetThreshold, ABudgetPerTimeGoesOnAfterTheClockWasSetBack) {
+  Random random(11);
+  BudgetThreshold threshold({.per_second = 0.1});
+  const auto offer_for = [&](double from, int seconds) {
+    const std::uint64_t before = threshold.taken();
+    for (int second = 0; second < seconds; ++second) threshold.Offer(random.Uniform(), from + second);
+    return static_cast<double>(threshold.taken() - before);
+  };
+  offer_for(1e9, 1000);
+  // An hour ahead for a moment, and then right again.
+  offer_for(1e9 + 3600, 1);
+  EXPECT_NEAR(offer_for(1e9 + 1001, 1000), 100, 3);
+}
+
 }  // namespace
 }  // namespace fulcrum::stream

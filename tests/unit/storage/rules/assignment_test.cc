@@ -191,5 +191,47 @@ TEST_F(AssignmentTest, TheFirstAnnotatorDoesNotDecideByBeingAlone) {
   EXPECT_EQ(ItemNow("b").value, "dog") << "nobody else came in time";
 }
 
+TEST_F(AssignmentTest, OnlyWhatAnnotatorsDoDelaysADispute) {
+  CampaignSettings settings = Settings();
+  settings.overlap = 2;
+  settings.dispute_time = std::chrono::hours(10);
+  Create(settings);
+  Batch({"a"});
+  LabelNext("ada", "cat");
+  const Time voted = clock_.Now();
+  for (int hour = 1; hour < 10; ++hour) {
+    clock_.Advance(std::chrono::hours(1));
+    ASSERT_TRUE(store_->Run(RequestRetrain, {.by = "admin", .request_id = NewId()}).ok());
+    if (hour % 3 == 0) Reopen();
+    ASSERT_EQ(store_->Run(SettleStuckItems, {})->disputed, 0) << hour;
+  }
+  EXPECT_EQ(*store_->Run(DescribeWaiting, {})->dispute_at, voted + settings.dispute_time);
+  clock_.Advance(std::chrono::hours(1));
+  EXPECT_EQ(store_->Run(SettleStuckItems, {})->disputed, 1);
+}
+
+TEST_F(AssignmentTest, AStopCountsForHalfOfTheDisputeTimeAtMost) {
+  CampaignSettings settings = Settings();
+  settings.overlap = 2;
+  settings.dispute_time = std::chrono::hours(10);
+  Create(settings);
+  for (const char* const item : {"a", "b", "c"}) {
+    Batch({item});
+    LabelNext("ada", "cat");
+    store_.reset();
+    // A long stop, stops without any event in between, or a clock that was ten years ahead.
+    clock_.Advance(std::chrono::hours(*item == 'a' ? 100 : *item == 'b' ? 5 : -24 * 3650));
+    Reopen();
+    EXPECT_EQ(store_->Run(SettleStuckItems, {})->disputed, 0) << item;
+    clock_.Advance(std::chrono::hours(*item == 'c' ? 10 : 5));
+    Reopen();
+    EXPECT_EQ(store_->Run(SettleStuckItems, {})->disputed, *item == 'c' ? 0 : 1) << item;
+    if (*item == 'c') continue;
+    ASSERT_TRUE(store_->Run(AdvanceRound, {.round = store_->status()->round, .forced = ""})->closed);
+  }
+  clock_.Advance(std::chrono::hours(5));
+  EXPECT_EQ(store_->Run(SettleStuckItems, {})->disputed, 1);
+}
+
 }  // namespace
 }  // namespace fulcrum::storage
