@@ -10,7 +10,7 @@ namespace fulcrum::storage {
 namespace {
 
 std::optional<double> ConfidenceOf(const CampaignState& state, const Item& item) {
-  const std::optional<Opinion> opinion = OpinionOf(item.votes, state.settings(), state.crowd());
+  const std::optional<Opinion> opinion = OpinionOf(item.votes, state.settings(), state.crowd(), state.VoiceOn(item.id));
   return opinion ? std::optional(opinion->confidence) : std::nullopt;
 }
 

@@ -69,6 +69,8 @@ class ItemSet {
   void Visit(const std::function<void(const Item&)>& visit) const;
   /// Items in a status whose ids come after `after`, in the order of their ids, until `visit` returns false.
   void VisitStatus(ItemStatus status, absl::string_view after, const std::function<bool(const Item&)>& visit) const;
+  /// Items in the pool with votes that do not decide them, in the order in which they were batched.
+  std::vector<Item> VotedInPool() const;
   /// All labels, in the order in which they were decided.
   std::vector<DecidedLabel> DecidedLabels() const;
 

@@ -23,9 +23,10 @@ class ItemTable : public ItemSet {
   /// What a transition depends on besides the item and the event.
   struct Moment {
     const CampaignSettings& settings;
-    std::int64_t open_round = 0;   ///< 0 between rounds
-    std::int64_t sequence = 0;     ///< of the event
-    const Crowd* crowd = nullptr;  ///< what is estimated about the annotators; null: nothing yet
+    std::int64_t open_round = 0;     ///< 0 between rounds
+    std::int64_t sequence = 0;       ///< of the event
+    const Crowd* crowd = nullptr;    ///< what is estimated about the annotators; null: nothing yet
+    const Voices* voices = nullptr;  ///< what a classifier says about items; null: nothing yet
   };
 
   /// How a lease ended without an answer.
@@ -33,6 +34,7 @@ class ItemTable : public ItemSet {
 
   // Transitions.
 
+  /// An item of the pool, or one that is labeled by votes and asked about again.
   absl::StatusOr<StatusChange> Batch(const ItemBatched& batched, const Moment& moment);
   /// The item is known, and waits for a batch.
   absl::Status Take(const ItemTaken& taken, std::int64_t sequence);
@@ -60,8 +62,8 @@ class ItemTable : public ItemSet {
   std::vector<StatusChange> ReconsiderOffered(const Moment& moment);
   /// Its votes decide it as they are.
   absl::StatusOr<StatusChange> AcceptVotes(const VotesAccepted& accepted, const Moment& moment);
-  /// After the annotators were estimated again: labels follow their votes, and items that wait for votes may have
-  /// enough now. A label is never taken away.
+  /// After the annotators were estimated again, or a classifier was heard: labels follow their votes, and items that
+  /// wait for votes may have enough now. A label is never taken away.
   std::vector<StatusChange> FollowCrowd(const Moment& moment);
   /// Something that is stored with the item changed elsewhere: the time of its lease.
   void MarkChanged(const std::string& id);
