@@ -15,7 +15,8 @@ namespace fulcrum::pipeline {
 absl::StatusOr<v1::ListAnnotatorsResponse> ListAnnotators(Campaign& campaign);
 absl::Status PauseAnnotator(Campaign& campaign, const v1::PauseAnnotatorRequest& request, const ChangeOrder& order);
 absl::Status ResumeAnnotator(Campaign& campaign, const v1::ResumeAnnotatorRequest& request, const ChangeOrder& order);
-/// At most `most` of them. FailedPrecondition with too few labels.
+/// At most `most` of them, the most likely first; without labels that an administrator has decided or imported.
+/// Computed again only if a label or a model has changed, once at a time. FailedPrecondition with too few labels.
 absl::StatusOr<v1::ListLabelErrorsResponse> ListLabelErrors(Campaign& campaign, std::size_t most);
 
 }  // namespace fulcrum::pipeline

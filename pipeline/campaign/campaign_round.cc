@@ -21,6 +21,7 @@
 #include "storage/rules/annotator_rules.h"
 #include "storage/rules/model_rules.h"
 #include "storage/rules/round_rules.h"
+#include "storage/rules/stuck_items.h"
 
 namespace fulcrum::pipeline {
 
@@ -33,24 +34,17 @@ v1::Stage StageOf(std::string_view name) {
   return v1::Stage_Parse(value, &stage) ? stage : v1::STAGE_UNSPECIFIED;
 }
 
+RowList PickedRows(const select::Selection& selection) {
+  RowList rows;
+  for (const select::Pick& pick : selection.picks) rows.push_back(pick.row);
+  return rows;
+}
+
 double SecondsOf(const RoundResult& result, std::string_view stage) {
   for (const StageSeconds& entry : result.seconds) {
     if (entry.stage == stage) return entry.seconds;
   }
   return 0;
-}
-
-/// The row of a label and its class.
-absl::StatusOr<std::pair<RowIndex, ClassIndex>> Locate(const CampaignPlan& plan, const CampaignPool& pool,
-                                                       const storage::DecidedLabel& label) {
-  const auto row = pool.ids().Find(label.item);
-  const auto found = std::find(plan.classes.begin(), plan.classes.end(), label.value);
-  if (row && found != plan.classes.end()) {
-    return std::pair(*row, static_cast<ClassIndex>(found - plan.classes.begin()));
-  }
-  return absl::DataLossError(
-      absl::StrCat("the log has the label '", label.value, "' for '", label.item,
-                   "', and the pool or the classes no longer have it. Did the pool's files change?"));
 }
 
 }  // namespace
@@ -65,6 +59,15 @@ CampaignRound::CampaignRound(Surroundings surroundings, ModelHistory history)
       history_(std::move(history)),
       job_(surroundings.launchers, surroundings.store.folder().cluster()) {}
 
+absl::Status CampaignRound::AcceptLastVotes(std::int64_t number) {
+  const auto status = store_.status();
+  FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(status->last_sequence));
+  FULCRUM_RETURN_IF_ERROR(FollowPlan());
+  const auto over = StoppingReason(
+      plan_.stop, {.labels = status->totals.labels, .cost = status->totals.cost, .rounds = number - 1, .models = {}});
+  return over ? store_.Run(storage::AcceptVotes, {}).status() : absl::OkStatus();
+}
+
 absl::Status CampaignRound::FollowPlan() {
   const std::string& specification = reader_.state().settings().specification;
   if (specification_ == specification) return absl::OkStatus();
@@ -75,7 +78,7 @@ absl::Status CampaignRound::FollowPlan() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequence, std::size_t predicted_rows) {
+absl::StatusOr<RoundLabels> CampaignRound::ReadLog(std::int64_t sequence, std::size_t predicted_rows) {
   FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(sequence));
   FULCRUM_RETURN_IF_ERROR(FollowPlan());
   FULCRUM_ASSIGN_OR_RETURN(auto pool, growing_pool_.Follow(reader_.state().appended(), store_.folder()));
@@ -85,36 +88,11 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
   if (grown) pool = pool_;
   if (pool != pool_ && runner_ != nullptr) runner_->MoveTo(pool->features());
   pool_ = pool;
-  Labels labels;
-  labels.of_rows.assign(pool_->rows(), kUnlabeled);
-  std::vector<bool> present(plan_.classes.size(), false);
-  const storage::CampaignState& state = reader_.state();
-  const bool weighted = state.settings().consensus == storage::CampaignSettings::Consensus::kDawidSkene;
-  if (weighted) labels.weights.assign(pool_->rows(), 1.0);
-  for (const storage::DecidedLabel& label : reader_.state().items().DecidedLabels()) {
-    const bool known = pool_->ids().Find(label.item).has_value();
-    if (grown && !known && whole->ids().Find(label.item)) continue;
-    // A row of a stream that is in no file of the pool yet.
-    if (!known && state.offered().figures().waiting > 0) continue;
-    FULCRUM_ASSIGN_OR_RETURN(const auto found, Locate(plan_, *pool_, label));
-    const auto [row, index] = found;
-    labels.of_rows[row] = index;
-    present[static_cast<std::size_t>(index)] = true;
-    ++labels.count;
-    if (weighted) labels.weights[row] = storage::LabelWeight(state, label.item);
-  }
-  reader_.state().items().Visit([&](const storage::Item& item) {
-    const bool barred = item.status == storage::ItemStatus::kDisputed || item.status == storage::ItemStatus::kSetAside;
-    const auto row = barred ? pool_->ids().Find(item.id) : std::nullopt;
-    if (row) labels.barred.push_back(*row);
-  });
-  std::sort(labels.barred.begin(), labels.barred.end());
-  labels.classes = static_cast<std::size_t>(std::count(present.begin(), present.end(), true));
-  return labels;
+  return ReadRoundLabels(reader_.state(), plan_, *pool_, *whole);
 }
 
 absl::StatusOr<bool> CampaignRound::TakePredictions(std::int64_t number, const std::optional<storage::ModelTask>& task,
-                                                    const Labels& labels) {
+                                                    const RoundLabels& labels) {
   if (labels.classes < 2) return true;
   const bool known = task && task->round == number;
   if (known && !task->closed.empty()) return true;
@@ -192,7 +170,7 @@ std::vector<double> CampaignRound::CostsOfRows() const {
   return costs;
 }
 
-absl::StatusOr<RoundResult> CampaignRound::RunJob(std::int64_t number, std::int64_t sequence, const Labels& labels,
+absl::StatusOr<RoundResult> CampaignRound::RunJob(std::int64_t number, std::int64_t sequence, const RoundLabels& labels,
                                                   const ProgressCallback& progress, const std::stop_token& stop) {
   job::RoundPlan plan;
   plan.set_campaign(plan_.name);
@@ -232,10 +210,8 @@ absl::StatusOr<RoundResult> CampaignRound::RunJob(std::int64_t number, std::int6
   return result;
 }
 
-Matrix<double> CampaignRound::DecisionsOfPicks(const RoundResult& result) const {
+Matrix<double> CampaignRound::DecisionsOf(const RoundResult& result, std::span<const RowIndex> rows) const {
   if (!result.model) return {};
-  RowList rows;
-  for (const select::Pick& pick : result.selection.picks) rows.push_back(pick.row);
   Matrix<double> decisions(rows.size(), result.model->pairs.size());
   if (plan_.cluster) {
     classify::DecisionValues(*result.model, Features(), Features(), rows, decisions.view());
@@ -247,8 +223,36 @@ Matrix<double> CampaignRound::DecisionsOfPicks(const RoundResult& result) const 
   return decisions;
 }
 
-absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int64_t sequence, const Labels& labels,
-                                                   std::stop_token stop, const CommitCallback& commit) {
+absl::StatusOr<storage::Voices> CampaignRound::Hear(const RoundLabels& labels, const RoundResult& result) const {
+  const storage::CampaignSettings& settings = reader_.state().settings();
+  const bool heard = settings.consensus == storage::CampaignSettings::Consensus::kDawidSkene &&
+                     settings.classifier_weight > 0 && result.model != nullptr;
+  if (!heard) return storage::Voices();
+  RowList rows = PickedRows(result.selection);
+  rows.insert(rows.end(), labels.voted.begin(), labels.voted.end());
+  const Matrix<double> decisions = DecisionsOf(result, rows);
+  if (decisions.rows() < rows.size()) rows.clear();
+  return HearClassifier(plan_, *pool_, *result.model, result.tuning.get(),
+                        {.labeled = labels.weighted, .others = rows, .decisions = decisions.view()});
+}
+
+std::vector<storage::BatchedItem> CampaignRound::TakeAgain(const storage::Voices& voices, const RoundLabels& labels,
+                                                           select::Selection& selection) const {
+  // With a budget per round the picks were chosen for what they cost.
+  if (voices.probabilities.empty() || plan_.round.cost_budget > 0) return {};
+  std::vector<std::string> items;
+  for (const select::Pick& pick : selection.picks) items.push_back(pool_->ids().TextOf(pick.row));
+  const std::size_t places = plan_.round.batch - labels.carried;
+  std::vector<storage::BatchedItem> again = storage::DoubtfulItems(reader_.state(), voices, items, places);
+  // A stream's rows are not in the files of the pool yet.
+  std::erase_if(again, [&](const storage::BatchedItem& item) { return !pool_->ids().Find(item.item); });
+  selection.picks.resize(std::min(selection.picks.size(), places - again.size()));
+  return again;
+}
+
+absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int64_t sequence,
+                                                   const RoundLabels& labels, bool select, const std::stop_token& stop,
+                                                   const CommitCallback& commit) {
   const auto progress = [&](std::string_view stage, std::size_t done, std::size_t total) {
     v1::CampaignEvent event;
     event.mutable_stage()->set_round(number);
@@ -259,6 +263,9 @@ absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int
   };
   if (plan_.cluster) {
     FULCRUM_ASSIGN_OR_RETURN(RoundResult result, RunJob(number, sequence, labels, progress, stop));
+    // The job fills the whole batch.
+    std::vector<select::Pick>& picks = result.selection.picks;
+    picks.resize(std::min(picks.size(), plan_.round.batch - labels.carried));
     FULCRUM_RETURN_IF_ERROR(commit(result));
     return result;
   }
@@ -269,6 +276,7 @@ absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int
   double cost_left = std::numeric_limits<double>::infinity();
   const double budget = reader_.state().settings().cost_budget;
   if (!costs.empty() && budget > 0) cost_left = budget - reader_.state().totals().cost;
+  if (!costs.empty()) cost_left = std::min(cost_left, plan_.round.cost_budget) - labels.carried_cost;
   const RoundInput input{.class_count = plan_.classes.size(),
                          .labels = labels.of_rows,
                          .predictions = {},
@@ -278,11 +286,13 @@ absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int
                          .costs = costs,
                          .cost_left = cost_left,
                          .barred = labels.barred,
+                         .places_taken = labels.carried,
                          .always_classify = trainable,
-                         .probabilities = trainable};
+                         .probabilities = trainable,
+                         .select = select};
   FULCRUM_RETURN_IF_ERROR(PrepareRunner(number));
-  if (tuned_ != nullptr) return tuned_->Run(*pool_, input, progress, std::move(stop), commit);
-  return runner_->Run(input, progress, std::move(stop), commit);
+  if (tuned_ != nullptr) return tuned_->Run(*pool_, input, progress, stop, commit);
+  return runner_->Run(input, progress, stop, commit);
 }
 
 absl::Status CampaignRound::RecallPredictions(std::int64_t number) {
@@ -327,14 +337,17 @@ absl::Status CampaignRound::StoreModel(std::int64_t sequence, const RoundResult&
   return absl::OkStatus();
 }
 
-absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels,
-                                        const RoundResult& result, double seconds) {
-  const Matrix<double> decisions = DecisionsOfPicks(result);
+absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequence, const RoundLabels& labels,
+                                        RoundResult result, double seconds) {
+  storage::CommitBatchRequest request;
+  FULCRUM_ASSIGN_OR_RETURN(request.voices, Hear(labels, result));
+  request.again = TakeAgain(request.voices, labels, result.selection);
+  const Matrix<double> decisions = DecisionsOf(result, PickedRows(result.selection));
   const storage::RoundBatch batch =
       RecordBatch(plan_, *pool_, Features(), result, labels.of_rows, decisions.view(), given_.probabilities);
-  storage::CommitBatchRequest request;
   request.round = number;
   request.based_on = sequence;
+  request.places = static_cast<std::int64_t>(plan_.round.batch);
   request.only_if_running = true;
   for (const select::Pick& pick : result.selection.picks) {
     request.items.push_back({.item = pool_->ids().TextOf(pick.row), .cost = pool_->CostOf(pick.row)});
@@ -352,6 +365,7 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   if (plan_.stream) {
     FULCRUM_ASSIGN_OR_RETURN(request.files.emplace_back(), StoreStreamModel(number, labels, result));
   }
+  const std::size_t again = request.again.size();
   EventBroadcaster::Announcement announcement = events_.Announce();
   FULCRUM_ASSIGN_OR_RETURN(const storage::CommitBatchAnswer committed,
                            store_.Run(storage::CommitBatch, std::move(request)));
@@ -363,7 +377,7 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   }
   v1::CampaignEvent event;
   event.mutable_batch()->set_round(number);
-  event.mutable_batch()->set_items(static_cast<std::int64_t>(batch.items.size()));
+  event.mutable_batch()->set_items(static_cast<std::int64_t>(batch.items.size() + again + labels.carried));
   event.mutable_batch()->set_value(result.selection.certificate.value);
   event.mutable_batch()->set_bound(result.selection.certificate.upper_bound);
   event.mutable_batch()->set_seconds(seconds);
@@ -371,7 +385,7 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> CampaignRound::StoreStreamModel(std::int64_t number, const Labels& labels,
+absl::StatusOr<std::string> CampaignRound::StoreStreamModel(std::int64_t number, const RoundLabels& labels,
                                                             const RoundResult& result) {
   stream::StreamModelOptions options;
   options.seed = plan_.round.seed;
@@ -386,7 +400,7 @@ absl::StatusOr<std::string> CampaignRound::StoreStreamModel(std::int64_t number,
   return WriteStreamModel(store_.folder(), number, model);
 }
 
-absl::StatusOr<v1::ModelTrained> CampaignRound::Describe(std::int64_t number, const Labels& labels,
+absl::StatusOr<v1::ModelTrained> CampaignRound::Describe(std::int64_t number, const RoundLabels& labels,
                                                          const RoundResult& result, double seconds) {
   v1::ModelTrained model;
   model.set_round(number);
@@ -413,8 +427,9 @@ absl::StatusOr<v1::ModelTrained> CampaignRound::Describe(std::int64_t number, co
   return model;
 }
 
-absl::Status CampaignRound::Conclude(std::int64_t number, Purpose purpose, std::int64_t sequence, const Labels& labels,
-                                     const RoundResult& result, double seconds, Outcome& outcome) {
+absl::Status CampaignRound::Conclude(std::int64_t number, Purpose purpose, std::int64_t sequence,
+                                     const RoundLabels& labels, const RoundResult& result, double seconds,
+                                     Outcome& outcome) {
   if (result.model || !given_.probabilities.empty()) {
     FULCRUM_ASSIGN_OR_RETURN(const v1::ModelTrained trained, Describe(number, labels, result, seconds));
     if (trained.has_accuracy()) outcome.accuracy = trained.accuracy();
@@ -439,11 +454,12 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, P
   out_of_memory_ = false;
   // The labels of the round are those under what is known of the annotators by now.
   FULCRUM_RETURN_IF_ERROR(store_.Run(storage::EstimateAnnotators, {}).status());
+  if (purpose == Purpose::kSelect) FULCRUM_RETURN_IF_ERROR(AcceptLastVotes(number));
   const auto status = store_.status();
   const std::int64_t sequence = status->last_sequence;
   const auto& task = status->model_task;
   const bool predicted = task && task->round == number && task->answered();
-  FULCRUM_ASSIGN_OR_RETURN(const Labels labels,
+  FULCRUM_ASSIGN_OR_RETURN(const RoundLabels labels,
                            ReadLog(sequence, predicted ? static_cast<std::size_t>(task->rows) : 0));
   given_ = {};
   given_task_ = {};
@@ -464,7 +480,12 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, P
     concluded = Conclude(number, purpose, sequence, labels, selected, seconds(), outcome);
     return concluded;
   };
-  absl::StatusOr<RoundResult> result = Compute(number, sequence, labels, std::move(stop), commit);
+  const bool select = labels.carried < plan_.round.batch;
+  absl::StatusOr<RoundResult> result = Compute(number, sequence, labels, select, stop, commit);
+  // Nothing new can be batched, but items that have votes can be.
+  if (absl::IsOutOfRange(result.status()) && select && labels.carried > 0 && !plan_.cluster) {
+    result = Compute(number, sequence, labels, /*select=*/false, stop, commit);
+  }
   // The end of a round writes to the disk, which may be full; what comes before needs memory.
   out_of_memory_ = absl::IsResourceExhausted(result.status()) && concluded.ok();
   if (result.status().code() == absl::StatusCode::kOutOfRange) {
