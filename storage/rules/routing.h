@@ -1,7 +1,7 @@
 // Which of the open items suits an annotator: what it is likely to answer, and what its answer would tell.
 //
-// How likely an annotator answers an item follows from how often it skips tasks or lets their time run out, and how often
-// that happened to the item, both smoothed: who does so no more than the others takes what comes, and reluctant
+// How likely an annotator answers an item follows from how often it skips tasks or lets their time run out, and how
+// often that happened to the item, both smoothed: who does so no more than the others takes what comes, and reluctant
 // annotators get first what nobody left unanswered.
 // What an answer tells is the expected reduction of the doubt about the item's class under the annotator's confusion
 // matrix, compared to an average annotator, so whoever can tell two classes apart gets the items that are in doubt
