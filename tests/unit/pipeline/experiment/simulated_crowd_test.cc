@@ -97,9 +97,10 @@ TEST(SimulatedCrowdTest, AClassifierThatIsHeardSavesVotes) {
 }
 
 TEST(SimulatedCrowdTest, ALabelInDoubtIsAskedAboutAgainIfANewRowSaysLess) {
-  std::vector<ClassIndex> truth(500, 0), labels(500, kUnlabeled);
-  std::vector<double> weights(500, 1.0);
+  const std::vector<ClassIndex> truth(500, 0);
   for (const bool doubt : {false, true}) {
+    std::vector<ClassIndex> labels(500, kUnlabeled);
+    std::vector<double> weights(500, 1.0);
     SimulatedCrowd crowd(std::vector<SimulatedAnnotator>(5, {.accuracy = {0.9}}), {.dawid_skene = true, .overlap = 0},
                          2, truth, 1);
     RowList rows(30);
@@ -109,7 +110,7 @@ TEST(SimulatedCrowdTest, ALabelInDoubtIsAskedAboutAgainIfANewRowSaysLess) {
     // Of new rows it is sure; of those that have labels it says the opposite, or nothing new.
     Matrix<double> voice = VoiceOf(truth, 0.999);
     for (std::size_t row = 0; row < 30; ++row) {
-      voice(row, 0) = doubt ? 0.01 : 0.5;
+      voice(row, 0) = doubt ? 0 : 0.5;
       voice(row, 1) = 1 - voice(row, 0);
     }
     crowd.Hear(std::move(voice));
