@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "fulcrum/v1/annotator_service.pb.h"
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/campaign_round.h"
 #include "pipeline/campaign/cluster/cluster_round_job.h"
@@ -71,6 +72,15 @@ struct ChangeOrder {
   std::string request_id = {};
 };
 
+/// The label errors that were found last (campaign_annotators.cc).
+struct FoundLabelErrors {
+  std::mutex mutex;                               ///< of all that follows; held while they are looked for
+  std::shared_ptr<const CampaignPlan> plan = {};  ///< with which they were found; null: never
+  std::string state = {};                         ///< of the campaign, in which they were found
+  v1::ListLabelErrorsResponse errors = {};        ///< all of them
+  std::int64_t computed = 0;                      ///< how many times
+};
+
 class Campaign {
  public:
   /// Makes a campaign in a new folder, its pool included. AlreadyExists if there is one, Cancelled if `control` ends
@@ -119,6 +129,7 @@ class Campaign {
   /// What a model says of examples; see campaign_models.h.
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   ModelCache& models() { return *models_; }
+  FoundLabelErrors& label_errors() { return label_errors_; }
   /// What model processes ask for.
   PublishedModelTask& published_task() { return published_task_; }
   /// A model process can take the task of the round now.
@@ -234,6 +245,7 @@ class Campaign {
   std::mutex updating_;  // one update at a time
   EventBroadcaster events_;
   PublishedModelTask published_task_;
+  FoundLabelErrors label_errors_;
   MemoryBudgetShare::Place place_;
   std::unique_ptr<GrowingPool> pool_;
   std::unique_ptr<storage::CampaignReader> reader_;

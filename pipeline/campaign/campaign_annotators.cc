@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_items.h"
-#include "pipeline/round/pool_source.h"
+#include "pipeline/campaign/model/held_out.h"
 #include "pipeline/round/tuning.h"
-#include "stages/classify/classifier.h"
 #include "stages/consensus/consensus.h"
 #include "stages/core/status_macros.h"
-#include "stages/kernel/kernel_tiles.h"
 #include "storage/campaign_reader.h"
 #include "storage/maintenance/maintenance.h"
 #include "storage/rules/annotator_rules.h"
@@ -53,74 +50,40 @@ v1::Annotator Describe(const storage::AnnotatorSummary& summary) {
   return annotator;
 }
 
-/// The labels at the end of the log, by row.
-struct LabeledRows {
-  RowList rows = {};
-  std::vector<std::size_t> classes = {};
-  std::vector<double> weights = {};  ///< the probability that a label is right
-  std::vector<bool> present = {};
-};
-
+/// The labels at the end of the log.
 absl::StatusOr<LabeledRows> ReadLabeledRows(const CampaignPlan& plan, const CampaignPool& pool,
                                             storage::CampaignReader& reader) {
   FULCRUM_RETURN_IF_ERROR(reader.CatchUp());
-  LabeledRows labeled{.present = std::vector<bool>(plan.classes.size(), false)};
+  LabeledRows labeled;
+  std::vector<bool> present(plan.classes.size(), false);
   for (const storage::DecidedLabel& label : reader.state().items().DecidedLabels()) {
     const auto row = pool.ids().Find(label.item);
     const auto found = std::find(plan.classes.begin(), plan.classes.end(), label.value);
     if (!row || found == plan.classes.end()) continue;
     labeled.rows.push_back(*row);
     labeled.classes.push_back(static_cast<std::size_t>(found - plan.classes.begin()));
-    labeled.present[labeled.classes.back()] = true;
+    present[labeled.classes.back()] = true;
     labeled.weights.push_back(storage::LabelWeight(reader.state(), label.item));
   }
-  const auto classes = std::count(labeled.present.begin(), labeled.present.end(), true);
+  const auto classes = std::count(present.begin(), present.end(), true);
   if (classes < 2 || labeled.rows.size() < kLeastLabels) {
     return absl::FailedPreconditionError(absl::StrCat("there are ", labeled.rows.size(), " labels of ", classes,
                                                       " classes; likely errors can be found from ", kLeastLabels,
                                                       " labels of two classes on"));
   }
-  if (labeled.rows.size() > kMostLabels) {
-    // The latest ones: the earlier ones could be reviewed before.
-    const std::size_t excess = labeled.rows.size() - kMostLabels;
-    labeled.rows.erase(labeled.rows.begin(), labeled.rows.begin() + static_cast<std::ptrdiff_t>(excess));
-    labeled.classes.erase(labeled.classes.begin(), labeled.classes.begin() + static_cast<std::ptrdiff_t>(excess));
-    labeled.weights.erase(labeled.weights.begin(), labeled.weights.begin() + static_cast<std::ptrdiff_t>(excess));
-  }
+  // The latest ones: the earlier ones could be reviewed before.
+  labeled.KeepLast(kMostLabels);
   return labeled;
 }
 
-/// What the classifier of the last round is, and its kernel matrix of the labeled rows.
-struct JudgingClassifier {
-  const classify::ClassifierEntry* entry = nullptr;
-  double c = 1;
-  Matrix<double> gram = {};
-};
-
-absl::StatusOr<JudgingClassifier> PrepareJudge(Campaign& campaign, const CampaignPlan& plan, const CampaignPool& pool,
-                                               const LabeledRows& labeled) {
-  classify::SvmParameters parameters = plan.round.svm;
-  std::unique_ptr<kernel::Features> own;
-  const kernel::Features* features = &pool.features();
-  RowList rows = labeled.rows;
-  if (plan.round.tune) {
-    FULCRUM_ASSIGN_OR_RETURN(const auto models, campaign.store().Run(storage::ListModels, {}));
-    FULCRUM_ASSIGN_OR_RETURN(const ModelHistory history, ModelHistory::Read(models));
-    const auto tuning = models.empty() ? nullptr : history.TuningBefore(models.back().round + 1);
-    if (tuning == nullptr) return absl::FailedPreconditionError("no model is trained yet; wait for the first one");
-    UseChoice(tuning->chosen, plan.classes.size(), parameters);
-    FULCRUM_ASSIGN_OR_RETURN(ingest::PoolFeatures raw, pool.RawRows(labeled.rows));
-    FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, pool.NormalizerFor(tuning->chosen.normalize));
-    normalizer->Apply(raw);
-    own = MakeFeatures(std::move(raw));
-    features = own.get();
-    std::iota(rows.begin(), rows.end(), RowIndex{0});
-  }
-  JudgingClassifier judge{.c = parameters.c};
-  FULCRUM_ASSIGN_OR_RETURN(judge.entry, classify::FindClassifier(parameters.classifier));
-  judge.gram = Matrix<double>(rows.size(), rows.size());
-  kernel::ComputeKernelSymmetric(parameters.kernel, *features, rows, judge.gram.view());
-  return judge;
+/// What the classifier of the last round has chosen for itself; null if it does not tune itself.
+absl::StatusOr<std::shared_ptr<const TunedSettings>> TuningOf(Campaign& campaign, const CampaignPlan& plan) {
+  if (!plan.round.tune) return nullptr;
+  FULCRUM_ASSIGN_OR_RETURN(const auto models, campaign.store().Run(storage::ListModels, {}));
+  FULCRUM_ASSIGN_OR_RETURN(const ModelHistory history, ModelHistory::Read(models));
+  auto tuning = models.empty() ? nullptr : history.TuningBefore(models.back().round + 1);
+  if (tuning == nullptr) return absl::FailedPreconditionError("no model is trained yet; wait for the first one");
+  return tuning;
 }
 
 }  // namespace
@@ -158,31 +121,51 @@ absl::Status ResumeAnnotator(Campaign& campaign, const v1::ResumeAnnotatorReques
       .status();
 }
 
-absl::StatusOr<v1::ListLabelErrorsResponse> ListLabelErrors(Campaign& campaign, std::size_t most) {
-  const std::shared_ptr<const CampaignPlan> plan = campaign.plan();
+namespace {
+
+absl::StatusOr<v1::ListLabelErrorsResponse> FindAllLabelErrors(Campaign& campaign, const CampaignPlan& plan) {
   const std::shared_ptr<const CampaignPool> pool = campaign.pool();
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(campaign.folder()));
-  FULCRUM_ASSIGN_OR_RETURN(const LabeledRows labeled, ReadLabeledRows(*plan, *pool, *reader));
-  FULCRUM_ASSIGN_OR_RETURN(const JudgingClassifier judge, PrepareJudge(campaign, *plan, *pool, labeled));
-  std::vector<std::uint32_t> positions(labeled.rows.size());
-  std::iota(positions.begin(), positions.end(), 0u);
-  const std::vector<double> costs(plan->classes.size(), judge.c);
-  const Matrix<double> probabilities = classify::HeldOutProbabilities(
-      *judge.entry, {judge.gram.view(), positions, labeled.classes, plan->classes.size(), costs, labeled.weights},
-      plan->round.seed);
-  std::vector<ClassIndex> labels(labeled.classes.begin(), labeled.classes.end());
-  const auto errors = consensus::FindLabelErrors(labels, probabilities.view());
+  FULCRUM_ASSIGN_OR_RETURN(const LabeledRows labeled, ReadLabeledRows(plan, *pool, *reader));
+  FULCRUM_ASSIGN_OR_RETURN(const auto tuning, TuningOf(campaign, plan));
+  FULCRUM_ASSIGN_OR_RETURN(const Matrix<double> probabilities, PredictHeldOut(plan, *pool, tuning.get(), labeled));
+  const std::vector<ClassIndex> labels(labeled.classes.begin(), labeled.classes.end());
   v1::ListLabelErrorsResponse response;
-  for (const consensus::LabelError& error : errors) {
-    if (static_cast<std::size_t>(response.errors_size()) >= most) break;
+  for (const consensus::LabelError& error : consensus::FindLabelErrors(labels, probabilities.view())) {
+    const std::string id = pool->ids().TextOf(labeled.rows[error.example]);
+    const storage::Item* const item = reader->state().items().Find(id);
+    // An administrator has decided it, and would find it here again and again.
+    if (item != nullptr && !item->imported.empty()) continue;
     v1::LabelError& added = *response.add_errors();
-    added.set_item_id(pool->ids().TextOf(labeled.rows[error.example]));
-    added.set_label(plan->ClassName(error.label));
-    added.set_suggested(plan->ClassName(error.suggested));
+    added.set_item_id(id);
+    added.set_label(plan.ClassName(error.label));
+    added.set_suggested(plan.ClassName(error.suggested));
     added.set_margin(error.margin);
   }
-  response.set_total_size(static_cast<std::int64_t>(errors.size()));
+  response.set_total_size(response.errors_size());
   response.set_labels(static_cast<std::int64_t>(labels.size()));
+  return response;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ListLabelErrorsResponse> ListLabelErrors(Campaign& campaign, std::size_t most) {
+  FoundLabelErrors& found = campaign.label_errors();
+  // Others who ask meanwhile wait for the same answer.
+  const std::scoped_lock lock(found.mutex);
+  const std::shared_ptr<const CampaignPlan> plan = campaign.plan();
+  const auto status = campaign.store().status();
+  const std::string state = absl::StrCat(status->last_label_sequence, " ", status->estimated_sequence, " ",
+                                         status->round, " ", storage::LifeName(status->life));
+  if (found.plan != plan || found.state != state) {
+    FULCRUM_ASSIGN_OR_RETURN(found.errors, FindAllLabelErrors(campaign, *plan));
+    found.plan = plan;
+    found.state = state;
+    ++found.computed;
+  }
+  v1::ListLabelErrorsResponse response = found.errors;
+  const auto kept = static_cast<int>(std::min(most, static_cast<std::size_t>(response.errors_size())));
+  response.mutable_errors()->DeleteSubrange(kept, response.errors_size() - kept);
   return response;
 }
 

@@ -280,6 +280,7 @@ void PlanCluster(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pro
 constexpr int kDefaultMaxVotes = 5;
 constexpr double kDefaultConfidence = 0.95;
 constexpr double kDefaultGoldRate = 0.1;
+constexpr double kDefaultClassifierWeight = 0.5;
 
 void PlanConsensus(const v1::CampaignSpec& spec, bool adaptive, storage::CampaignSettings& settings,
                    Problems& problems) {
@@ -293,6 +294,7 @@ void PlanConsensus(const v1::CampaignSpec& spec, bool adaptive, storage::Campaig
     if (adaptive) problems.Add("labeling.overlap", "is auto, which needs 'consensus: dawid_skene'");
     for (const auto& [given, field] : {std::pair(labeling.has_max_votes(), "labeling.max_votes"),
                                        {labeling.has_confidence(), "labeling.confidence"},
+                                       {labeling.has_classifier_weight(), "labeling.classifier_weight"},
                                        {labeling.has_quality(), "labeling.quality"}}) {
       if (given) problems.Add(field, "needs 'consensus: dawid_skene'; a majority uses overlap, margin and most_votes");
     }
@@ -307,6 +309,12 @@ void PlanConsensus(const v1::CampaignSpec& spec, bool adaptive, storage::Campaig
     if (labeling.has_most_votes()) problems.Add("labeling.most_votes", "with overlap auto the limit is max_votes");
   } else if (labeling.has_max_votes() || labeling.has_confidence()) {
     problems.Add("labeling.overlap", "is a number, so max_votes and confidence have no effect; set it to auto");
+  }
+  const bool external = spec.classifier().has_external();
+  settings.classifier_weight = adaptive && !external ? kDefaultClassifierWeight : 0;
+  if (labeling.has_classifier_weight()) settings.classifier_weight = labeling.classifier_weight();
+  if (external && settings.classifier_weight > 0) {
+    problems.Add("labeling.classifier_weight", "is for the built-in classifier; leave it out with classifier.external");
   }
   settings.pause_below = labeling.quality().pause_below();
   if (labeling.quality().has_min_votes()) settings.pause_votes = labeling.quality().min_votes();

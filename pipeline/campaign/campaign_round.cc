@@ -9,11 +9,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "fulcrum/v1/campaign_service.pb.h"
-#include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/stored_text.h"
-#include "pipeline/campaign/stream/campaign_stream.h"
 #include "pipeline/round/memory_budget.h"
-#include "pipeline/text/structured_log.h"
 #include "stages/classify/model_file.h"
 #include "stages/classify/svm_model.h"
 #include "stages/core/status_macros.h"
@@ -21,21 +18,16 @@
 #include "storage/rules/annotator_rules.h"
 #include "storage/rules/model_rules.h"
 #include "storage/rules/round_rules.h"
+#include "storage/rules/stuck_items.h"
 
 namespace fulcrum::pipeline {
 namespace {
 
-/// The row of a label and its class.
-absl::StatusOr<std::pair<RowIndex, ClassIndex>> Locate(const CampaignPlan& plan, const CampaignPool& pool,
-                                                       const storage::DecidedLabel& label) {
-  const auto row = pool.ids().Find(label.item);
-  const auto found = std::find(plan.classes.begin(), plan.classes.end(), label.value);
-  if (row && found != plan.classes.end()) {
-    return std::pair(*row, static_cast<ClassIndex>(found - plan.classes.begin()));
+double SecondsOf(const RoundResult& result, std::string_view stage) {
+  for (const StageSeconds& entry : result.seconds) {
+    if (entry.stage == stage) return entry.seconds;
   }
-  return absl::DataLossError(
-      absl::StrCat("the log has the label '", label.value, "' for '", label.item,
-                   "', and the pool or the classes no longer have it. Did the pool's files change?"));
+  return 0;
 }
 
 }  // namespace
@@ -56,6 +48,15 @@ CampaignRound::CampaignRound(Parts parts, ModelHistory history)
       history_(std::move(history)),
       job_(parts.launchers, parts.store.folder().cluster()) {}
 
+absl::Status CampaignRound::AcceptLastVotes(std::int64_t number) {
+  const auto status = store_.status();
+  FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(status->last_sequence));
+  FULCRUM_RETURN_IF_ERROR(FollowPlan());
+  const auto over = StoppingReason(
+      plan_.stop, {.labels = status->totals.labels, .cost = status->totals.cost, .rounds = number - 1, .models = {}});
+  return over ? store_.Run(storage::AcceptVotes, {}).status() : absl::OkStatus();
+}
+
 absl::Status CampaignRound::FollowPlan() {
   const std::string& specification = reader_.state().settings().specification;
   if (specification_ == specification) return absl::OkStatus();
@@ -66,7 +67,7 @@ absl::Status CampaignRound::FollowPlan() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequence, std::size_t predicted_rows) {
+absl::StatusOr<RoundLabels> CampaignRound::ReadLog(std::int64_t sequence, std::size_t predicted_rows) {
   FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(sequence));
   FULCRUM_RETURN_IF_ERROR(FollowPlan());
   FULCRUM_ASSIGN_OR_RETURN(auto pool, growing_pool_.Follow(reader_.state().appended(), store_.folder()));
@@ -76,36 +77,11 @@ absl::StatusOr<CampaignRound::Labels> CampaignRound::ReadLog(std::int64_t sequen
   if (grown) pool = pool_;
   if (pool != pool_ && runner_ != nullptr) runner_->MoveTo(pool->features());
   pool_ = pool;
-  Labels labels;
-  labels.of_rows.assign(pool_->rows(), kUnlabeled);
-  std::vector<bool> present(plan_.classes.size(), false);
-  const storage::CampaignState& state = reader_.state();
-  const bool weighted = state.settings().consensus == storage::CampaignSettings::Consensus::kDawidSkene;
-  if (weighted) labels.weights.assign(pool_->rows(), 1.0);
-  for (const storage::DecidedLabel& label : reader_.state().items().DecidedLabels()) {
-    const bool known = pool_->ids().Find(label.item).has_value();
-    if (grown && !known && whole->ids().Find(label.item)) continue;
-    // A row of a stream that is in no file of the pool yet.
-    if (!known && state.offered().figures().waiting > 0) continue;
-    FULCRUM_ASSIGN_OR_RETURN(const auto found, Locate(plan_, *pool_, label));
-    const auto [row, index] = found;
-    labels.of_rows[row] = index;
-    present[static_cast<std::size_t>(index)] = true;
-    ++labels.count;
-    if (weighted) labels.weights[row] = storage::LabelWeight(state, label.item);
-  }
-  reader_.state().items().Visit([&](const storage::Item& item) {
-    const bool barred = item.status == storage::ItemStatus::kDisputed || item.status == storage::ItemStatus::kSetAside;
-    const auto row = barred ? pool_->ids().Find(item.id) : std::nullopt;
-    if (row) labels.barred.push_back(*row);
-  });
-  std::sort(labels.barred.begin(), labels.barred.end());
-  labels.classes = static_cast<std::size_t>(std::count(present.begin(), present.end(), true));
-  return labels;
+  return ReadRoundLabels(reader_.state(), plan_, *pool_, *whole);
 }
 
 absl::StatusOr<bool> CampaignRound::TakePredictions(std::int64_t number, const std::optional<storage::ModelTask>& task,
-                                                    const Labels& labels) {
+                                                    const RoundLabels& labels) {
   if (labels.classes < 2) return true;
   const bool known = task && task->round == number;
   if (known && !task->closed.empty()) return true;
@@ -183,7 +159,7 @@ std::vector<double> CampaignRound::CostsOfRows() const {
   return costs;
 }
 
-absl::StatusOr<RoundResult> CampaignRound::RunJob(std::int64_t number, std::int64_t sequence, const Labels& labels,
+absl::StatusOr<RoundResult> CampaignRound::RunJob(std::int64_t number, std::int64_t sequence, const RoundLabels& labels,
                                                   const ProgressCallback& progress, const std::stop_token& stop) {
   job::RoundPlan plan;
   plan.set_campaign(plan_.name);
@@ -223,23 +199,9 @@ absl::StatusOr<RoundResult> CampaignRound::RunJob(std::int64_t number, std::int6
   return result;
 }
 
-Matrix<double> CampaignRound::DecisionsOfPicks(const RoundResult& result) const {
-  if (!result.model) return {};
-  RowList rows;
-  for (const select::Pick& pick : result.selection.picks) rows.push_back(pick.row);
-  Matrix<double> decisions(rows.size(), result.model->pairs.size());
-  if (plan_.cluster) {
-    classify::DecisionValues(*result.model, Features(), Features(), rows, decisions.view());
-    return decisions;
-  }
-  const ConstMatrixView of_rows = tuned_ != nullptr ? tuned_->decisions() : runner_->decisions();
-  if (of_rows.rows() < pool_->rows()) return {};
-  for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(of_rows.row(rows[i]), decisions.row(i).begin());
-  return decisions;
-}
-
-absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int64_t sequence, const Labels& labels,
-                                                   std::stop_token stop, const CommitCallback& commit) {
+absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int64_t sequence,
+                                                   const RoundLabels& labels, bool select, const std::stop_token& stop,
+                                                   const CommitCallback& commit) {
   const auto progress = [&](std::string_view stage, std::size_t done, std::size_t total) {
     v1::CampaignEvent event;
     event.mutable_stage()->set_round(number);
@@ -250,6 +212,9 @@ absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int
   };
   if (plan_.cluster) {
     FULCRUM_ASSIGN_OR_RETURN(RoundResult result, RunJob(number, sequence, labels, progress, stop));
+    // The job fills the whole batch.
+    std::vector<select::Pick>& picks = result.selection.picks;
+    picks.resize(std::min(picks.size(), plan_.round.batch - labels.carried));
     FULCRUM_RETURN_IF_ERROR(commit(result));
     return result;
   }
@@ -260,6 +225,7 @@ absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int
   double cost_left = std::numeric_limits<double>::infinity();
   const double budget = reader_.state().settings().cost_budget;
   if (!costs.empty() && budget > 0) cost_left = budget - reader_.state().totals().cost;
+  if (!costs.empty()) cost_left = std::min(cost_left, plan_.round.cost_budget) - labels.carried_cost;
   const RoundInput input{.class_count = plan_.classes.size(),
                          .labels = labels.of_rows,
                          .predictions = {},
@@ -269,11 +235,13 @@ absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int
                          .costs = costs,
                          .cost_left = cost_left,
                          .barred = labels.barred,
+                         .places_taken = labels.carried,
                          .always_classify = trainable,
-                         .probabilities = trainable};
+                         .probabilities = trainable,
+                         .select = select};
   FULCRUM_RETURN_IF_ERROR(PrepareRunner(number));
-  if (tuned_ != nullptr) return tuned_->Run(*pool_, input, progress, std::move(stop), commit);
-  return runner_->Run(input, progress, std::move(stop), commit);
+  if (tuned_ != nullptr) return tuned_->Run(*pool_, input, progress, stop, commit);
+  return runner_->Run(input, progress, stop, commit);
 }
 
 absl::Status CampaignRound::RecallPredictions(std::int64_t number) {
@@ -292,16 +260,92 @@ absl::Status CampaignRound::RecallPredictions(std::int64_t number) {
   return absl::OkStatus();
 }
 
+double CampaignRound::NoteChanges(const RoundResult& result) {
+  if (result.predicted.empty()) return 1;
+  const std::size_t known = std::min(last_predicted_.size(), result.predicted.size());
+  std::size_t same = 0;
+  for (std::size_t row = 0; row < known; ++row) same += last_predicted_[row] == result.predicted[row] ? 1 : 0;
+  return 1 - static_cast<double>(same) / static_cast<double>(result.predicted.size());
+}
+
+absl::Status CampaignRound::StoreModel(std::int64_t sequence, const RoundResult& result,
+                                       const v1::ModelTrained& trained) {
+  storage::RecordModelRequest record{
+      .round = trained.round(), .trained_on = sequence, .file = given_task_.file, .checksum = given_task_.checksum};
+  if (result.model) {
+    FULCRUM_ASSIGN_OR_RETURN(const std::string bytes, classify::SerializeSvm(*result.model, Features()));
+    FULCRUM_ASSIGN_OR_RETURN(record, storage::WriteModelFile(store_.folder(), trained.round(), sequence, bytes));
+  }
+  record.record = StoredText(trained);
+  EventBroadcaster::Announcement announcement = events_.Announce();
+  FULCRUM_ASSIGN_OR_RETURN(const std::int64_t stored, store_.Run(storage::RecordModel, std::move(record)));
+  history_.Add(trained);
+  v1::CampaignEvent event;
+  *event.mutable_model() = trained;
+  events_.PublishChange(std::move(event), stored, std::move(announcement));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ModelTrained> CampaignRound::Describe(std::int64_t number, const RoundLabels& labels,
+                                                         const RoundResult& result, double seconds) {
+  v1::ModelTrained model;
+  model.set_round(number);
+  model.set_labels(labels.count);
+  model.set_changed_share(NoteChanges(result));
+  if (result.model) {
+    model.set_support_vectors(static_cast<std::int64_t>(result.svm->support_vectors));
+    model.set_warm(result.svm->warm);
+    model.set_train_seconds(SecondsOf(result, "train"));
+    const std::string normalize = result.tuning == nullptr ? "" : result.tuning->chosen.normalize;
+    FULCRUM_ASSIGN_OR_RETURN(const auto accuracy, pool_->Accuracy(*result.model, Features(), normalize));
+    if (accuracy) model.set_accuracy(*accuracy);
+  } else {
+    model.set_model_process(given_task_.process);
+  }
+  if (result.tuning != nullptr) *model.mutable_tuning() = ToProto(*result.tuning);
+  *model.mutable_effort() = history_.EffortOf(number, result, seconds);
+  for (const StageSeconds& entry : result.seconds) {
+    if (StageOf(entry.stage) == v1::STAGE_UNSPECIFIED) continue;
+    v1::StageTime& time = *model.mutable_effort()->add_stages();
+    time.set_stage(StageOf(entry.stage));
+    time.set_seconds(entry.seconds);
+  }
+  return model;
+}
+
+absl::Status CampaignRound::Conclude(std::int64_t number, Purpose purpose, std::int64_t sequence,
+                                     const RoundLabels& labels, const RoundResult& result, double seconds,
+                                     Outcome& outcome) {
+  if (result.model || !given_.probabilities.empty()) {
+    FULCRUM_ASSIGN_OR_RETURN(const v1::ModelTrained trained, Describe(number, labels, result, seconds));
+    if (trained.has_accuracy()) outcome.accuracy = trained.accuracy();
+    FULCRUM_RETURN_IF_ERROR(StoreModel(sequence, result, trained));
+    // What a model process predicted is not brought up to date after the end.
+    if (result.model) outcome.trained_on = sequence;
+  }
+  if (purpose == Purpose::kTrainOnly) {
+    outcome.over = "its labels were changed after the end";
+    return absl::OkStatus();
+  }
+  const storage::Totals totals = store_.status()->totals;
+  const std::vector<ModelScore> scores = history_.ScoresThrough(number);
+  outcome.over = StoppingReason(plan_.stop,
+                                {.labels = totals.labels, .cost = totals.cost, .rounds = number - 1, .models = scores});
+  if (outcome.over) return absl::OkStatus();
+  return CommitBatch(number, sequence, labels, result, seconds);
+}
+
 absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, Purpose purpose, std::stop_token stop) {
   const auto begun = std::chrono::steady_clock::now();
   out_of_memory_ = false;
   // The labels of the round are those under what is known of the annotators by now.
   FULCRUM_RETURN_IF_ERROR(store_.Run(storage::EstimateAnnotators, {}).status());
+  if (purpose == Purpose::kSelect) FULCRUM_RETURN_IF_ERROR(AcceptLastVotes(number));
   const auto status = store_.status();
   const std::int64_t sequence = status->last_sequence;
   const auto& task = status->model_task;
   const bool predicted = task && task->round == number && task->answered();
-  FULCRUM_ASSIGN_OR_RETURN(const Labels labels,
+  FULCRUM_ASSIGN_OR_RETURN(const RoundLabels labels,
                            ReadLog(sequence, predicted ? static_cast<std::size_t>(task->rows) : 0));
   given_ = {};
   given_task_ = {};
@@ -322,7 +366,12 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, P
     concluded = Conclude(number, purpose, sequence, labels, selected, seconds(), outcome);
     return concluded;
   };
-  absl::StatusOr<RoundResult> result = Compute(number, sequence, labels, std::move(stop), commit);
+  const bool select = labels.carried < plan_.round.batch;
+  absl::StatusOr<RoundResult> result = Compute(number, sequence, labels, select, stop, commit);
+  // Nothing new can be batched, but items that have votes can be.
+  if (absl::IsOutOfRange(result.status()) && select && labels.carried > 0 && !plan_.cluster) {
+    result = Compute(number, sequence, labels, /*select=*/false, stop, commit);
+  }
   // The end of a round writes to the disk, which may be full; what comes before needs memory.
   out_of_memory_ = absl::IsResourceExhausted(result.status()) && concluded.ok();
   if (result.status().code() == absl::StatusCode::kOutOfRange) {

@@ -23,6 +23,7 @@
 #include "pipeline/campaign/model/campaign_models.h"
 #include "pipeline/campaign/model/model_tasks.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
+#include "pipeline/campaign/round_labels.h"
 #include "pipeline/round/round.h"
 #include "pipeline/round/tuning.h"
 #include "storage/campaign_files.h"
@@ -89,21 +90,16 @@ class CampaignRound {
   }
 
  private:
-  struct Labels {
-    std::vector<ClassIndex> of_rows = {};
-    std::vector<double> weights = {};  ///< by row; empty: all weigh 1
-    RowList barred = {};
-    std::int64_t count = 0;
-    std::size_t classes = 0;  ///< with at least one label
-  };
+  /// If the stopping rules say already that the campaign is over, its last votes decide before the last training.
+  absl::Status AcceptLastVotes(std::int64_t number);
   /// Takes the specification as it is at this point of the log.
   absl::Status FollowPlan();
   /// Takes the labels and the pool as they are at this point of the log.
-  absl::StatusOr<Labels> ReadLog(std::int64_t sequence, std::size_t predicted_rows);
+  absl::StatusOr<RoundLabels> ReadLog(std::int64_t sequence, std::size_t predicted_rows);
   /// Whether the round can run: it needs no predictions of a model process, or they are stored, and are read into
   /// given_ then. Otherwise the task for them is open and published.
   absl::StatusOr<bool> TakePredictions(std::int64_t number, const std::optional<storage::ModelTask>& task,
-                                       const Labels& labels);
+                                       const RoundLabels& labels);
   /// Predictions of the round before, if this process did not make them itself.
   absl::Status RecallPredictions(std::int64_t number);
   /// Whether this round must start cold, by the plan or on request.
@@ -114,27 +110,33 @@ class CampaignRound {
   /// The costs of the rows; empty unless the plan limits what a round may cost.
   std::vector<double> CostsOfRows() const;
   /// The round as a job; see cluster_round_job.h.
-  absl::StatusOr<RoundResult> RunJob(std::int64_t number, std::int64_t sequence, const Labels& labels,
+  absl::StatusOr<RoundResult> RunJob(std::int64_t number, std::int64_t sequence, const RoundLabels& labels,
                                      const ProgressCallback& progress, const std::stop_token& stop);
-  /// The decision values of the model of this round for the picks, in their order; empty without a model.
-  Matrix<double> DecisionsOfPicks(const RoundResult& result) const;
+  /// The decision values of the model of this round for these rows, in their order; empty without a model.
+  Matrix<double> DecisionsOf(const RoundResult& result, std::span<const RowIndex> rows) const;
+  /// What the classifier says of rows that have votes or are to get them; empty if it says nothing.
+  absl::StatusOr<storage::Voices> Hear(const RoundLabels& labels, const RoundResult& result) const;
   /// The features that the model of the last round was trained on.
   const kernel::Features& Features() const;
-  /// Computes the round, here or as a job; it ends with `commit`.
-  absl::StatusOr<RoundResult> Compute(std::int64_t number, std::int64_t sequence, const Labels& labels,
-                                      std::stop_token stop, const CommitCallback& commit);
+  /// Computes the round, here or as a job; it ends with `commit`. Without `select` it picks nothing.
+  absl::StatusOr<RoundResult> Compute(std::int64_t number, std::int64_t sequence, const RoundLabels& labels,
+                                      bool select, const std::stop_token& stop, const CommitCallback& commit);
   /// The end of the round: its model, the decision whether to continue, and the batch.
-  absl::Status Conclude(std::int64_t number, Purpose purpose, std::int64_t sequence, const Labels& labels,
+  absl::Status Conclude(std::int64_t number, Purpose purpose, std::int64_t sequence, const RoundLabels& labels,
                         const RoundResult& result, double seconds, Outcome& outcome);
   /// Makes the model durable with its record, and publishes it.
   absl::Status StoreModel(std::int64_t sequence, const RoundResult& result, const v1::ModelTrained& trained);
-  absl::Status CommitBatch(std::int64_t number, std::int64_t sequence, const Labels& labels, const RoundResult& result,
+  /// Examples to be asked about again, and as many picks less.
+  std::vector<storage::BatchedItem> TakeAgain(const storage::Voices& voices, const RoundLabels& labels,
+                                              select::Selection& selection) const;
+  absl::Status CommitBatch(std::int64_t number, std::int64_t sequence, const RoundLabels& labels, RoundResult result,
                            double seconds);
   /// What rows of a stream are compared with until the next round; returns the name of its file.
-  absl::StatusOr<std::string> StoreStreamModel(std::int64_t number, const Labels& labels, const RoundResult& result);
+  absl::StatusOr<std::string> StoreStreamModel(std::int64_t number, const RoundLabels& labels,
+                                               const RoundResult& result);
   /// The share of predictions that changed since the last round.
   double NoteChanges(const RoundResult& result);
-  absl::StatusOr<v1::ModelTrained> Describe(std::int64_t number, const Labels& labels, const RoundResult& result,
+  absl::StatusOr<v1::ModelTrained> Describe(std::int64_t number, const RoundLabels& labels, const RoundResult& result,
                                             double seconds);
 
   const std::function<absl::StatusOr<CampaignPlan>(const std::string& specification)> plan_of_;

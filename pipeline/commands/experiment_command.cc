@@ -36,6 +36,8 @@ constexpr char kExperimentFooter[] = R"(A spec is a YAML file; these are in expe
   noisy.yaml             annotators who make mistakes: majorities and the consensus of Dawid and Skene
   equal_noise.yaml       the same with five annotators who are right in 80 percent of their answers
   spammers.yaml          annotators who answer at random are paused
+  costs.yaml             labels that cost 1 to 10: four strategies with and without a look at the costs
+  stream.yaml            rows that arrive one at a time against selection from the whole pool
 A task's data is what `fulcrum import` reads (a file of any format, a folder, a glob, a file:// URI) or a pool that it has
 made; the labels are in the column 'label', or in the one that the import was told. A task whose data is not in the data
 folder is reported and left out.

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/experiment/curves.h"
 #include "stages/consensus/consensus.h"
+#include "stages/core/matrix.h"
 #include "stages/core/random.h"
 #include "stages/core/rows.h"
 #include "stages/ingest/synthetic.h"
@@ -26,8 +27,9 @@ namespace fulcrum::pipeline {
 //
 // A round of an experiment spends a number of votes on the rows that the strategy selected, best first. Each row gets
 // as many votes as the rule for labels wants; a row that is not decided when the votes are spent is continued in the
-// next round. The rules are those of campaigns (storage/state/crowd.h): the majority of a fixed number of votes, or the
-// consensus of Dawid and Skene with a fixed or an adaptive number. Not thread-safe.
+// next round, and after the last one its votes decide as they are. The rules are those of campaigns
+// (storage/state/crowd.h, storage/rules/next_batch.h): the majority of a fixed number of votes, or the consensus of
+// Dawid and Skene with a fixed or an adaptive number, in which a classifier can be one more voice. Not thread-safe.
 
 struct SimulatedAnnotator {
   std::vector<double> accuracy = {0.8};  ///< by class; a single value is for all of them
@@ -57,9 +59,12 @@ struct VotingRule {
   std::size_t overlap = 1;  ///< 0: until the most probable class has the probability `confidence`; with Dawid-Skene
   std::size_t max_votes = 5;
   double confidence = 0.95;
-  bool weights = true;     ///< labels are trained on with their probability as weight; with Dawid-Skene
+  double classifier_weight = 0.5;  ///< of the classifier beside the votes; with an adaptive number of votes
+  bool weights = true;             ///< labels are trained on with their probability as weight; with Dawid-Skene
   double pause_below = 0;  ///< annotators that are surely less accurate are not asked any more; with Dawid-Skene
 
+  bool adaptive() const { return dawid_skene && overlap == 0; }
+  bool hears_classifier() const { return adaptive() && classifier_weight > 0; }
   /// For the fingerprint of a run.
   std::string Describe() const;
 };
@@ -70,8 +75,15 @@ class SimulatedCrowd {
   SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const VotingRule& rule, std::size_t class_count,
                  std::span<const ClassIndex> truth, std::uint64_t seed);
 
-  /// Spends the votes on rows that are not decided yet, and then on these. Writes labels and weights of decided rows.
+  /// What a classifier says from now on, by row and class; of rows that have a label, one that did not see it.
+  void Hear(Matrix<double> voice) { voice_ = std::move(voice); }
+
+  /// Spends the votes on rows that are not decided yet, then on labels in doubt if another vote on them says more than
+  /// the first ones on these rows, and then on these. Writes labels and weights of decided rows.
   void Ask(std::span<const RowIndex> rows, std::size_t votes, std::span<ClassIndex> labels, std::span<double> weights);
+
+  /// After the last round: the votes on rows that are not decided decide as they are, if they weigh differently.
+  void AcceptVotes(std::span<ClassIndex> labels, std::span<double> weights);
 
   std::size_t votes() const { return votes_.size(); }
   std::size_t decided() const { return decided_.size(); }
@@ -94,9 +106,13 @@ class SimulatedCrowd {
   Next NextFor(const Asked& asked) const;
   /// Votes once more on the row; false if there is no annotator to ask.
   bool Vote(Asked& asked, std::uint32_t item);
+  bool AnybodyLeft(const Asked& asked) const;
+  /// Decided rows that are asked about again rather than these, the most informative vote first.
+  std::vector<std::uint32_t> TakeDoubtful(std::span<const RowIndex> rows);
+  void WriteLabels(std::span<ClassIndex> labels, std::span<double> weights) const;
   ClassIndex AnswerOf(std::size_t annotator, ClassIndex truth);
   void Estimate();
-  std::vector<double> PosteriorOf(const Asked& asked) const;
+  std::vector<double> PosteriorOf(RowIndex row, std::span<const consensus::ItemVote> votes) const;
   std::size_t CountPaused(bool spammers) const;
 
   const std::vector<SimulatedAnnotator> annotators_;
@@ -111,6 +127,7 @@ class SimulatedCrowd {
   std::optional<consensus::AnnotatorModel> model_;
   std::size_t estimated_votes_ = 0;
   std::vector<bool> paused_;
+  Matrix<double> voice_;
 };
 
 /// Rounds first..last, counted from 1.

@@ -29,7 +29,8 @@ std::vector<double> SimulatedCosts::Draw(std::size_t rows, std::uint64_t seed) c
 }
 
 std::string VotingRule::Describe() const {
-  return absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g", dawid_skene, overlap, max_votes, confidence, weights, pause_below);
+  return absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g|%.17g|carried", dawid_skene, overlap, max_votes, confidence, weights,
+                         pause_below, hears_classifier() ? classifier_weight : 0);
 }
 
 SimulatedCrowd::SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const VotingRule& rule,
@@ -41,21 +42,24 @@ SimulatedCrowd::SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const
       random_(seed),
       paused_(annotators_.size(), false) {}
 
-std::vector<double> SimulatedCrowd::PosteriorOf(const Asked& asked) const {
+std::vector<double> SimulatedCrowd::PosteriorOf(RowIndex row, std::span<const consensus::ItemVote> votes) const {
   if (rule_.dawid_skene) {
-    return consensus::ItemPosterior(model_ ? *model_ : consensus::PriorModel(classes_), asked.votes);
+    const bool heard = rule_.hears_classifier() && voice_.rows() > 0;
+    return consensus::ItemPosterior(
+        model_ ? *model_ : consensus::PriorModel(classes_), votes,
+        {.probabilities = heard ? voice_.row(row) : std::span<const double>(), .weight = rule_.classifier_weight});
   }
   std::vector<double> shares(classes_, 0.0);
-  for (const consensus::ItemVote& vote : asked.votes) shares[vote.value] += 1;
-  for (double& share : shares) share /= static_cast<double>(std::max<std::size_t>(asked.votes.size(), 1));
+  for (const consensus::ItemVote& vote : votes) shares[vote.value] += 1;
+  for (double& share : shares) share /= static_cast<double>(std::max<std::size_t>(votes.size(), 1));
   return shares;
 }
 
 SimulatedCrowd::Next SimulatedCrowd::NextFor(const Asked& asked) const {
-  const bool adaptive = rule_.dawid_skene && rule_.overlap == 0;
+  const bool adaptive = rule_.adaptive();
   const std::size_t wanted = adaptive ? 1 : rule_.overlap;
   if (asked.votes.size() < wanted) return Next::kAsk;
-  std::vector<double> posterior = PosteriorOf(asked);
+  std::vector<double> posterior = PosteriorOf(asked.row, asked.votes);
   std::ranges::sort(posterior, std::greater<>());
   const bool tied = posterior[0] - posterior[1] < kTie;
   const std::size_t most = adaptive ? rule_.max_votes : wanted + kMoreVotesOnATie;
@@ -69,6 +73,37 @@ ClassIndex SimulatedCrowd::AnswerOf(std::size_t annotator, ClassIndex truth) {
   if (who.spammer) return static_cast<ClassIndex>(random_.Below(classes_));
   if (random_.Uniform() < who.AccuracyOf(static_cast<std::size_t>(truth))) return truth;
   return static_cast<ClassIndex>((static_cast<std::size_t>(truth) + 1 + random_.Below(classes_ - 1)) % classes_);
+}
+
+bool SimulatedCrowd::AnybodyLeft(const Asked& asked) const {
+  for (std::size_t a = 0; a < annotators_.size(); ++a) {
+    if (!asked.unavailable[a] && !paused_[a]) return true;
+  }
+  return false;
+}
+
+std::vector<std::uint32_t> SimulatedCrowd::TakeDoubtful(std::span<const RowIndex> rows) {
+  if (!rule_.adaptive() || !model_ || rows.empty() || voice_.rows() == 0) return {};
+  // Of nobody in particular, whose accuracy is the usual one.
+  const auto information = [&](RowIndex row, std::span<const consensus::ItemVote> votes) {
+    return consensus::ExpectedInformation(*model_, model_->annotators(), PosteriorOf(row, votes));
+  };
+  double of_new = 0;
+  for (const RowIndex row : rows) of_new += information(row, {}) / static_cast<double>(rows.size());
+  std::vector<std::pair<double, std::uint32_t>> doubtful;
+  for (const std::uint32_t item : decided_) {
+    const Asked& asked = asked_[item];
+    if (NextFor(asked) != Next::kAsk || !AnybodyLeft(asked)) continue;
+    const double of_old = information(asked.row, asked.votes);
+    if (of_old > of_new) doubtful.emplace_back(-of_old, item);
+  }
+  std::ranges::sort(doubtful);
+  std::vector<std::uint32_t> items;
+  for (const auto& [negative, item] : doubtful) {
+    items.push_back(item);
+    std::erase(decided_, item);
+  }
+  return items;
 }
 
 bool SimulatedCrowd::Vote(Asked& asked, std::uint32_t item) {
@@ -108,6 +143,8 @@ void SimulatedCrowd::Estimate() {
 void SimulatedCrowd::Ask(std::span<const RowIndex> rows, std::size_t votes, std::span<ClassIndex> labels,
                          std::span<double> weights) {
   std::vector<std::uint32_t> queue = std::exchange(pending_, {});
+  const std::vector<std::uint32_t> again = TakeDoubtful(rows);
+  queue.insert(queue.end(), again.begin(), again.end());
   for (const RowIndex row : rows) {
     queue.push_back(static_cast<std::uint32_t>(asked_.size()));
     asked_.push_back({.row = row, .unavailable = std::vector<bool>(annotators_.size(), false)});
@@ -131,9 +168,25 @@ void SimulatedCrowd::Ask(std::span<const RowIndex> rows, std::size_t votes, std:
     }
   }
   if (votes_.size() > estimated_votes_) Estimate();
+  WriteLabels(labels, weights);
+}
+
+void SimulatedCrowd::AcceptVotes(std::span<ClassIndex> labels, std::span<double> weights) {
+  if (!rule_.dawid_skene) return;
+  for (const std::uint32_t item : std::exchange(pending_, {})) {
+    std::vector<double> posterior = PosteriorOf(asked_[item].row, asked_[item].votes);
+    std::ranges::sort(posterior, std::greater<>());
+    if (posterior[0] - posterior[1] >= kTie) decided_.push_back(item);
+  }
+  WriteLabels(labels, weights);
+}
+
+void SimulatedCrowd::WriteLabels(std::span<ClassIndex> labels, std::span<double> weights) const {
+  // A row that is asked about again has no label until it is decided.
+  for (const std::uint32_t item : pending_) labels[asked_[item].row] = kUnlabeled;
   for (const std::uint32_t item : decided_) {
     const Asked& asked = asked_[item];
-    const std::vector<double> posterior = PosteriorOf(asked);
+    const std::vector<double> posterior = PosteriorOf(asked.row, asked.votes);
     const auto best = std::ranges::max_element(posterior);
     labels[asked.row] = static_cast<ClassIndex>(best - posterior.begin());
     weights[asked.row] = rule_.dawid_skene && rule_.weights ? *best : 1;

@@ -24,6 +24,7 @@
 #include "stages/core/random.h"
 #include "stages/core/rows.h"
 #include "stages/core/status_macros.h"
+#include "stages/kernel/kernel_tiles.h"
 #include "stages/select/strategy.h"
 #include "stages/stream/stream_selector.h"
 
@@ -65,6 +66,8 @@ class SimulatedStream {
 // A stream is compared with rows that are known: a tenth of them, and no more than so many.
 constexpr std::size_t kMostKnown = 200;
 constexpr std::uint64_t kOrderStream = 41;
+// A classifier is cross-validated on so many labels or more.
+constexpr std::size_t kLeastHeldOut = 10;
 
 SimulatedStream::SimulatedStream(double share, const RunData& data, std::uint64_t seed)
     : share_(share), data_(data), known_(data.start()) {
@@ -161,6 +164,7 @@ class StrategyRunner {
         labels_(data.answers().size(), kUnlabeled),
         // What a tuned kernel picks depends on the answers after all.
         plans_ahead_(ignores_answers && !spec.tune && annotators.empty() && !costs.limits()),
+        hears_classifier_(!annotators.empty() && voting.hears_classifier()),
         costs_(costs) {
     if (costs.limits()) cost_of_row_ = costs.Draw(labels_.size(), spec.seed);
     if (!annotators.empty()) {
@@ -188,7 +192,7 @@ class StrategyRunner {
       curve.points.push_back(point);
       if (next_.empty()) return curve;
       if (crowd_) {
-        AskCrowd();
+        AskCrowd(round);
         continue;
       }
       for (const RowIndex row : next_) {
@@ -210,11 +214,43 @@ class StrategyRunner {
   }
 
   /// Rows that have votes and are not decided are not selected again.
-  void AskCrowd() {
+  void AskCrowd(std::size_t round) {
     crowd_->Ask(next_, spec_.batch, labels_, weights_);
+    if (round + 1 == rounds_) crowd_->AcceptVotes(labels_, weights_);
     queries_ = crowd_->votes();
     positive_queries_ = 0;
     barred_ = crowd_->Undecided();
+  }
+
+  /// Lets the crowd hear what the model says of each row, and of a labeled row what one says that did not see the
+  /// label.
+  absl::Status LetCrowdHear(const classify::SvmModel& model) {
+    if (!hears_classifier_ || !model.has_probabilities()) return absl::OkStatus();
+    const ConstMatrixView decisions = tuned_ ? tuned_->decisions() : runner_->decisions();
+    FULCRUM_ASSIGN_OR_RETURN(Matrix<double> voice, classify::Probabilities(model, decisions.Rows(0, labels_.size())));
+    RowList rows;
+    std::vector<std::size_t> classes;
+    std::vector<double> weights;
+    for (std::size_t row = 0; row < labels_.size(); ++row) {
+      if (labels_[row] == kUnlabeled) continue;
+      rows.push_back(static_cast<RowIndex>(row));
+      classes.push_back(static_cast<std::size_t>(labels_[row]));
+      weights.push_back(weights_[row]);
+    }
+    if (rows.size() < kLeastHeldOut) return absl::OkStatus();
+    classify::SvmParameters svm = spec_.svm;
+    if (tuned_) UseChoice(tuned_->settings().chosen, data_.class_count(), svm);
+    FULCRUM_ASSIGN_OR_RETURN(const classify::ClassifierEntry* const entry, classify::FindClassifier(svm.classifier));
+    Matrix<double> gram(rows.size(), rows.size());
+    kernel::ComputeKernelSymmetric(svm.kernel, tuned_ ? *tuned_->features().pool : *features_.pool, rows, gram.view());
+    std::vector<std::uint32_t> positions(rows.size());
+    std::iota(positions.begin(), positions.end(), 0u);
+    const std::vector<double> costs(data_.class_count(), svm.c);
+    const Matrix<double> held_out = classify::HeldOutProbabilities(
+        *entry, {gram.view(), positions, classes, data_.class_count(), costs, weights}, spec_.seed);
+    for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(held_out.row(i), voice.row(rows[i]).begin());
+    crowd_->Hear(std::move(voice));
+    return absl::OkStatus();
   }
 
   /// Trains and tests on the labels so far, and leaves the next queries in next_.
@@ -232,7 +268,7 @@ class StrategyRunner {
                                                         : std::numeric_limits<double>::infinity(),
                            .barred = barred_,
                            .always_classify = true,
-                           .probabilities = spec_.tune,
+                           .probabilities = spec_.tune || hears_classifier_,
                            .select = asks_again && !plans_ahead_ && !stream_};
     FULCRUM_ASSIGN_OR_RETURN(const RoundResult result, tuned_ ? tuned_->Run(data_, input) : runner_->Run(input));
     const ConstMatrixView decisions = tuned_ ? tuned_->decisions() : runner_->decisions();
@@ -252,6 +288,7 @@ class StrategyRunner {
     point.predict_seconds = SecondsOf(result, {"predict"});
     next_.clear();
     if (!asks_again) return point;
+    FULCRUM_RETURN_IF_ERROR(LetCrowdHear(*result.model));
     if (stream_) {
       const Clock::time_point start = Clock::now();
       FULCRUM_ASSIGN_OR_RETURN(next_, stream_->Next(tuned_->settings().chosen, *result.model, labels_, spec_.batch));
@@ -302,6 +339,7 @@ class StrategyRunner {
   RowList next_;
   double next_select_seconds_ = 0;
   const bool plans_ahead_;
+  const bool hears_classifier_;  // the crowd does
   const SimulatedCosts costs_;
   std::vector<double> cost_of_row_;  // empty if they cost nothing
   double spent_ = 0;

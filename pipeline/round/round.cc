@@ -37,7 +37,8 @@ absl::Status CheckInput(const RoundInput& input, const kernel::Features& feature
   }
   if (left <= input.barred.size()) {
     return absl::OutOfRangeError(absl::StrFormat(
-        "the %d rows of the pool without a label are disputed or set aside; nothing is left to select", left));
+        "the %d rows of the pool without a label are disputed, set aside or asked about; nothing is left to select",
+        left));
   }
   return absl::OkStatus();
 }

@@ -77,8 +77,10 @@ struct RoundInput {
   std::span<const double> costs = {};
   /// What is left to spend, if that is less than the cost budget of the round.
   double cost_left = std::numeric_limits<double>::infinity();
-  /// Rows that must not be picked although they have no label: disputed, or set aside.
+  /// Rows that must not be picked although they have no label: disputed, set aside, or in the batch anyway.
   std::span<const RowIndex> barred = {};
+  /// Places of the batch that are taken; fewer than it has.
+  std::size_t places_taken = 0;
   /// Train and predict whether the strategy asks for it or not.
   bool always_classify = false;
   /// Fit the probabilities of the model whether the strategy asks for them or not.

@@ -43,6 +43,11 @@ absl::Status CheckSomethingFits(const RoundRequest& request, const select::CostL
                       cheapest, limit.budget));
 }
 
+/// Rows that may be picked.
+std::size_t PlacesOf(const RoundRequest& request) {
+  return request.spec.batch - std::min(request.spec.batch, request.input.places_taken);
+}
+
 select::Candidates CandidatesOf(const RoundRequest& request, const PredictedPool& pool,
                                 std::span<const select::Group> groups, std::span<const double> leverage,
                                 std::span<const double> costs) {
@@ -61,7 +66,7 @@ select::Candidates CandidatesOf(const RoundRequest& request, const PredictedPool
   candidates.groups = groups;
   candidates.queries_so_far = request.input.queries_so_far;
   // Excluded rows may be among the picks, and are taken out afterwards.
-  candidates.batch = request.spec.batch + (costs.empty() ? request.input.barred.size() : 0);
+  candidates.batch = PlacesOf(request) + (costs.empty() ? request.input.barred.size() : 0);
   candidates.cost = {.costs = costs, .budget = std::min(request.spec.cost_budget, request.input.cost_left)};
   candidates.alpha = request.spec.alpha;
   candidates.scale = request.spec.leverage_scale;
@@ -171,7 +176,7 @@ void DropBarred(const RoundRequest& request, std::vector<select::Pick>& picks) {
   if (request.input.barred.empty()) return;
   const absl::flat_hash_set<RowIndex> barred(request.input.barred.begin(), request.input.barred.end());
   std::erase_if(picks, [&](const select::Pick& pick) { return barred.contains(pick.row); });
-  if (picks.size() > request.spec.batch) picks.resize(request.spec.batch);
+  if (picks.size() > PlacesOf(request)) picks.resize(PlacesOf(request));
 }
 
 absl::StatusOr<RoundResult> SelectBatch(const RoundRequest& request, const ScoredPool& scored) {

@@ -74,7 +74,7 @@ struct ConsensusProblem {
   std::span<const Vote> votes = {};
   /// By item: its class if it is known, otherwise kUnlabeled. Empty: none is known.
   std::span<const ClassIndex> known = {};
-  /// By item and class: what a classifier says. Empty: nothing.
+  /// By item and class: what a classifier says. Empty: nothing. Annotators are then also judged by what it says.
   ConstMatrixView classifier = {};
   double classifier_weight = 0.5;  ///< exponent of the classifier's probabilities, in [0, 1]
   ConsensusPrior prior = {};
@@ -103,8 +103,19 @@ struct ItemVote {
   std::size_t value = 0;
 };
 
+/// What a classifier says about an item, and how much that counts.
+struct ClassifierVoice {
+  std::span<const double> probabilities = {};  ///< by class; empty: nothing
+  double weight = 0.5;                         ///< exponent of the probabilities, in [0, 1]
+};
+
 /// The posterior of one item under a model.
-std::vector<double> ItemPosterior(const AnnotatorModel& model, std::span<const ItemVote> votes);
+std::vector<double> ItemPosterior(const AnnotatorModel& model, std::span<const ItemVote> votes,
+                                  const ClassifierVoice& voice = {});
+
+/// The expected reduction of the entropy of what is believed of an item, in nats, by an answer of an annotator; by one
+/// of an annotator that the model does not know: of somebody of the usual accuracy.
+double ExpectedInformation(const AnnotatorModel& model, std::size_t annotator, std::span<const double> belief);
 
 // How good each annotator is, with how much is known about it.
 //

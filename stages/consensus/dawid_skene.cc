@@ -11,6 +11,8 @@ namespace {
 // Products of likelihoods are scaled up before they lose precision.
 constexpr double kSmallProduct = 1e-200;
 constexpr double kLeastLikelihood = 1e-6;
+// Of a class in what a classifier says: it is never as sure as that a few votes could not say otherwise.
+constexpr double kLeastProbability = 1e-3;
 constexpr std::size_t kMostBlocks = 16;
 constexpr std::size_t kLeastItemsPerBlock = 4096;
 // What the partial sums of all blocks may take.
@@ -29,6 +31,20 @@ void KeepFromUnderflow(std::span<double> values) {
     return;
   }
   for (double& value : values) value /= largest;
+}
+
+/// Class priors become what is known of an item whose class a classifier has predicted.
+void AddVoice(const ClassifierVoice& voice, std::span<double> priors) {
+  for (std::size_t c = 0; c < priors.size() && !voice.probabilities.empty(); ++c) {
+    const double probability = std::max(voice.probabilities[c], kLeastProbability);
+    priors[c] = std::pow(priors[c], 1 - voice.weight) * std::pow(probability, voice.weight);
+  }
+}
+
+double Entropy(std::span<const double> shares) {
+  double entropy = 0;
+  for (const double share : shares) entropy -= share > 0 ? share * std::log(share) : 0;
+  return entropy;
 }
 
 /// The votes item by item, with where each vote's likelihoods are in the table.
@@ -134,11 +150,7 @@ class Estimator {
   void FillPrior(std::size_t item, std::span<double> row) const {
     std::ranges::copy(model_.priors, row.begin());
     if (problem_.classifier.rows() == 0) return;
-    const std::span<const double> voice = problem_.classifier.row(item);
-    for (std::size_t c = 0; c < classes_; ++c) {
-      row[c] = std::pow(row[c], 1 - problem_.classifier_weight) *
-               std::pow(std::max(voice[c], kLeastLikelihood), problem_.classifier_weight);
-    }
+    AddVoice({problem_.classifier.row(item), problem_.classifier_weight}, row);
   }
 
   /// Likelihoods by annotator and answer, true classes next to each other.
@@ -272,8 +284,25 @@ Consensus EstimateConsensus(const ConsensusProblem& problem, const AnnotatorMode
   return Estimator(problem, start).Run(limits);
 }
 
-std::vector<double> ItemPosterior(const AnnotatorModel& model, std::span<const ItemVote> votes) {
+double ExpectedInformation(const AnnotatorModel& model, std::size_t annotator, std::span<const double> belief) {
+  std::vector<double> after(belief.size());
+  double left = 0;
+  for (std::size_t answer = 0; answer < belief.size(); ++answer) {
+    double chance = 0;
+    for (std::size_t c = 0; c < belief.size(); ++c) {
+      chance += after[c] = belief[c] * model.Likelihood(annotator, c, answer);
+    }
+    if (chance <= 0) continue;
+    for (double& value : after) value /= chance;
+    left += chance * Entropy(after);
+  }
+  return std::max(Entropy(belief) - left, 0.0);
+}
+
+std::vector<double> ItemPosterior(const AnnotatorModel& model, std::span<const ItemVote> votes,
+                                  const ClassifierVoice& voice) {
   std::vector<double> posterior = model.priors;
+  AddVoice(voice, posterior);
   for (const ItemVote& vote : votes) {
     for (std::size_t c = 0; c < model.classes; ++c) posterior[c] *= model.Likelihood(vote.annotator, c, vote.value);
     KeepFromUnderflow(posterior);

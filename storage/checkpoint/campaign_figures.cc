@@ -129,6 +129,10 @@ std::map<std::string, std::string> CampaignState::Figures() const {
   // Only of campaigns that have one, so that the checkpoints of others are the same as ever.
   if (figures_.model_task) figures["model_task"] = ModelTaskText(*figures_.model_task);
   if (offered_.figures().last > 0) figures["offered"] = offered_.ToText();
+  if (figures_.voices != nullptr) {
+    figures["voices"] = VoicesToText(*figures_.voices);
+    figures["voices_sequence"] = absl::StrCat(figures_.voices->sequence);
+  }
   return figures;
 }
 
@@ -169,6 +173,11 @@ absl::StatusOr<CampaignState> CampaignState::FromCheckpoint(Checkpoint& checkpoi
     crowd.sequence = read.Integer("crowd_sequence");
     crowd.votes = read.Integer("crowd_votes");
     figures.crowd = std::make_shared<const Crowd>(std::move(crowd));
+  }
+  if (checkpoint.figures().contains("voices")) {
+    FULCRUM_ASSIGN_OR_RETURN(Voices voices, VoicesFromText(read.Text("voices")));
+    voices.sequence = read.Integer("voices_sequence");
+    figures.voices = std::make_shared<const Voices>(std::move(voices));
   }
   for (auto& cells : read.Rows("paused")) {
     if (cells.size() == 2) figures.paused[cells[0]] = cells[1];

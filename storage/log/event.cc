@@ -54,6 +54,7 @@ constexpr std::array kKinds = {
     KindName{EventKind::kRowsOffered, "rows_offered"},
     KindName{EventKind::kItemTaken, "item_taken"},
     KindName{EventKind::kOfferedRowsStored, "offered_rows_stored"},
+    KindName{EventKind::kClassifierHeard, "classifier_heard"},
 };
 static_assert(kKinds.size() == std::variant_size_v<EventBody>);
 
@@ -226,6 +227,10 @@ struct Encoder {
     row.value = std::move(body.folder);
     row.lease = body.through;
   }
+  void operator()(ClassifierHeard& body) const {
+    row.round = body.round;
+    row.detail = std::move(body.voices);
+  }
 };
 
 absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
@@ -308,6 +313,8 @@ absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
       return ItemTaken{std::move(row.item), row.cost};
     case EventKind::kOfferedRowsStored:
       return OfferedRowsStored{row.number, std::move(row.value), row.lease};
+    case EventKind::kClassifierHeard:
+      return ClassifierHeard{row.round, std::move(row.detail)};
   }
   return absl::DataLossError(absl::StrCat("event ", row.sequence, " of the log is of an unknown kind, ",
                                           static_cast<std::int64_t>(row.kind),

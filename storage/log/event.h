@@ -263,6 +263,13 @@ struct AnnotatorsEstimated {
   bool operator==(const AnnotatorsEstimated&) const = default;
 };
 
+/// What a classifier says about some items, from now on; the consensus of their votes follows from it too.
+struct ClassifierHeard {
+  std::int64_t round = 0;   ///< whose model says it
+  std::string voices = {};  ///< Voices as text
+  bool operator==(const ClassifierHeard&) const = default;
+};
+
 /// An annotator gets no more tasks. Who caused the event is the administrator, or empty if a rule did.
 struct AnnotatorPaused {
   std::string who = {};
@@ -282,7 +289,7 @@ using EventBody =
                  LabelSubmitted, LabelChanged, LabelWithdrawn, LabelImported, TaskSkipped, ItemSetAside, ItemReturned,
                  ItemDisputed, ItemResolved, ModelTaskOpened, ModelLeaseGranted, ModelLeaseRenewed, ModelLeaseEnded,
                  PredictionsStored, ModelTaskClosed, VotesAccepted, AnnotatorsEstimated, AnnotatorPaused,
-                 AnnotatorResumed, RowsOffered, ItemTaken, OfferedRowsStored>;
+                 AnnotatorResumed, RowsOffered, ItemTaken, OfferedRowsStored, ClassifierHeard>;
 
 struct Event {
   std::int64_t sequence = 0;     ///< from 1, without gaps; set by the ledger
@@ -332,6 +339,7 @@ enum class EventKind : std::int64_t {
   kAnnotatorsEstimated = 60,
   kAnnotatorPaused = 61,
   kAnnotatorResumed = 62,
+  kClassifierHeard = 63,
 };
 
 /// "lease_granted"; "unknown" for a number that is no kind.

@@ -124,7 +124,7 @@ namespace {
 std::optional<double> ConfidenceOf(const Item& item, const CampaignState& state) {
   if (item.status != ItemStatus::kLabeled) return std::nullopt;
   if (!item.imported.empty()) return 1;
-  const std::optional<Opinion> opinion = OpinionOf(item.votes, state.settings(), state.crowd());
+  const std::optional<Opinion> opinion = OpinionOf(item.votes, state.settings(), state.crowd(), state.VoiceOn(item.id));
   return opinion ? std::optional(opinion->confidence) : std::nullopt;
 }
 

@@ -117,7 +117,7 @@ double LabelWeight(const CampaignState& state, const std::string& id) {
   if (!NeedsEstimates(state.settings())) return 1;
   const Item* const item = state.items().Find(id);
   if (item == nullptr || !item->imported.empty()) return 1;
-  const std::optional<Opinion> opinion = OpinionOf(item->votes, state.settings(), state.crowd());
+  const std::optional<Opinion> opinion = OpinionOf(item->votes, state.settings(), state.crowd(), state.VoiceOn(id));
   return opinion ? opinion->confidence : 1;
 }
 

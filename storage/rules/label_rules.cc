@@ -9,6 +9,7 @@
 #include "stages/core/files.h"
 #include "stages/core/status_macros.h"
 #include "storage/rules/annotator_rules.h"
+#include "storage/rules/stuck_items.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -51,6 +52,7 @@ absl::StatusOr<LabelAnswer> ChangeOrWithdraw(Ledger& ledger, const ChangeRequest
                                                                        .request_id = request.request_id,
                                                                        .fingerprint = fingerprint,
                                                                        .body = std::move(body)}));
+  FULCRUM_RETURN_IF_ERROR(AcceptIfOver(ledger, request.item));
   return LabelAnswer{sequence, false, false};
 }
 
@@ -99,6 +101,7 @@ absl::StatusOr<LabelAnswer> SubmitLabel(Ledger& ledger, const SubmitRequest& req
                                                                        .fingerprint = fingerprint,
                                                                        .body = std::move(label)}));
   FULCRUM_RETURN_IF_ERROR(EstimateIfDue(ledger));
+  FULCRUM_RETURN_IF_ERROR(AcceptIfOver(ledger, request.item));
   return LabelAnswer{sequence, !live, false};
 }
 

@@ -94,9 +94,9 @@ absl::Status SetAsideIfExhausted(Ledger& ledger, const std::string& item, std::i
 
 // Which of the open items suits an annotator: what it is likely to answer, and what its answer would tell.
 //
-// How likely an annotator answers an item follows from how often it skips and how often the item was skipped, both
-// smoothed: who skips no more than the others takes what comes, and reluctant annotators get items that were not
-// skipped first. What an answer tells is the expected reduction of the doubt about the item's class under the
+// How likely an annotator answers an item follows from how often it skips tasks or lets them expire, and how often that
+// happened to the item, both smoothed: who does so no more than the others takes what comes, and reluctant annotators
+// get items first that no annotator left unanswered. What an answer tells is the expected reduction of the doubt about the item's class under the
 // annotator's confusion matrix, compared to an average annotator, so an annotator who can tell two classes apart gets
 // the items that are in doubt between them.
 

@@ -9,12 +9,14 @@
 #include "absl/strings/str_join.h"
 #include "stages/core/status_macros.h"
 #include "storage/rules/label_rules.h"
+#include "storage/rules/stuck_items.h"
 
 namespace fulcrum::storage {
 namespace {
 
 std::int64_t FingerprintOf(const CommitBatchRequest& request) {
   std::string content;
+  for (const BatchedItem& item : request.again) absl::StrAppend(&content, "again ", Fingerprint({item.item}), ",");
   for (const BatchedItem& item : request.items) {
     absl::StrAppend(&content, Fingerprint({item.item, absl::StrCat(item.cost)}), ",");
   }
@@ -26,8 +28,16 @@ std::string RequestIdOf(std::int64_t round) {
   return absl::StrCat("round ", round);
 }
 
+absl::Status CheckAgain(const CampaignState& state, const std::vector<BatchedItem>& again) {
+  for (const BatchedItem& batched : again) {
+    const Item* const item = state.items().Find(batched.item);
+    if (item != nullptr && item->status == ItemStatus::kLabeled && item->imported.empty()) continue;
+    return absl::AbortedError(absl::StrCat("item '", batched.item, "' has no label by votes any more"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckItems(const CampaignState& state, const std::vector<BatchedItem>& items) {
-  if (items.empty()) return absl::InvalidArgumentError("a batch needs at least one item");
   absl::flat_hash_set<absl::string_view> seen;
   for (const BatchedItem& batched : items) {
     FULCRUM_RETURN_IF_ERROR(CheckText("item", batched.item));
@@ -68,16 +78,27 @@ absl::Status CheckRound(const CampaignState& state, const CommitBatchRequest& re
   return absl::OkStatus();
 }
 
-/// Items that a stream brought and that still need answers, except for those that the batch has anyway.
-std::vector<BatchedItem> CarriedItems(const CampaignState& state, const std::vector<BatchedItem>& batch) {
-  std::vector<BatchedItem> carried;
-  if (state.offered().taken().empty()) return carried;
-  absl::flat_hash_set<absl::string_view> seen;
-  for (const BatchedItem& item : batch) seen.insert(item.item);
+/// Items that come before those of the batch, except for those that the batch has anyway.
+struct CarriedItems {
+  std::vector<BatchedItem> voted = {};
+  std::vector<BatchedItem> streamed = {};  ///< that a stream brought
+
+  bool empty() const { return voted.empty() && streamed.empty(); }
+};
+
+CarriedItems ItemsBefore(const CampaignState& state, const CommitBatchRequest& request) {
+  CarriedItems carried;
+  absl::flat_hash_set<std::string> seen;
+  for (const BatchedItem& item : request.items) seen.insert(item.item);
+  const std::size_t places = request.places > 0 ? static_cast<std::size_t>(request.places) : state.items().size();
+  for (BatchedItem& item : VotedItems(state)) {
+    if (carried.voted.size() >= places) break;
+    if (seen.insert(item.item).second) carried.voted.push_back(std::move(item));
+  }
   for (const std::string& id : state.offered().taken()) {
     const Item* const item = state.items().Find(id);
     const bool waits = item != nullptr && item->status == ItemStatus::kInPool;
-    if (waits && seen.insert(id).second) carried.push_back({.item = id, .cost = item->cost});
+    if (waits && seen.insert(id).second) carried.streamed.push_back({.item = id, .cost = item->cost});
   }
   return carried;
 }
@@ -97,8 +118,20 @@ absl::StatusOr<CommitBatchAnswer> CommitBatch(Ledger& ledger, const CommitBatchR
   if (repeated.has_value()) return CommitBatchAnswer{repeated->sequence, true};
   FULCRUM_RETURN_IF_ERROR(CheckRound(ledger.state(), request));
   FULCRUM_RETURN_IF_ERROR(CheckItems(ledger.state(), request.items));
+  FULCRUM_RETURN_IF_ERROR(CheckAgain(ledger.state(), request.again));
+  const bool nothing_new = request.items.empty() && request.again.empty();
+  if (nothing_new && ItemsBefore(ledger.state(), request).empty()) {
+    // What was to be continued can have been decided while the batch was computed.
+    return request.places > 0 ? absl::AbortedError("the items that the batch was to continue are decided by now")
+                              : absl::InvalidArgumentError("a batch needs at least one item");
+  }
+  // What the classifier says may decide items that would come first, but not all of a batch without new ones.
+  if (!nothing_new && !request.voices.probabilities.empty()) {
+    const ClassifierHeard heard{request.round, VoicesToText(request.voices)};
+    FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = heard}).status());
+  }
   // They come first: otherwise rounds that end with as many answers as their batch has items would never get to them.
-  const std::vector<BatchedItem> carried = CarriedItems(ledger.state(), request.items);
+  const CarriedItems carried = ItemsBefore(ledger.state(), request);
   FULCRUM_ASSIGN_OR_RETURN(
       const std::int64_t sequence,
       ledger.Append({.request_id = request_id,
@@ -106,9 +139,9 @@ absl::StatusOr<CommitBatchAnswer> CommitBatch(Ledger& ledger, const CommitBatchR
                      .body = BatchCommitted{.round = request.round,
                                             .based_on = request.based_on,
                                             .files = absl::StrJoin(request.files, "\n"),
-                                            .carried = static_cast<std::int64_t>(carried.size())}}));
+                                            .carried = static_cast<std::int64_t>(carried.streamed.size())}}));
   std::int64_t rank = 0;
-  for (const auto* const items : {&carried, &request.items}) {
+  for (const auto* const items : {&carried.voted, &carried.streamed, &request.again, &request.items}) {
     for (const BatchedItem& item : *items) {
       FULCRUM_RETURN_IF_ERROR(
           ledger.Append({.body = ItemBatched{item.item, request.round, ++rank, item.cost}}).status());
@@ -124,6 +157,8 @@ absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest&
   RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, ledger.state().LastProgress(), ledger.Now());
   if (!verdict.advance && !request.forced.empty()) verdict = {.advance = true, .reason = request.forced};
   if (!verdict.advance) return AdvanceAnswer{false, "", verdict.look_again};
+  // Items that nobody else can answer would have a place in every batch from now on.
+  FULCRUM_RETURN_IF_ERROR(SettleStuckItems(ledger, {}).status());
   FULCRUM_RETURN_IF_ERROR(ledger.Append({.body = RoundClosed{request.round, verdict.reason}}).status());
   return AdvanceAnswer{true, verdict.reason, {}};
 }
@@ -221,6 +256,7 @@ absl::StatusOr<std::int64_t> ChangeLife(Ledger& ledger, const LifeRequest& reque
     return absl::FailedPreconditionError(
         absl::StrCat("the campaign is ", LifeName(now), " and cannot become ", LifeName(request.life)));
   }
+  if (request.life == Life::kDone) FULCRUM_RETURN_IF_ERROR(AcceptVotes(ledger, {}).status());
   return ledger.Append({.annotator = request.by,
                         .request_id = request.request_id,
                         .fingerprint = fingerprint,
@@ -246,7 +282,8 @@ absl::StatusOr<std::int64_t> ReturnItem(Ledger& ledger, const ItemRequest& reque
     return absl::FailedPreconditionError(absl::StrCat(
         "item '", request.item, "' is neither set aside nor disputed: it is ", ItemStatusName(item->status)));
   }
-  if (JudgeVotes(item->votes, ledger.state().settings(), ledger.state().crowd()).outcome == VoteOutcome::kDisputed) {
+  if (JudgeVotes(item->votes, ledger.state().settings(), ledger.state().crowd(), ledger.state().VoiceOn(request.item))
+          .outcome == VoteOutcome::kDisputed) {
     return absl::FailedPreconditionError(
         absl::StrCat("item '", request.item, "' has as many votes as it can have; decide it instead"));
   }

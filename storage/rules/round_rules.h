@@ -10,20 +10,20 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "storage/rules/next_batch.h"
+#include "storage/state/crowd.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
-
-struct BatchedItem {
-  std::string item = {};
-  double cost = 0;  ///< of one label
-};
 
 struct CommitBatchRequest {
   std::int64_t round = 0;               ///< one more than the last
   std::int64_t based_on = 0;            ///< log sequence that the batch is a function of
   std::vector<BatchedItem> items = {};  ///< best first
+  std::vector<BatchedItem> again = {};  ///< labeled by votes, and to be asked about again; before the new ones
+  std::int64_t places = 0;              ///< for items that have votes, which come first; 0: for all of them
   std::vector<std::string> files = {};  ///< of the round, relative to the campaign's folder
+  Voices voices = {};                   ///< what the classifier says from now on; without any item: what it said before
   bool only_if_running = false;         ///< Aborted if the campaign was paused or ended meanwhile
 };
 
@@ -32,9 +32,9 @@ struct CommitBatchAnswer {
   bool repeated = false;  ///< this batch was committed before
 };
 
-/// Opens a round with these items, and before them those that a stream brought and that still need answers.
-/// FailedPrecondition if one is open, or an item is not in the pool; AlreadyExists if the round was
-/// committed with other items.
+/// Opens a round with these items, and before them those that have votes and those that a stream brought, if they still
+/// need answers. FailedPrecondition if one is open; Aborted if an item is not in the pool (or labeled by votes)
+/// any more, or if nothing is left to batch; AlreadyExists if the round was committed with other items.
 absl::StatusOr<CommitBatchAnswer> CommitBatch(Ledger& ledger, const CommitBatchRequest& request);
 
 struct AdvanceRequest {
@@ -48,8 +48,8 @@ struct AdvanceAnswer {
   std::optional<Time> look_again = {};  ///< if it is open: when it may be closed by time
 };
 
-/// Closes a round if its policy (or `forced`) says so; nothing happens to a closed round. Items without an answer
-/// return to the pool; live leases stay live.
+/// Closes a round if its policy (or `forced`) says so; nothing happens to a closed round. Items that are not decided
+/// return to the pool, except for those whom nobody else can answer (stuck_items.h); live leases stay live.
 absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest& request);
 
 struct RecordModelRequest {
@@ -114,7 +114,7 @@ struct LifeRequest {
   std::string decided_under = {};  ///< Aborted if the specification is another one by now; empty: any
 };
 /// Returns the sequence of the change; 0 if the campaign already is in that state. FailedPrecondition for a transition
-/// that is not possible, see campaign_records.h.
+/// that is not possible, see campaign_records.h. At the end of a campaign votes are accepted as by AcceptVotes.
 absl::StatusOr<std::int64_t> ChangeLife(Ledger& ledger, const LifeRequest& request);
 
 struct ItemRequest {

@@ -4,19 +4,12 @@
 #include <map>
 #include <utility>
 
-#include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 #include "stages/core/status_macros.h"
 #include "storage/rules/annotator_rules.h"
 #include "storage/state/crowd.h"
 
 namespace fulcrum::storage {
-namespace {
-
-// A round may have a million open slots, and the store has others to serve.
-constexpr std::int64_t kMostVisited = 10'000;
-// If so many annotators, and all there are, have skipped an item, it does not wait for others.
-constexpr std::size_t kEnoughWhoSkipped = 3;
 
 absl::btree_set<std::string> KnownAnnotators(const CampaignState& state) {
   absl::btree_set<std::string> known = state.items().annotators();
@@ -27,6 +20,13 @@ absl::btree_set<std::string> KnownAnnotators(const CampaignState& state) {
   }
   return known;
 }
+
+namespace {
+
+// A round may have a million open slots, and the store has others to serve.
+constexpr std::int64_t kMostVisited = 10'000;
+// If so many annotators, and all there are, have skipped an item, it does not wait for others.
+constexpr std::size_t kEnoughWhoSkipped = 3;
 
 std::int64_t VotesOf(const Item& item) {
   return std::count_if(item.votes.begin(), item.votes.end(), [](const Vote& vote) { return !vote.withdrawn; });
@@ -48,7 +48,8 @@ bool IsStuck(const CampaignState& state, const Item& item, const absl::btree_set
 /// Votes that weigh differently decide as they are, unless two classes are equally probable.
 absl::Status Dispute(Ledger& ledger, const Item& item, const std::string& why) {
   const CampaignSettings& settings = ledger.state().settings();
-  const std::optional<Opinion> opinion = OpinionOf(item.votes, settings, ledger.state().crowd());
+  const std::optional<Opinion> opinion =
+      OpinionOf(item.votes, settings, ledger.state().crowd(), ledger.state().VoiceOn(item.id));
   if (settings.consensus == CampaignSettings::Consensus::kDawidSkene && opinion && !opinion->tied) {
     return ledger.Append({.body = VotesAccepted{item.id, absl::StrCat(VotesOf(item), " votes are accepted, ", why)}})
         .status();
@@ -122,7 +123,48 @@ std::string OwnBudgetReason(const CampaignState& state, const std::string& annot
                       terms->second.budget, " is left; an administrator can raise it");
 }
 
+constexpr char kAtTheEnd[] = "as they are, at the end of the campaign";
+
+/// Whether the votes of an item that is not decided could decide it as they are.
+bool IsDecidable(const CampaignState& state, const Item& item) {
+  if (item.status != ItemStatus::kOffered && item.status != ItemStatus::kInPool) return false;
+  const std::optional<Opinion> opinion = OpinionOf(item.votes, state.settings(), state.crowd(), state.VoiceOn(item.id));
+  return opinion && !opinion->tied;
+}
+
+absl::Status Accept(Ledger& ledger, const Item& item) {
+  return ledger.Append({.body = VotesAccepted{item.id, absl::StrCat(VotesOf(item), " votes are accepted ", kAtTheEnd)}})
+      .status();
+}
+
 }  // namespace
+
+absl::StatusOr<std::int64_t> AcceptVotes(Ledger& ledger, const AcceptVotesRequest& /*request*/) {
+  const CampaignState& state = ledger.state();
+  if (state.settings().consensus != CampaignSettings::Consensus::kDawidSkene) return 0;
+  // By what is known of the annotators by now, which may also decide some of them.
+  FULCRUM_RETURN_IF_ERROR(EstimateAnnotators(ledger, {}).status());
+  std::vector<Item> items = state.items().VotedInPool();
+  state.items().VisitStatus(ItemStatus::kOffered, "", [&](const Item& item) {
+    items.push_back(item);
+    return true;
+  });
+  std::int64_t accepted = 0;
+  for (const Item& item : items) {
+    if (!IsDecidable(state, item)) continue;
+    FULCRUM_RETURN_IF_ERROR(Accept(ledger, item));
+    ++accepted;
+  }
+  return accepted;
+}
+
+absl::Status AcceptIfOver(Ledger& ledger, const std::string& id) {
+  const CampaignState& state = ledger.state();
+  const bool over =
+      state.life() == Life::kDone && state.settings().consensus == CampaignSettings::Consensus::kDawidSkene;
+  const Item* const item = over ? state.items().Find(id) : nullptr;
+  return item != nullptr && IsDecidable(state, *item) ? Accept(ledger, Item(*item)) : absl::OkStatus();
+}
 
 absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequest& request) {
   const CampaignState& state = ledger.state();

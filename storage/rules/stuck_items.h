@@ -10,12 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage/clock.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::storage {
+
+absl::btree_set<std::string> KnownAnnotators(const CampaignState& state);
 
 struct SettleStuckRequest {};
 struct SettleStuckAnswer {
@@ -29,6 +32,15 @@ struct SettleStuckAnswer {
 /// and sets aside those that every known annotator has declined. To be run when there is no lease: until then
 /// another annotator may come.
 absl::StatusOr<SettleStuckAnswer> SettleStuckItems(Ledger& ledger, const SettleStuckRequest& request);
+
+struct AcceptVotesRequest {};
+/// At the end of a campaign, when nobody will be asked any more: the votes of items that are not decided decide as they
+/// are, unless classes are equally probable. Their labels weigh as much as they are probable. Only with votes of
+/// different worth; with a majority fewer votes than are wanted decide nothing. Returns the number of items.
+absl::StatusOr<std::int64_t> AcceptVotes(Ledger& ledger, const AcceptVotesRequest& request);
+
+/// The same for an answer that arrives after the end; nothing happens before it.
+absl::Status AcceptIfOver(Ledger& ledger, const std::string& item);
 
 /// What an open round waits for.
 struct WaitingSummary {

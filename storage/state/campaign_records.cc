@@ -86,8 +86,11 @@ Tallies CountVotes(std::span<const Vote> votes) {
 
 }  // namespace
 
-VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd) {
-  if (settings.consensus == CampaignSettings::Consensus::kDawidSkene) return JudgeByCrowd(votes, settings, crowd);
+VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
+                       std::span<const double> voice) {
+  if (settings.consensus == CampaignSettings::Consensus::kDawidSkene) {
+    return JudgeByCrowd(votes, settings, crowd, voice);
+  }
   Tally leader = {nullptr, 0};
   std::int64_t second = 0;
   std::int64_t total = 0;

@@ -116,6 +116,8 @@ const std::vector<Field>& Fields() {
       OnlyIfSet(Number(
           "confidence", [](auto& s) -> auto& { return s.confidence; })),
       OnlyIfSet(Number(
+          "classifier_weight", [](auto& s) -> auto& { return s.classifier_weight; })),
+      OnlyIfSet(Number(
           "gold_rate", [](auto& s) -> auto& { return s.gold_rate; })),
       OnlyIfSet(Number(
           "pause_below", [](auto& s) -> auto& { return s.pause_below; })),
@@ -176,6 +178,10 @@ absl::Status CheckSettings(const CampaignSettings& settings) {
     at_least(absl::StrCat("the cost of '", name, "'"), terms.cost, 0);
     at_least(absl::StrCat("the budget of '", name, "'"), terms.budget, 0);
     if (name.empty() || name.find('\n') != std::string::npos) wrong.push_back("the name of an annotator is not valid");
+  }
+  at_least("classifier_weight", settings.classifier_weight, 0);
+  if (settings.classifier_weight > 1) {
+    wrong.push_back(absl::StrCat("classifier_weight is ", settings.classifier_weight, " but must be at most 1"));
   }
   at_least("pause_votes", static_cast<double>(settings.pause_votes), 1);
   for (const auto& [name, share] : {std::pair("confidence", settings.confidence), {"gold_rate", settings.gold_rate}}) {

@@ -66,9 +66,11 @@ double CampaignState::LeftFor(absl::string_view annotator) const {
   const auto& terms = figures_.settings.annotators;
   const auto own = terms.find(annotator);
   if (own == terms.end() || own->second.budget <= 0) return std::numeric_limits<double>::infinity();
-  double left = own->second.budget - activity_.Of(annotator).cost;
-  leases_.Visit([&](const Lease& lease) { left -= lease.annotator == annotator ? lease.cost : 0; });
-  return left;
+  return own->second.budget - activity_.Of(annotator).cost - leases_.HeldBy(annotator).cost;
+}
+
+std::span<const double> CampaignState::VoiceOn(absl::string_view item) const {
+  return storage::VoiceOn(figures_.voices.get(), item);
 }
 
 void CampaignState::ForgetChanges() {
@@ -112,7 +114,8 @@ ItemTable::Moment CampaignState::MomentOf(const Event& event) const {
   return {.settings = figures_.settings,
           .open_round = open == nullptr ? 0 : open->number,
           .sequence = event.sequence,
-          .crowd = figures_.crowd.get()};
+          .crowd = figures_.crowd.get(),
+          .voices = figures_.voices.get()};
 }
 
 RoundProgress CampaignState::LastProgress() const {
@@ -247,14 +250,14 @@ absl::Status CampaignState::Change(const Event& event, const LeaseReleased& rele
 
 absl::Status CampaignState::Change(const Event& event, const LeaseExpired& expired) {
   ++figures_.totals.expired_leases;
-  if (const Lease* const lease = leases_.Find(expired.lease)) ++activity_.Change(lease->annotator).expired;
+  if (const Lease* const lease = leases_.Find(expired.lease)) activity_.Add(lease->annotator, {.expired = 1});
   return EndLease(event, expired.lease, ItemTable::Unanswered::kExpired);
 }
 
 absl::Status CampaignState::Change(const Event& event, const TaskSkipped& skipped) {
   FULCRUM_ASSIGN_OR_RETURN(const SkipReason reason, ParseSkipReason(skipped.reason));
   ++figures_.totals.skips;
-  if (reason != SkipReason::kNotNow) ++activity_.Change(event.annotator).skips;
+  if (reason != SkipReason::kNotNow) activity_.Add(event.annotator, {.skips = 1});
   return EndLease(event, skipped.lease,
                   reason == SkipReason::kNotNow    ? ItemTable::Unanswered::kNotNow
                   : reason == SkipReason::kBadItem ? ItemTable::Unanswered::kBadItem
@@ -269,9 +272,7 @@ absl::Status CampaignState::Change(const Event& event, const LabelSubmitted& sub
   FULCRUM_RETURN_IF_ERROR(Count(items_.AddVote(submitted, event.annotator, lease, MomentOf(event))));
   ++figures_.totals.labels;
   figures_.totals.cost += submitted.cost;
-  AnnotatorActivity& activity = activity_.Change(event.annotator);
-  ++activity.answers;
-  activity.cost += submitted.cost;
+  activity_.Add(event.annotator, {.answers = 1, .cost = submitted.cost});
   if (lease != nullptr) return leases_.End(submitted.lease).status();
   ++figures_.totals.late_labels;
   return absl::OkStatus();
@@ -354,6 +355,18 @@ absl::Status CampaignState::Change(const Event& event, const AnnotatorsEstimated
   crowd.sequence = event.sequence;
   crowd.votes = estimated.votes;
   figures_.crowd = std::make_shared<const Crowd>(std::move(crowd));
+  for (const StatusChange& change : items_.FollowCrowd(MomentOf(event))) rounds_.Count(change);
+  return absl::OkStatus();
+}
+
+absl::Status CampaignState::Change(const Event& event, const ClassifierHeard& heard) {
+  FULCRUM_ASSIGN_OR_RETURN(Voices voices, VoicesFromText(heard.voices));
+  voices.sequence = event.sequence;
+  // Of items about which nothing new is said it is still true.
+  if (figures_.voices != nullptr) {
+    voices.probabilities.insert(figures_.voices->probabilities.begin(), figures_.voices->probabilities.end());
+  }
+  figures_.voices = std::make_shared<const Voices>(std::move(voices));
   for (const StatusChange& change : items_.FollowCrowd(MomentOf(event))) rounds_.Count(change);
   return absl::OkStatus();
 }

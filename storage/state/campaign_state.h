@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,10 @@ class CampaignState {
 
   /// What is estimated about the annotators; null before the first estimate.
   const Crowd* crowd() const { return figures_.crowd.get(); }
+  /// What a classifier says about items that have votes or are to get them; null if none was heard.
+  const Voices* voices() const { return figures_.voices.get(); }
+  /// What it says about one of them; empty: nothing.
+  std::span<const double> VoiceOn(absl::string_view item) const;
   /// Annotators who get no tasks, with the reason.
   const std::map<std::string, std::string>& paused() const { return figures_.paused; }
   /// Annotators whom an administrator has resumed: no rule pauses them again.
@@ -120,6 +125,7 @@ class CampaignState {
     std::vector<AppendedRows> appended = {};
     std::optional<ModelTask> model_task = {};
     std::shared_ptr<const Crowd> crowd = {};
+    std::shared_ptr<const Voices> voices = {};
     std::map<std::string, std::string> paused = {};
     std::set<std::string> resumed = {};
   };
@@ -160,6 +166,7 @@ class CampaignState {
   absl::StatusOr<ModelTask*> RequireModelTask();
   absl::Status Change(const Event& event, const VotesAccepted& accepted);
   absl::Status Change(const Event& event, const AnnotatorsEstimated& estimated);
+  absl::Status Change(const Event& event, const ClassifierHeard& heard);
   absl::Status Change(const Event& event, const AnnotatorPaused& paused);
   absl::Status Change(const Event& event, const AnnotatorResumed& resumed);
   absl::Status Change(const Event& event, const RowsOffered& offered);

@@ -1,6 +1,8 @@
 #include "storage/state/crowd.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "stages/core/number_text.h"
@@ -12,6 +14,7 @@ namespace {
 
 // Probabilities that differ by less are equal: sums in another order differ by more.
 constexpr double kTie = 1e-9;
+constexpr int kVoiceUnits = 10'000;
 
 absl::StatusOr<double> CrowdNumber(const std::string& cell) {
   if (const auto number = ParseNumber(cell)) return *number;
@@ -54,6 +57,39 @@ absl::StatusOr<Crowd> CrowdFromText(absl::string_view text) {
   return crowd;
 }
 
+std::string VoicesToText(const Voices& voices) {
+  JsonRows rows;
+  for (const auto& [item, probabilities] : voices.probabilities) {
+    rows.Row().Add(item);
+    for (const double p : probabilities) rows.Add(static_cast<std::int64_t>(std::lround(p * kVoiceUnits)));
+  }
+  return rows.Take();
+}
+
+absl::StatusOr<Voices> VoicesFromText(absl::string_view text) {
+  FULCRUM_ASSIGN_OR_RETURN(const auto rows, JsonRows::Parse(text));
+  Voices voices;
+  for (const std::vector<std::string>& cells : rows) {
+    std::vector<double> probabilities;
+    for (std::size_t c = 1; c < cells.size(); ++c) {
+      std::int64_t units = 0;
+      if (!absl::SimpleAtoi(cells[c], &units) || units < 0 || units > kVoiceUnits) break;
+      probabilities.push_back(static_cast<double>(units) / kVoiceUnits);
+    }
+    if (probabilities.size() < 2 || cells.size() != rows[0].size() || probabilities.size() + 1 != cells.size()) {
+      return absl::DataLossError("what the classifier says about the items is damaged");
+    }
+    voices.probabilities.emplace(cells[0], std::move(probabilities));
+  }
+  return voices;
+}
+
+std::span<const double> VoiceOn(const Voices* voices, absl::string_view item) {
+  if (voices == nullptr) return {};
+  const auto found = voices->probabilities.find(item);
+  return found == voices->probabilities.end() ? std::span<const double>() : found->second;
+}
+
 namespace {
 
 /// The votes that count, with annotators by their places in the crowd. With a majority `classes` gets the values that
@@ -78,12 +114,18 @@ std::vector<consensus::ItemVote> CountedVotes(std::span<const Vote> votes, bool 
   return counted;
 }
 
-std::vector<double> PosteriorOf(std::span<const consensus::ItemVote> counted, bool majority, const Crowd* crowd,
-                                std::size_t classes) {
-  if (!majority) {
-    const bool estimated = crowd != nullptr && crowd->model.classes == classes;
-    return consensus::ItemPosterior(estimated ? crowd->model : consensus::PriorModel(classes), counted);
-  }
+/// By a consensus of votes of different worth.
+std::vector<double> PosteriorOf(std::span<const consensus::ItemVote> counted, const CampaignSettings& settings,
+                                const Crowd* crowd, std::span<const double> voice) {
+  const std::size_t classes = settings.classes.size();
+  const bool estimated = crowd != nullptr && crowd->model.classes == classes;
+  const bool heard = settings.classifier_weight > 0 && voice.size() == classes;
+  return consensus::ItemPosterior(
+      estimated ? crowd->model : consensus::PriorModel(classes), counted,
+      {.probabilities = heard ? voice : std::span<const double>(), .weight = settings.classifier_weight});
+}
+
+std::vector<double> SharesOf(std::span<const consensus::ItemVote> counted, std::size_t classes) {
   std::vector<double> shares(classes, 0.0);
   for (const consensus::ItemVote& vote : counted) shares[vote.value] += 1 / static_cast<double>(counted.size());
   return shares;
@@ -91,21 +133,24 @@ std::vector<double> PosteriorOf(std::span<const consensus::ItemVote> counted, bo
 
 }  // namespace
 
-std::vector<double> BeliefAbout(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd) {
+std::vector<double> BeliefAbout(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
+                                std::span<const double> voice) {
   if (settings.consensus == CampaignSettings::Consensus::kMajority) return {};
   std::vector<std::string> classes = settings.classes;
   const auto counted = CountedVotes(votes, /*majority=*/false, crowd, classes);
   if (counted.empty()) return {};
-  return PosteriorOf(counted, /*majority=*/false, crowd, classes.size());
+  return PosteriorOf(counted, settings, crowd, voice);
 }
 
-std::optional<Opinion> OpinionOf(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd) {
+std::optional<Opinion> OpinionOf(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
+                                 std::span<const double> voice) {
   Opinion opinion;
   std::vector<std::string> classes = settings.classes;
   const bool majority = settings.consensus == CampaignSettings::Consensus::kMajority;
   const auto counted = CountedVotes(votes, majority, crowd, classes);
   if (counted.empty()) return std::nullopt;
-  const std::vector<double> posterior = PosteriorOf(counted, majority, crowd, classes.size());
+  const std::vector<double> posterior =
+      majority ? SharesOf(counted, classes.size()) : PosteriorOf(counted, settings, crowd, voice);
   std::size_t best = 0;
   for (std::size_t c = 1; c < posterior.size(); ++c) {
     if (posterior[c] > posterior[best] + kTie) best = c;
@@ -119,8 +164,9 @@ std::optional<Opinion> OpinionOf(std::span<const Vote> votes, const CampaignSett
   return opinion;
 }
 
-VoteVerdict JudgeByCrowd(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd) {
-  const std::optional<Opinion> opinion = OpinionOf(votes, settings, crowd);
+VoteVerdict JudgeByCrowd(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
+                         std::span<const double> voice) {
+  const std::optional<Opinion> opinion = OpinionOf(votes, settings, crowd, voice);
   const std::int64_t total = opinion ? opinion->votes : 0;
   if (total < settings.overlap) return {.votes_wanted = settings.overlap - total};
   const bool sure = settings.confidence == 0 || opinion->confidence >= settings.confidence;

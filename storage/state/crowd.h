@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,22 @@ std::string CrowdToText(const Crowd& crowd);
 /// DataLoss if CrowdToText did not write the text.
 absl::StatusOr<Crowd> CrowdFromText(absl::string_view text);
 
+/// What a classifier says about items that have votes, or are about to get them: a voice beside those of the
+/// annotators. It did not see the labels of these items. An event of the log (ClassifierHeard), until the next one.
+struct Voices {
+  std::int64_t sequence = 0;                                                   ///< of the event; set when it is applied
+  std::map<std::string, std::vector<double>, std::less<>> probabilities = {};  ///< by item and class
+
+  bool operator==(const Voices&) const = default;
+};
+
+/// Probabilities are rounded to four digits.
+std::string VoicesToText(const Voices& voices);
+/// DataLoss if VoicesToText did not write the text, or the items have different numbers of classes.
+absl::StatusOr<Voices> VoicesFromText(absl::string_view text);
+/// What is said about an item; empty: nothing. `voices` may be null.
+std::span<const double> VoiceOn(const Voices* voices, absl::string_view item);
+
 /// What votes say about an item.
 struct Opinion {
   std::string value = {};  ///< the most probable class; of equally probable ones the first
@@ -42,15 +59,18 @@ struct Opinion {
 };
 
 /// The probabilities of the classes of CampaignSettings::classes; empty without votes on one of them, or with the
-/// consensus by majority.
-std::vector<double> BeliefAbout(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd);
+/// consensus by majority. `voice` is what a classifier says (VoiceOn), which counts by the weight in the settings.
+std::vector<double> BeliefAbout(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
+                                std::span<const double> voice = {});
 
 /// Nothing without votes on one of the classes. With the consensus by majority the probabilities are shares of votes.
-std::optional<Opinion> OpinionOf(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd);
+std::optional<Opinion> OpinionOf(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
+                                 std::span<const double> voice = {});
 
 /// With `confidence`, one more vote is wanted at a time until the most probable class has that probability or there are
 /// `most_votes`; then the most probable class decides. Without it, `overlap` votes decide. Classes that are equally
 /// probable after `most_votes` are a dispute.
-VoteVerdict JudgeByCrowd(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd);
+VoteVerdict JudgeByCrowd(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
+                         std::span<const double> voice = {});
 
 }  // namespace fulcrum::storage

@@ -88,6 +88,19 @@ void ItemSet::VisitStatus(ItemStatus status, absl::string_view after,
   visit_memory(nullptr);
 }
 
+std::vector<Item> ItemSet::VotedInPool() const {
+  std::vector<Item> voted;
+  VisitStatus(ItemStatus::kInPool, "", [&](const Item& item) {
+    if (std::any_of(item.votes.begin(), item.votes.end(), [](const Vote& vote) { return !vote.withdrawn; })) {
+      voted.push_back(item);
+    }
+    return true;
+  });
+  std::stable_sort(voted.begin(), voted.end(),
+                   [](const Item& a, const Item& b) { return std::tie(a.round, a.rank) < std::tie(b.round, b.rank); });
+  return voted;
+}
+
 std::vector<DecidedLabel> ItemSet::DecidedLabels() const {
   std::vector<DecidedLabel> labels;
   Visit([&](const Item& item) {

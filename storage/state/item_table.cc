@@ -14,12 +14,20 @@ bool InOpenRound(const Item& item, const ItemTable::Moment& moment) {
   return moment.open_round != 0 && item.round == moment.open_round;
 }
 
+std::optional<Opinion> OpinionNow(const Item& item, const ItemTable::Moment& moment) {
+  return OpinionOf(item.votes, moment.settings, moment.crowd, VoiceOn(moment.voices, item.id));
+}
+
+VoteVerdict VerdictNow(const Item& item, const ItemTable::Moment& moment) {
+  return JudgeVotes(item.votes, moment.settings, moment.crowd, VoiceOn(moment.voices, item.id));
+}
+
 /// A label by votes of different worth outlives its round: it may have been accepted with less confidence than was
 /// wanted, and a vote that arrives late must not take it away. No annotator would be asked again.
 bool KeepsLabel(const Item& item, const ItemTable::Moment& moment) {
   if (moment.settings.consensus != CampaignSettings::Consensus::kDawidSkene) return false;
   if (item.status != ItemStatus::kLabeled || InOpenRound(item, moment)) return false;
-  return OpinionOf(item.votes, moment.settings, moment.crowd).has_value();
+  return OpinionNow(item, moment).has_value();
 }
 
 void SetLabel(Item& item, const std::string& value, std::int64_t sequence) {
@@ -41,11 +49,18 @@ absl::StatusOr<Vote*> ExistingVote(Item& item, const std::string& annotator) {
 
 absl::StatusOr<StatusChange> ItemTable::Batch(const ItemBatched& batched, const Moment& moment) {
   Item& item = FindOrCreate(batched.item, moment.sequence);
-  if (item.status != ItemStatus::kInPool) return absl::DataLossError("the item is not in the pool");
+  const ItemStatus before = item.status;
+  const bool again = before == ItemStatus::kLabeled && item.imported.empty();
+  if (before != ItemStatus::kInPool && !again) {
+    return absl::DataLossError("the item is neither in the pool nor labeled by votes");
+  }
   item.round = batched.round;
   item.rank = batched.rank;
   item.cost = batched.cost;
-  return Reconsider(item, item.status, moment);
+  StatusChange change = Reconsider(item, before, moment);
+  // Its label is from before the round.
+  change.from = ItemStatus::kInPool;
+  return change;
 }
 
 absl::Status ItemTable::Take(const ItemTaken& taken, std::int64_t sequence) {
@@ -221,12 +236,14 @@ std::vector<StatusChange> ItemTable::ReconsiderOffered(const Moment& moment) {
 
 absl::StatusOr<StatusChange> ItemTable::AcceptVotes(const VotesAccepted& accepted, const Moment& moment) {
   FULCRUM_ASSIGN_OR_RETURN(Item* const item, Existing(accepted.item));
-  const std::optional<Opinion> opinion = OpinionOf(item->votes, moment.settings, moment.crowd);
-  if (item->status != ItemStatus::kOffered || !opinion) return absl::DataLossError("the item has no votes to accept");
+  const std::optional<Opinion> opinion = OpinionNow(*item, moment);
+  const ItemStatus before = item->status;
+  const bool waits = before == ItemStatus::kOffered || before == ItemStatus::kInPool;
+  if (!waits || !opinion) return absl::DataLossError("the item has no votes to accept");
   SetLabel(*item, opinion->value, moment.sequence);
   NoteLabel(moment.sequence);
   MatchSlots(*item, 0);
-  return Note(*item, ItemStatus::kOffered);
+  return Note(*item, before);
 }
 
 std::vector<StatusChange> ItemTable::FollowCrowd(const Moment& moment) {
@@ -234,10 +251,10 @@ std::vector<StatusChange> ItemTable::FollowCrowd(const Moment& moment) {
   Visit([&](const Item& item) {
     if (item.votes.empty() || !item.imported.empty()) return;
     if (item.status == ItemStatus::kLabeled) {
-      const std::optional<Opinion> opinion = OpinionOf(item.votes, moment.settings, moment.crowd);
+      const std::optional<Opinion> opinion = OpinionNow(item, moment);
       if (opinion && !opinion->tied && opinion->value != item.value) affected.push_back(item.id);
     } else if (item.status == ItemStatus::kOffered || item.status == ItemStatus::kInPool) {
-      const VoteVerdict verdict = JudgeVotes(item.votes, moment.settings, moment.crowd);
+      const VoteVerdict verdict = VerdictNow(item, moment);
       if (verdict.outcome != VoteOutcome::kUndecided) affected.push_back(item.id);
     }
   });
@@ -250,7 +267,7 @@ std::vector<StatusChange> ItemTable::FollowCrowd(const Moment& moment) {
       changes.push_back(Reconsider(item, item.status, moment));
       continue;
     }
-    SetLabel(item, OpinionOf(item.votes, moment.settings, moment.crowd)->value, moment.sequence);
+    SetLabel(item, OpinionNow(item, moment)->value, moment.sequence);
     changes.push_back(Note(item, item.status));
   }
   if (!affected.empty()) NoteLabel(moment.sequence);
@@ -262,11 +279,11 @@ void ItemTable::MarkChanged(const std::string& id) {
 }
 
 StatusChange ItemTable::Reconsider(Item& item, ItemStatus before, const Moment& moment) {
-  const VoteVerdict verdict = JudgeVotes(item.votes, moment.settings, moment.crowd);
+  const VoteVerdict verdict = VerdictNow(item, moment);
   if (!item.imported.empty()) {
     SetLabel(item, item.imported, moment.sequence);
   } else if (KeepsLabel(item, moment)) {
-    const Opinion opinion = *OpinionOf(item.votes, moment.settings, moment.crowd);
+    const Opinion opinion = *OpinionNow(item, moment);
     SetLabel(item, opinion.tied ? item.value : opinion.value, moment.sequence);
   } else if (verdict.outcome == VoteOutcome::kDecided) {
     SetLabel(item, verdict.value, moment.sequence);

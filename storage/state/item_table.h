@@ -107,6 +107,8 @@ class ItemSet {
   void Visit(const std::function<void(const Item&)>& visit) const;
   /// Items in a status whose ids come after `after`, in the order of their ids, until `visit` returns false.
   void VisitStatus(ItemStatus status, absl::string_view after, const std::function<bool(const Item&)>& visit) const;
+  /// Items in the pool with votes that do not decide them, in the order in which they were batched.
+  std::vector<Item> VotedInPool() const;
   /// All labels, in the order in which they were decided.
   std::vector<DecidedLabel> DecidedLabels() const;
 
@@ -211,9 +213,10 @@ class ItemTable : public ItemSet {
   /// What a transition depends on besides the item and the event.
   struct Moment {
     const CampaignSettings& settings;
-    std::int64_t open_round = 0;   ///< 0 between rounds
-    std::int64_t sequence = 0;     ///< of the event
-    const Crowd* crowd = nullptr;  ///< what is estimated about the annotators; null: nothing yet
+    std::int64_t open_round = 0;     ///< 0 between rounds
+    std::int64_t sequence = 0;       ///< of the event
+    const Crowd* crowd = nullptr;    ///< what is estimated about the annotators; null: nothing yet
+    const Voices* voices = nullptr;  ///< what a classifier says about items; null: nothing yet
   };
 
   /// How a lease ended without an answer.
@@ -221,6 +224,7 @@ class ItemTable : public ItemSet {
 
   // Transitions.
 
+  /// An item of the pool, or one that is labeled by votes and asked about again.
   absl::StatusOr<StatusChange> Batch(const ItemBatched& batched, const Moment& moment);
   /// The item is known, and waits for a batch.
   absl::Status Take(const ItemTaken& taken, std::int64_t sequence);
@@ -248,8 +252,8 @@ class ItemTable : public ItemSet {
   std::vector<StatusChange> ReconsiderOffered(const Moment& moment);
   /// Its votes decide it as they are.
   absl::StatusOr<StatusChange> AcceptVotes(const VotesAccepted& accepted, const Moment& moment);
-  /// After the annotators were estimated again: labels follow their votes, and items that wait for votes may have
-  /// enough now. A label is never taken away.
+  /// After the annotators were estimated again, or a classifier was heard: labels follow their votes, and items that
+  /// wait for votes may have enough now. A label is never taken away.
   std::vector<StatusChange> FollowCrowd(const Moment& moment);
   /// Something that is stored with the item changed elsewhere: the time of its lease.
   void MarkChanged(const std::string& id);

@@ -29,9 +29,13 @@ void LeaseTable::Accept() {
 
 void LeaseTable::RollBack() {
   for (auto& [id, lease] : before_) {
-    if (const Lease* const now = Find(id)) expiries_.erase({now->expires_at, id});
+    if (const Lease* const now = Find(id)) {
+      expiries_.erase({now->expires_at, id});
+      LetGo(*now);
+    }
     leases_.erase(id);
     if (!lease) continue;
+    Hold(*lease);
     expiries_.insert({lease->expires_at, id});
     leases_.emplace(id, *std::move(lease));
   }
@@ -42,6 +46,7 @@ void LeaseTable::RollBack() {
 void LeaseTable::Grant(Lease lease) {
   Keep(lease.id);
   cost_ += lease.cost;
+  Hold(lease);
   expiries_.insert({lease.expires_at, lease.id});
   const std::int64_t id = lease.id;
   leases_.insert_or_assign(id, std::move(lease));
@@ -64,10 +69,29 @@ absl::StatusOr<Lease> LeaseTable::End(std::int64_t id) {
   Keep(id);
   Lease lease = std::move(found->second);
   leases_.erase(found);
+  LetGo(lease);
   expiries_.erase({lease.expires_at, lease.id});
   // No rounding error survives the last lease.
   cost_ = leases_.empty() ? 0 : cost_ - lease.cost;
   return lease;
+}
+
+void LeaseTable::Hold(const Lease& lease) {
+  Held& held = held_[lease.annotator];
+  ++held.leases;
+  held.cost += lease.cost;
+}
+
+void LeaseTable::LetGo(const Lease& lease) {
+  const auto held = held_.find(lease.annotator);
+  held->second.cost -= lease.cost;
+  // No rounding error survives the last lease.
+  if (--held->second.leases == 0) held_.erase(held);
+}
+
+LeaseTable::Held LeaseTable::HeldBy(absl::string_view annotator) const {
+  const auto found = held_.find(annotator);
+  return found == held_.end() ? Held() : found->second;
 }
 
 void LeaseTable::Shift(std::chrono::microseconds gap) {

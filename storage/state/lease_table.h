@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "storage/log/event.h"
 #include "storage/state/campaign_records.h"
 
@@ -45,6 +47,14 @@ class LeaseTable {
   const Lease* Find(std::int64_t id) const;
   /// In any order.
   void Visit(const std::function<void(const Lease&)>& visit) const;
+  /// What an annotator holds.
+  struct Held {
+    std::int64_t leases = 0;
+    double cost = 0;  ///< of their labels
+  };
+  Held HeldBy(absl::string_view annotator) const;
+  /// Annotators who hold a lease.
+  std::size_t holders() const { return held_.size(); }
   /// What the labels will cost that live leases are expected to bring.
   double cost() const { return cost_; }
   /// When the next lease ends; nothing if there is none.
@@ -53,11 +63,14 @@ class LeaseTable {
   std::vector<std::int64_t> Due(Time now) const;
 
  private:
+  void Hold(const Lease& lease);
+  void LetGo(const Lease& lease);
   /// Keeps the lease as it is, for RollBack.
   void Keep(std::int64_t id);
 
   absl::flat_hash_map<std::int64_t, Lease> leases_;
   absl::btree_set<std::pair<Time, std::int64_t>> expiries_;
+  absl::flat_hash_map<std::string, Held> held_;  ///< by annotator
   double cost_ = 0;
   absl::flat_hash_map<std::int64_t, std::optional<Lease>> before_;  ///< as they were at Begin
   double cost_before_ = 0;

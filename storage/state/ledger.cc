@@ -146,7 +146,7 @@ absl::StatusOr<bool> Ledger::WriteCheckpoint() {
 namespace {
 
 std::optional<double> ConfidenceOf(const CampaignState& state, const Item& item) {
-  const std::optional<Opinion> opinion = OpinionOf(item.votes, state.settings(), state.crowd());
+  const std::optional<Opinion> opinion = OpinionOf(item.votes, state.settings(), state.crowd(), state.VoiceOn(item.id));
   return opinion ? std::optional(opinion->confidence) : std::nullopt;
 }
 

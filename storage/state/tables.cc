@@ -105,20 +105,30 @@ void RequestTable::RollBack() {
   last_ = last_before_;
 }
 
+AnnotatorActivity& AnnotatorActivity::operator+=(const AnnotatorActivity& more) {
+  answers += more.answers;
+  skips += more.skips;
+  expired += more.expired;
+  cost += more.cost;
+  return *this;
+}
+
 AnnotatorActivity ActivityTable::Of(absl::string_view annotator) const {
   const auto found = activities_.find(std::string(annotator));
   return found == activities_.end() ? AnnotatorActivity() : found->second;
 }
 
-AnnotatorActivity& ActivityTable::Change(const std::string& annotator) {
+void ActivityTable::Add(const std::string& annotator, const AnnotatorActivity& more) {
   const auto [place, is_new] = activities_.try_emplace(annotator);
   if (keeps_) before_.emplace_back(annotator, is_new ? std::nullopt : std::optional(place->second));
-  return place->second;
+  place->second += more;
+  total_ += more;
 }
 
 void ActivityTable::Begin() {
   keeps_ = true;
   before_.clear();
+  total_before_ = total_;
 }
 
 void ActivityTable::Accept() {
@@ -134,6 +144,7 @@ void ActivityTable::RollBack() {
       activities_.erase(kept->first);
     }
   }
+  total_ = total_before_;
   Accept();
 }
 
@@ -156,6 +167,7 @@ absl::StatusOr<ActivityTable> ActivityTable::FromRows(const std::vector<std::vec
     }
     activity.cost = *cost;
     table.activities_[cells[0]] = activity;
+    table.total_ += activity;
   }
   return table;
 }

@@ -168,6 +168,7 @@ struct AnnotatorActivity {
   double cost = 0;           ///< of the answers
 
   bool operator==(const AnnotatorActivity&) const = default;
+  AnnotatorActivity& operator+=(const AnnotatorActivity& more);
 };
 
 class ActivityTable {
@@ -178,8 +179,10 @@ class ActivityTable {
   AnnotatorActivity Of(absl::string_view annotator) const;
   const ByName& all() const { return activities_; }
 
-  /// To be changed at once.
-  AnnotatorActivity& Change(const std::string& annotator);
+  /// Of all annotators together.
+  const AnnotatorActivity& total() const { return total_; }
+
+  void Add(const std::string& annotator, const AnnotatorActivity& more);
 
   /// RollBack undoes everything since Begin; Accept ends it.
   void Begin();
@@ -192,6 +195,8 @@ class ActivityTable {
 
  private:
   ByName activities_;
+  AnnotatorActivity total_;
+  AnnotatorActivity total_before_;
   std::vector<std::pair<std::string, std::optional<AnnotatorActivity>>> before_;  // as they were, oldest first
   bool keeps_ = false;
 };

@@ -166,6 +166,67 @@ TEST_F(AnnotatorServiceTest, WrongLabelsAreAmongTheLikelyErrors) {
   EXPECT_LT(found.size(), 20u);
 }
 
+TEST_F(AnnotatorServiceTest, ALabelThatAnAdministratorConfirmsIsNotListedAgain) {
+  v1::CampaignSpec spec = CloudSpec("clouds", 2);
+  spec.mutable_selection()->set_batch(40);
+  ASSERT_TRUE(client_->Create(spec).ok());
+  ASSERT_TRUE(client_->Start("clouds").ok());
+  for (int i = 0; i < 80; ++i) {
+    const v1::Task task = client_->AcquireOne("clouds", "ada");
+    const bool lie = i % 16 == 5;
+    ASSERT_EQ(client_->SubmitOne("clouds", "ada", task, lie ? Wrong(task.item_id()) : AnswerTo(task.item_id())), 0);
+  }
+  const auto listed = [&] {
+    v1::ListLabelErrorsResponse errors;
+    const grpc::Status status =
+        Call(&v1::AnnotatorService::Stub::ListLabelErrors, v1::ListLabelErrorsRequest(), &errors);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return errors;
+  };
+  const v1::ListLabelErrorsResponse before = listed();
+  ASSERT_GT(before.errors_size(), 0);
+  v1::ListLabelErrorsRequest one;
+  one.set_page_size(1);
+  v1::ListLabelErrorsResponse first;
+  ASSERT_TRUE(Call(&v1::AnnotatorService::Stub::ListLabelErrors, one, &first).ok());
+  ASSERT_EQ(first.errors_size(), 1);
+  EXPECT_EQ(first.total_size(), before.total_size());
+  EXPECT_EQ(first.errors(0).item_id(), before.errors(0).item_id());
+  v1::ResolveItemRequest request;
+  request.set_campaign("clouds");
+  request.set_item_id(before.errors(0).item_id());
+  request.set_value(before.errors(0).label());
+  request.set_request_id(NewRequestId());
+  grpc::ClientContext context;
+  client_->Prepare(context);
+  v1::ResolveItemResponse response;
+  ASSERT_TRUE(client_->items().ResolveItem(&context, request, &response).ok());
+  const v1::ListLabelErrorsResponse after = listed();
+  EXPECT_EQ(after.labels(), before.labels()) << "it is trained on as before";
+  for (const v1::LabelError& error : after.errors()) EXPECT_NE(error.item_id(), before.errors(0).item_id());
+}
+
+TEST_F(AnnotatorServiceTest, VotesOfARoundThatEndsEarlyAreNotLost) {
+  v1::CampaignSpec spec = CrowdSpec(30);
+  spec.mutable_selection()->set_batch(6);
+  spec.mutable_stop()->set_labels(40);
+  ASSERT_TRUE(client_->Create(spec).ok());
+  ASSERT_TRUE(client_->Start("clouds").ok());
+  AnswerInTurns({"ada", "bob", "cy", "dan", "liar"});
+  ASSERT_EQ(client_->Get("clouds").state(), v1::CAMPAIGN_STATE_DONE);
+  // Every example with votes has a label, unless two classes are equally probable.
+  std::map<std::string, std::set<std::string>> votes;
+  std::set<std::string> decided;
+  for (const v1::ExportedLabel& label : client_->Export("clouds")) {
+    votes[label.item_id()].insert(label.value());
+    if (!label.decision().empty()) decided.insert(label.item_id());
+  }
+  EXPECT_GE(votes.size(), 7u);
+  for (const auto& [item, values] : votes) {
+    EXPECT_TRUE(decided.contains(item) || values.size() > 1) << item;
+  }
+}
+
 TEST_F(AnnotatorServiceTest, ExportedLabelsHaveTheirConfidence) {
   ASSERT_TRUE(client_->Create(CrowdSpec(1)).ok());
   ASSERT_TRUE(client_->Start("clouds").ok());

@@ -53,6 +53,7 @@ class KillTest : public ::testing::Test {
       settings.classes = {"cat", "dog"};
       settings.overlap = 1;
       settings.confidence = 0.9;
+      settings.classifier_weight = 0.5;
       settings.gold_rate = 0.2;
       settings.pause_below = 0.7;
       settings.annotators["w1"] = {.cost = 0.25, .budget = 1000};

@@ -155,6 +155,10 @@ class Annotator {
   std::int64_t requests_ = 0;
 };
 
+absl::StatusOr<std::vector<storage::BatchedItem>> FindDoubtful(storage::Ledger& ledger, const storage::Voices& voices) {
+  return storage::DoubtfulItems(ledger.state(), voices, {}, 2);
+}
+
 void AdvanceCampaign(CampaignStore& store, Random& random) {
   const auto status = store.status();
   if (status->round_open) {
@@ -164,6 +168,15 @@ void AdvanceCampaign(CampaignStore& store, Random& random) {
   }
   storage::CommitBatchRequest batch{.round = status->round + 1};
   for (int i = 0; i < kItemsPerRound; ++i) batch.items.push_back({absl::StrCat("r", batch.round, "-", i), 0.5});
+  // A classifier has something to say about these items and those of the round before; some labels are in doubt then.
+  for (std::int64_t round = batch.round - 1; round <= batch.round; ++round) {
+    for (int i = 0; i < kItemsPerRound; ++i) {
+      const double p = random.Uniform();
+      batch.voices.probabilities[absl::StrCat("r", round, "-", i)] = {p, 1 - p};
+    }
+  }
+  if (auto again = store.Run(FindDoubtful, batch.voices); again.ok()) batch.again = *std::move(again);
+  batch.places = kItemsPerRound;
   store.Run(storage::CommitBatch, batch).IgnoreError();
 }
 

@@ -109,6 +109,7 @@ TEST(EventTest, EveryKindComesBackAndKeepsItsNumberAndColumns) {
       {ModelTaskClosed{1, "r"}, {.kind = EventKind{55}, .round = 1, .reason = "r"}},
       {VotesAccepted{"i", "r"}, {.kind = EventKind{45}, .item = "i", .reason = "r"}},
       {AnnotatorsEstimated{5, "c"}, {.kind = EventKind{60}, .number = 5, .detail = "c"}},
+      {ClassifierHeard{5, "v"}, {.kind = EventKind{63}, .round = 5, .detail = "v"}},
       {AnnotatorPaused{"w", "r"}, {.kind = EventKind{61}, .value = "w", .reason = "r"}},
       {AnnotatorResumed{"w", "r"}, {.kind = EventKind{62}, .value = "w", .reason = "r"}},
       {RowsOffered{1, 2, 3, 4, 5, true, "r"},

@@ -172,14 +172,20 @@ TEST(CampaignPlanTest, AdaptiveOverlapIsAConsensus) {
   EXPECT_EQ(plan->settings.overlap, 1);
   EXPECT_EQ(plan->settings.most_votes, 5);
   EXPECT_EQ(plan->settings.confidence, 0.95);
+  EXPECT_EQ(plan->settings.classifier_weight, 0.5);
   EXPECT_EQ(plan->settings.classes, plan->classes);
   EXPECT_EQ(plan->settings.gold_rate, 0);
+  spec.mutable_labeling()->set_classifier_weight(0);
+  EXPECT_EQ(PlanCampaign(spec)->settings.classifier_weight, 0);
+  spec.mutable_labeling()->set_classifier_weight(0.25);
+  EXPECT_EQ(PlanCampaign(spec)->settings.classifier_weight, 0.25);
   spec.mutable_labeling()->mutable_gold();
   EXPECT_EQ(PlanCampaign(spec)->settings.gold_rate, 0.1);
   spec.mutable_labeling()->set_consensus(v1::CONSENSUS_MAJORITY);
   spec.mutable_labeling()->set_confidence(0.9);
   EXPECT_THAT(std::string(PlanCampaign(spec).status().message()),
-              AllOf(HasSubstr("labeling.overlap: is auto, which needs"), HasSubstr("labeling.confidence: needs")));
+              AllOf(HasSubstr("labeling.overlap: is auto, which needs"), HasSubstr("labeling.confidence: needs"),
+                    HasSubstr("labeling.classifier_weight: needs")));
 }
 
 TEST(PlanCampaign, AStreamHasOneBudget) {

@@ -72,6 +72,75 @@ TEST(SimulatedCrowdTest, SkippedRowsAreAskedElsewhere) {
   EXPECT_NEAR(outcome.decided, 90, 1e-9);
 }
 
+/// What a classifier that is right with probability p in every row says.
+Matrix<double> VoiceOf(std::span<const ClassIndex> truth, double p) {
+  Matrix<double> voice(truth.size(), 2);
+  for (std::size_t row = 0; row < truth.size(); ++row) {
+    for (std::size_t c = 0; c < 2; ++c) voice(row, c) = static_cast<std::size_t>(truth[row]) == c ? p : 1 - p;
+  }
+  return voice;
+}
+
+TEST(SimulatedCrowdTest, AClassifierThatIsHeardSavesVotes) {
+  std::vector<ClassIndex> truth(500, 0), labels(500, kUnlabeled);
+  std::vector<double> weights(500, 1.0);
+  RowList rows(100);
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  std::size_t decided[2] = {};
+  for (const bool heard : {false, true}) {
+    SimulatedCrowd crowd(Five(), {.dawid_skene = true, .overlap = 0}, 2, truth, 1);
+    if (heard) crowd.Hear(VoiceOf(truth, 0.9));
+    crowd.Ask(rows, 100, labels, weights);
+    decided[heard ? 1 : 0] = crowd.decided();
+  }
+  EXPECT_GT(decided[1], decided[0] + 5);
+}
+
+TEST(SimulatedCrowdTest, ALabelInDoubtIsAskedAboutAgainIfANewRowSaysLess) {
+  const std::vector<ClassIndex> truth(500, 0);
+  for (const bool doubt : {false, true}) {
+    std::vector<ClassIndex> labels(500, kUnlabeled);
+    std::vector<double> weights(500, 1.0);
+    SimulatedCrowd crowd(std::vector<SimulatedAnnotator>(5, {.accuracy = {0.9}}), {.dawid_skene = true, .overlap = 0},
+                         2, truth, 1);
+    RowList rows(30);
+    std::iota(rows.begin(), rows.end(), RowIndex{0});
+    crowd.Ask(rows, 60, labels, weights);
+    const std::size_t before = crowd.decided();
+    // Of new rows it is sure; of those that have labels it says the opposite, or nothing new.
+    Matrix<double> voice = VoiceOf(truth, 0.999);
+    for (std::size_t row = 0; row < 30; ++row) {
+      voice(row, 0) = doubt ? 0 : 0.5;
+      voice(row, 1) = 1 - voice(row, 0);
+    }
+    crowd.Hear(std::move(voice));
+    std::iota(rows.begin(), rows.end(), RowIndex{100});
+    crowd.Ask(rows, doubt ? 3 : 10, labels, weights);
+    // New rows are decided by one vote each, unless the votes go to the labels in doubt.
+    if (doubt) {
+      EXPECT_LE(crowd.decided(), before);
+      EXPECT_EQ(labels[100], kUnlabeled);
+    } else {
+      EXPECT_GE(crowd.decided(), before + 5);
+    }
+  }
+}
+
+TEST(SimulatedCrowdTest, AfterTheLastRoundVotesDecideAsTheyAre) {
+  std::vector<ClassIndex> truth(50, 0), labels(50, kUnlabeled);
+  std::vector<double> weights(50, 1.0);
+  SimulatedCrowd crowd(Five(), {.dawid_skene = true, .overlap = 0}, 2, truth, 1);
+  const RowList rows = {0, 1, 2};
+  crowd.Ask(rows, 1, labels, weights);
+  EXPECT_EQ(labels[0], kUnlabeled);
+  EXPECT_EQ(crowd.Undecided(), RowList{0});
+  crowd.AcceptVotes(labels, weights);
+  EXPECT_NE(labels[0], kUnlabeled);
+  EXPECT_GT(weights[0], 0.5);
+  EXPECT_LT(weights[0], 0.95);
+  EXPECT_TRUE(crowd.Undecided().empty());
+}
+
 TEST(SimulatedCrowdTest, AccuracyPerClass) {
   const std::vector<SimulatedAnnotator> annotators = {{.accuracy = {1, 0}}};
   EXPECT_NEAR(Simulate(annotators, {.overlap = 1}, 10).accuracy, 0.5, 1e-9);

@@ -234,6 +234,48 @@ TEST(DawidSkeneTest, TheClassifierIsOneMoreVoice) {
   EXPECT_LT(EstimateConsensus(problem).posterior(0, 1), 0.9);
 }
 
+TEST(DawidSkeneTest, TheVoiceOfAClassifierIsDiscountedInThePosteriorOfAnItem) {
+  AnnotatorModel model = PriorModel(2);
+  model.priors = {0.3, 0.7};
+  const std::vector<ItemVote> votes = {{0, 0}};
+  const std::vector<double> voice = {0.2, 0.8};
+  const auto odds = [&](const ClassifierVoice& said) {
+    const std::vector<double> posterior = ItemPosterior(model, votes, said);
+    EXPECT_NEAR(posterior[0] + posterior[1], 1, 1e-12);
+    return posterior[0] / posterior[1];
+  };
+  const double of_vote = 0.75 / 0.25;
+  EXPECT_NEAR(odds({}), 3.0 / 7 * of_vote, 1e-12);
+  EXPECT_NEAR(odds({voice, 0}), 3.0 / 7 * of_vote, 1e-12);
+  EXPECT_NEAR(odds({voice, 0.5}), std::sqrt(3.0 / 7 * 0.25) * of_vote, 1e-12);
+  EXPECT_NEAR(odds({voice, 1}), 0.25 * of_vote, 1e-12) << "instead of the class priors";
+  const std::vector<double> certain = {0, 1};
+  EXPECT_GT(odds({certain, 1}), 1e-3) << "it is never certain";
+}
+
+TEST(DawidSkeneTest, TheExpectedInformationIsThatOfTheAnswers) {
+  const AnnotatorModel model = PriorModel(3);
+  const auto entropy = [](std::span<const double> shares) {
+    double sum = 0;
+    for (const double p : shares) sum -= p * std::log(p);
+    return sum;
+  };
+  const std::vector<double> belief = {0.5, 0.3, 0.2};
+  // The mean over the answers of what is left, from the posterior of an item with that answer.
+  AnnotatorModel believed = model;
+  believed.priors = belief;
+  double left = 0;
+  for (std::size_t answer = 0; answer < 3; ++answer) {
+    double chance = 0;
+    for (std::size_t c = 0; c < 3; ++c) chance += belief[c] * model.Likelihood(0, c, answer);
+    left += chance * entropy(ItemPosterior(believed, std::vector<ItemVote>{{0, answer}}));
+  }
+  EXPECT_NEAR(ExpectedInformation(model, 0, belief), entropy(belief) - left, 1e-12);
+  EXPECT_EQ(ExpectedInformation(model, 0, std::vector<double>{1, 0, 0}), 0);
+  EXPECT_GT(ExpectedInformation(model, 0, std::vector<double>{0.4, 0.3, 0.3}),
+            ExpectedInformation(model, 0, std::vector<double>{0.9, 0.05, 0.05}));
+}
+
 TEST(DawidSkeneTest, ThePosteriorOfOneItemIsThatOfEm) {
   const Crowd crowd = MakeCrowd(kFive, 100, 3, 3, 12);
   const Consensus result = EstimateConsensus(crowd.Problem(5));

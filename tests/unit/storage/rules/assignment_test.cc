@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "storage/rules/stuck_items.h"
@@ -13,6 +14,56 @@ namespace {
 using ::testing::HasSubstr;
 
 class AssignmentTest : public CrowdStoreTest {};
+
+TEST_F(AssignmentTest, WhoLetsTasksExpireLeavesThoseThatExpiredToOthers) {
+  Create(Settings());
+  Batch(Items("x", 40));
+  for (int i = 0; i < 20; ++i) LabelNext("ada", "cat");
+  // The next tasks expire, one after the other, in the hands of one who hardly answers.
+  std::set<std::string> expired;
+  for (int i = 0; i < 5; ++i) {
+    const auto answer = Acquire("silent", 2);
+    ASSERT_TRUE(answer.ok());
+    for (const GrantedLease& lease : answer->leases) expired.insert(lease.item);
+    clock_.Advance(std::chrono::minutes(11));
+    ASSERT_TRUE(store_->ExpireLeases().ok());
+  }
+  EXPECT_EQ(Replayed().activity().Of("silent").expired, 10);
+  EXPECT_EQ(expired.size(), 10u) << "each is asked about tasks that nobody left unanswered";
+  EXPECT_TRUE(expired.contains(Lease("ada").item)) << "who answers takes them in their order";
+}
+
+TEST_F(AssignmentTest, WhatAnAnnotatorHoldsIsCounted) {
+  CampaignSettings settings = Settings();
+  settings.annotators["ada"] = {.cost = 1, .budget = 100};
+  Create(settings);
+  Batch(Items("x", 10), 2);
+  const auto ada = Acquire("ada", 3);
+  ASSERT_TRUE(ada.ok());
+  ASSERT_TRUE(Acquire("bob", 2).ok());
+  const auto check = [&](const CampaignState& state, std::int64_t of_ada, std::size_t holders) {
+    std::map<std::string, LeaseTable::Held> naive;
+    state.leases().Visit([&](const storage::Lease& lease) {
+      ++naive[lease.annotator].leases;
+      naive[lease.annotator].cost += lease.cost;
+    });
+    EXPECT_EQ(state.leases().holders(), holders);
+    EXPECT_EQ(naive.size(), holders);
+    for (const auto& [name, held] : naive) {
+      EXPECT_EQ(state.leases().HeldBy(name).leases, held.leases) << name;
+      EXPECT_DOUBLE_EQ(state.leases().HeldBy(name).cost, held.cost) << name;
+    }
+    EXPECT_EQ(state.leases().HeldBy("ada").leases, of_ada);
+    EXPECT_DOUBLE_EQ(state.LeftFor("ada"), 100 - state.activity().Of("ada").cost - 3.0 * static_cast<double>(of_ada));
+  };
+  check(Replayed(), 3, 2);
+  ASSERT_TRUE(Submit("ada", ada->leases[0], "cat").ok());
+  check(Replayed(), 2, 2);
+  for (int i = 1; i < 3; ++i) {
+    ASSERT_TRUE(store_->Run(ReleaseLease, Request("ada", ada->leases[static_cast<std::size_t>(i)])).ok());
+  }
+  check(Replayed(), 0, 1);
+}
 
 TEST_F(AssignmentTest, WhoCanTellTwoClassesApartGetsWhatIsInDoubtBetweenThem) {
   CampaignSettings settings = Adaptive();
