@@ -99,28 +99,35 @@ void NameOrigin(grpc::ClientContext& context, const std::string& address) {
 AccessControl::AccessControl(TokenStore* tokens, RateLimit limit,
                              std::function<void(const std::string& name)> on_revoked)
     : tokens_(tokens), on_revoked_(std::move(on_revoked)), rates_(limit) {
-  if (tokens_ != nullptr) watcher_ = std::jthread([this](const std::stop_token& stop) { WatchTokens(stop); });
+  if (tokens_ == nullptr) return;
+  // Before the first call: a token that is revoked right after it was used is known.
+  NoteRevoked();
+  watcher_ = std::jthread([this](const std::stop_token& stop) { WatchTokens(stop); });
 }
 
 AccessControl::~AccessControl() = default;
 
 void AccessControl::WatchTokens(const std::stop_token& stop) {
-  std::map<std::string, std::string> before;  // names by hash
   while (!stop.stop_requested()) {
-    // Tokens that cannot be read now are not revoked ones.
-    if (const auto entries = tokens_->List(); entries.ok()) {
-      std::map<std::string, std::string> now;
-      for (const TokenEntry& entry : *entries) now.emplace(entry.hash, entry.name);
-      for (const auto& [hash, name] : before) {
-        if (now.contains(hash)) continue;
-        Log(LogLevel::kInfo, "token revoked", {{"name", name}});
-        EndStreamsOf(hash);
-        if (on_revoked_) on_revoked_(name);
-      }
-      before = std::move(now);
+    {
+      std::unique_lock lock(mutex_);
+      stopping_.wait_for(lock, stop, kTokenCheckTime, [] { return false; });
     }
-    std::unique_lock lock(mutex_);
-    stopping_.wait_for(lock, stop, kTokenCheckTime, [] { return false; });
+    NoteRevoked();
+  }
+}
+
+void AccessControl::NoteRevoked() {
+  const auto entries = tokens_->List();
+  // Tokens that cannot be read now are not revoked ones.
+  if (!entries.ok()) return;
+  std::map<std::string, std::string> now;
+  for (const TokenEntry& entry : *entries) now.emplace(entry.hash, entry.name);
+  for (const auto& [hash, name] : std::exchange(known_tokens_, now)) {
+    if (now.contains(hash)) continue;
+    Log(LogLevel::kInfo, "token revoked", {{"name", name}});
+    EndStreamsOf(hash);
+    if (on_revoked_) on_revoked_(name);
   }
 }
 

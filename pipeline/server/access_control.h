@@ -187,6 +187,8 @@ class AccessControl {
   absl::StatusOr<Caller> Authenticate(const grpc::ServerContextBase& context) const;
   /// Checks for revoked tokens periodically.
   void WatchTokens(const std::stop_token& stop);
+  /// Ends the streams of tokens that have been revoked since the last time.
+  void NoteRevoked();
   void EndStreamsOf(const std::string& token_hash);
 
   TokenStore* const tokens_;
@@ -199,7 +201,8 @@ class AccessControl {
   mutable std::map<std::string, std::shared_ptr<const void>> held_;  // by token; each held stream has a copy
   mutable std::chrono::steady_clock::time_point next_refusal_line_ = {};
   mutable std::int64_t refusals_not_logged_ = 0;
-  std::jthread watcher_;  // last: it uses all of the above
+  std::map<std::string, std::string> known_tokens_;  // names by hash, at the last check; of the watcher
+  std::jthread watcher_;                             // last: it uses all of the above
 };
 
 }  // namespace fulcrum::pipeline
