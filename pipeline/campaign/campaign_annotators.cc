@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/campaign/campaign_items.h"
-#include "pipeline/campaign/model/held_out.h"
+#include "pipeline/campaign/round_labels.h"
 #include "pipeline/round/tuning.h"
 #include "stages/consensus/consensus.h"
 #include "stages/core/status_macros.h"

@@ -5,18 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "pipeline/campaign/campaign.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/text/structured_log.h"
@@ -302,23 +298,6 @@ absl::StatusOr<bool> Campaign::WaitsForModel(const storage::CampaignStatus& stat
         {{"campaign", name_}, {"round", task->round}, {"reason", reason}});
   }
   return !closed;
-}
-
-std::string Campaign::lost_events() const {
-  const std::string& lost = store_->opening_findings().lost_events;
-  std::error_code ignored;
-  if (lost.empty() || !std::filesystem::exists(store_->folder().lost_events(), ignored)) return "";
-  std::string lines = absl::StrReplaceAll(absl::StripSuffix(lost, "\n"), {{"\n", "; "}});
-  return absl::StrCat("labels may be missing: ", lines);
-}
-
-void Campaign::LogFindings() const {
-  if (const std::string lost = lost_events(); !lost.empty()) {
-    Log(LogLevel::kError, "campaign lost events", {{"campaign", name_}, {"reason", lost}});
-  }
-  if (const std::string& warning = store_->opening_findings().warning; !warning.empty()) {
-    Log(LogLevel::kWarning, "campaign may have lost events", {{"campaign", name_}, {"reason", warning}});
-  }
 }
 
 void Campaign::LogLife(const storage::LifeRequest& request) const {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "pipeline/campaign/campaign_registry.h"
 #include "pipeline/campaign/crash_marker.h"
 #include "pipeline/campaign/pool/campaign_pool.h"
@@ -162,6 +164,23 @@ void CampaignRegistry::RetryBroken(const std::stop_token& stop) {
       campaigns_.insert_or_assign(name, std::move(opened));
     }
     if (stop.stop_requested()) return;
+  }
+}
+
+std::string Campaign::lost_events() const {
+  const std::string& lost = store_->opening_findings().lost_events;
+  std::error_code ignored;
+  if (lost.empty() || !std::filesystem::exists(store_->folder().lost_events(), ignored)) return "";
+  std::string lines = absl::StrReplaceAll(absl::StripSuffix(lost, "\n"), {{"\n", "; "}});
+  return absl::StrCat("labels may be missing: ", lines);
+}
+
+void Campaign::LogFindings() const {
+  if (const std::string lost = lost_events(); !lost.empty()) {
+    Log(LogLevel::kError, "campaign lost events", {{"campaign", name_}, {"reason", lost}});
+  }
+  if (const std::string& warning = store_->opening_findings().warning; !warning.empty()) {
+    Log(LogLevel::kWarning, "campaign may have lost events", {{"campaign", name_}, {"reason", warning}});
   }
 }
 

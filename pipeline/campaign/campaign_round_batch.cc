@@ -11,7 +11,6 @@
 #include "stages/classify/svm_model.h"
 #include "stages/core/status_macros.h"
 #include "storage/campaign_files.h"
-#include "storage/rules/next_batch.h"
 #include "storage/rules/round_rules.h"
 
 namespace fulcrum::pipeline {

@@ -1,12 +1,11 @@
 // No vote is lost: what a batch holds besides new items, what the end of a campaign accepts, and the classifier's
 // voice.
-#include "storage/rules/next_batch.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <map>
 
+#include "storage/rules/round_rules.h"
 #include "storage/rules/stuck_items.h"
 #include "tests/unit/storage/rules/crowd_store_test.h"
 
