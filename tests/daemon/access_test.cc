@@ -245,7 +245,7 @@ TEST_F(AccessTest, ARepeatedRequestForATokenGetsTheSameToken) {
   EXPECT_EQ(again.token().owner(), "bob");
   EXPECT_EQ(create("cid", "t1", &other).error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(create("bob", "t2", &other).error_code(), grpc::StatusCode::ALREADY_EXISTS);
-  ASSERT_TRUE(book_->Revoke("bob").ok());
+  ASSERT_TRUE(tokens_->Revoke("bob").ok());
   EXPECT_EQ(create("bob", "t1", &other).error_code(), grpc::StatusCode::ALREADY_EXISTS) << "it gives no access";
 }
 
