@@ -73,7 +73,8 @@ Interval WilsonInterval(double right, double total, double z) {
   const double share = std::clamp(right / total, 0.0, 1.0), z2 = z * z;
   const double center = (share + z2 / (2 * total)) / (1 + z2 / total);
   const double half = z / (1 + z2 / total) * std::sqrt(share * (1 - share) / total + z2 / (4 * total * total));
-  return {std::max(center - half, 0.0), std::min(center + half, 1.0)};
+  // Rounding must not leave the share outside.
+  return {std::clamp(center - half, 0.0, share), std::clamp(center + half, share, 1.0)};
 }
 
 Interval SureInterval(const AnnotatorQuality& quality) {

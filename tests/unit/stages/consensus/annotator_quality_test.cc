@@ -15,6 +15,13 @@ TEST(WilsonIntervalTest, KnownValue) {
   EXPECT_EQ(WilsonInterval(0, 0).high, 1);
 }
 
+TEST(WilsonIntervalTest, ContainsTheShareAlsoAtItsEnds) {
+  for (double total = 0.3; total < 200; total *= 1.07) {
+    EXPECT_EQ(WilsonInterval(total, total).high, 1) << total;
+    EXPECT_EQ(WilsonInterval(0, total).low, 0) << total;
+  }
+}
+
 TEST(AnnotatorQualityTest, TheIntervalCoversTheTrueAccuracy) {
   const double accuracies[] = {0.55, 0.65, 0.75, 0.85, 0.95};
   int covered = 0, judged = 0;
