@@ -96,9 +96,9 @@ absl::Status SetAsideIfExhausted(Ledger& ledger, const std::string& item, std::i
 //
 // How likely an annotator answers an item follows from how often it skips tasks or lets them expire, and how often that
 // happened to the item, both smoothed: who does so no more than the others takes what comes, and reluctant annotators
-// get items first that no annotator left unanswered. What an answer tells is the expected reduction of the doubt about the item's class under the
-// annotator's confusion matrix, compared to an average annotator, so an annotator who can tell two classes apart gets
-// the items that are in doubt between them.
+// get items first that no annotator left unanswered. What an answer tells is the expected reduction of the doubt about
+// the item's class under the annotator's confusion matrix, compared to an average annotator, so an annotator who can
+// tell two classes apart gets the items that are in doubt between them.
 
 class Suitability {
  public:

@@ -18,8 +18,8 @@ constexpr std::size_t kCentersAtOnce = 256;
 // Pairs of so many references are enough for a median.
 constexpr std::size_t kRowsForMedian = 256;
 
-// Local scales look at all references if they are few, and otherwise at a sample: the distance to the nearest eighth of a
-// sample varies little, and it is computed for every row of the pool.
+// Local scales look at all references if they are few, and otherwise at a sample: the distance to the nearest eighth of
+// a sample varies little, and it is computed for every row of the pool.
 constexpr std::size_t kFewReferences = 1024;
 constexpr std::size_t kAnchorsOfMany = 128;
 constexpr std::size_t kNearestShare = 8;
