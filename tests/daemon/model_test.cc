@@ -268,7 +268,7 @@ TEST_F(ModelTest, StopsWhenNothingGetsBetterAndARestartDoesNotStartTheCountAnew)
     Run(*spec);
     // The first model is of the second round; three more, and the campaign ends after four answered rounds.
     EXPECT_EQ(client_->Get(name).labels(), 24) << client_->Get(name).state_reason();
-    EXPECT_THAT(client_->Get(name).state_reason(), ::testing::StartsWith("for 3 rounds"));
+    EXPECT_THAT(client_->Get(name).state_reason(), ::testing::HasSubstr("for 3 rounds"));
     spec->set_name(name + "-broken");
     Run(*spec, 20);
     Restart();
