@@ -4,7 +4,7 @@
 // counts as 1). `unit`: every row to unit length; a row of zeros stays. `tfidf`: times log((1 + rows) / (1 + rows in
 // which the column is not zero)) + 1, for counts of words. `robust`: minus the column's median, over its interquartile
 // range / 1.349 (the deviation of a normal distribution), clipped to [-3, 3], for columns with outliers. Quantiles are
-// those of at most 10,000 rows. `onehot`: a column of 3 to 10 different whole numbers
+// those of at most 4,096 rows. `onehot`: a column of 3 to 10 different whole numbers
 // becomes a column per number, 1 where the row has it and 0 elsewhere, scaled to a total variance of 1; other columns
 // get a z-score. It must be the first step, and has more columns than the features; so do `quantile` and `bins`
 // (QuantileColumns). Sums run over fixed blocks in
@@ -78,7 +78,7 @@ enum class NormalizeStep { kZscore, kUnit, kTfidf, kOneHot, kRobust, kQuantile, 
 /// "none". InvalidArgument for anything else, and if two of them scale columns.
 absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view text);
 
-/// The rows whose quantiles stand for those of a set of rows: all of them, or 10,000 evenly spaced ones.
+/// The rows whose quantiles stand for those of a set of rows: all of them, or 4,096 evenly spaced ones.
 RowList RowsForQuantiles(std::size_t rows);
 
 /// Every row to unit length, zeros left out of it.
