@@ -2,7 +2,7 @@
 //
 // Pools stay in memory as long as their campaigns are there, so a pool that does not fit is refused. What pools leave
 // is for rounds. How much a round may use is a figure of its campaign, fixed when that is made: it decides how scores
-// are computed, and so must not depend on the other campaigns. Where the rounds of several campaigns do not fit beside
+// are computed, and so must not depend on the other campaigns. If the rounds of several campaigns do not fit next to
 // each other they wait for one another, in the order they came. What a campaign keeps between its rounds counts too,
 // until another campaign needs the room. Thread-safe.
 #pragma once
@@ -62,20 +62,20 @@ class MemoryBudgetShare {
     /// any thread; must not call back.
     std::function<void()> on_wanted = {};
   };
-  /// ResourceExhausted where the pool does not fit beside the others with room for any one round; for a campaign that
+  /// ResourceExhausted if the pool does not fit next to the others with room for any one round; for a campaign that
   /// exists, with room for the least round.
   absl::StatusOr<Place> Admit(Request request);
 
-  /// Whether rounds of this campaign may use so much. ResourceExhausted where that does not fit beside the pools.
+  /// Whether rounds of this campaign may use so much. ResourceExhausted if that does not fit next to the pools.
   absl::Status CheckRound(const std::string& campaign, std::size_t round_bytes, const Place& place) const;
   /// From now on they use so much.
   void SetRound(std::size_t round_bytes, Place& place);
 
-  /// The same for a pool that has become larger. Where it does not fit, the place stays what it was.
+  /// The same for a pool that has become larger. If it does not fit, the place stays what it was.
   absl::Status Grow(const std::string& campaign, std::size_t pool_bytes, Place& place);
 
   /// Waits until there is room for a round of this campaign. Cancelled where `stop` was asked for first,
-  /// ResourceExhausted where the pools leave no room for it whoever works.
+  /// ResourceExhausted if the pools leave no room for it whoever works.
   absl::Status BeginRound(Place& place, std::stop_token stop);
   /// For whom a round of this campaign waits: those that have the room, and those that are to have it first. Empty if
   /// it does not wait.
@@ -89,7 +89,7 @@ class MemoryBudgetShare {
   /// With this claim, whether it is one of the claims already or not.
   absl::Status CheckFits(const std::string& campaign, const Claim& claim) const;
   bool HasRoomFor(const Claim& claim) const;
-  /// OK if the round of this claim fits beside the pools.
+  /// OK if the round of this claim fits next to the pools.
   absl::Status CheckOwnRound(const Claim& claim) const;
   /// Asks those who keep something and do not work.
   void AskForRoom() const;

@@ -1,5 +1,5 @@
 // What a round reads from the log: labels with their weights, and which rows must not be selected; and what classifiers
-// that did not see a label say about its example: for likely label errors, and as a voice beside the votes of
+// that did not see a label say about its example: for likely label errors, and as a voice besides the votes of
 // annotators.
 //
 // A function of the log up to a sequence, like all that follows from it. For the second the classifier of a round is

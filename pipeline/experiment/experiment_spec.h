@@ -59,7 +59,7 @@ struct VotingRule {
   std::size_t overlap = 1;  ///< 0: until the most probable class has the probability `confidence`; with Dawid-Skene
   std::size_t max_votes = 5;
   double confidence = 0.95;
-  double classifier_weight = 0.5;  ///< of the classifier beside the votes; with an adaptive number of votes
+  double classifier_weight = 0.5;  ///< of the classifier besides the votes; with an adaptive number of votes
   bool weights = true;             ///< labels are trained on with their probability as weight; with Dawid-Skene
   double pause_below = 0;  ///< annotators that are surely less accurate are not asked any more; with Dawid-Skene
 

@@ -75,7 +75,7 @@ struct CampaignSettings {
   /// With Dawid-Skene: an item needs another vote until its most probable class has this probability, or it has
   /// `most_votes`. 0: it needs `overlap` votes.
   double confidence = 0;
-  double classifier_weight = 0;   ///< of what the classifier says beside the votes, in [0, 1]; 0: it says nothing
+  double classifier_weight = 0;   ///< of what the classifier says besides the votes, in [0, 1]; 0: it says nothing
   double gold_rate = 0;           ///< share of the tasks that have a known answer; see kGoldSource
   double pause_below = 0;         ///< annotators whose accuracy is surely below it are paused; 0: none
   std::int64_t pause_votes = 20;  ///< that an annotator has before that

@@ -34,7 +34,7 @@ std::string CrowdToText(const Crowd& crowd);
 /// DataLoss if CrowdToText did not write the text.
 absl::StatusOr<Crowd> CrowdFromText(absl::string_view text);
 
-/// What a classifier says about items that have votes, or are about to get them: a voice beside those of the
+/// What a classifier says about items that have votes, or are about to get them: a voice besides those of the
 /// annotators. It did not see the labels of these items. An event of the log (ClassifierHeard), until the next one.
 struct Voices {
   std::int64_t sequence = 0;                                                   ///< of the event; set when it is applied
