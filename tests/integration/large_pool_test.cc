@@ -1,4 +1,4 @@
-// Pools that are large besides --memory: they stay on the disk, classes get engines that fit, and the promise is kept.
+// Pools that are large compared to --memory: they stay on the disk, classes get engines that fit, and the promise is kept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
