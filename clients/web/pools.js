@@ -141,7 +141,7 @@ export function poolChooser(signal, onChange) {
     onChange(chosen);
   }
 
-  // A column of text that is no number is what people look at, unless its name says otherwise; others are not used.
+  // The column with the longest text becomes the payload if no name suggests another; other columns of text are not used.
   function suggest() {
     const columns = chosen.preview.columns ?? [];
     for (const column of columns) if (ROLE_OF[column.role]) give(column.name, ROLE_OF[column.role]);

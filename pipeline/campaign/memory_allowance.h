@@ -58,8 +58,8 @@ class MemoryBudgetShare {
     std::size_t round_bytes = 0;
     /// Of a campaign that exists: it has a place even if its rounds do not fit any more, and cannot run them.
     bool exists = false;
-    /// Somebody waits for what this campaign keeps between its rounds: it should drop that and call GiveBack. Called on
-    /// any thread; must not call back.
+    /// Another campaign waits for what this one keeps between its rounds: it should drop that and call GiveBack. Called
+    /// on any thread; must not call back.
     std::function<void()> on_wanted = {};
   };
   /// ResourceExhausted if the pool does not fit next to the others with room for any one round; for a campaign that
@@ -74,8 +74,8 @@ class MemoryBudgetShare {
   /// The same for a pool that has become larger. If it does not fit, the place stays what it was.
   absl::Status Grow(const std::string& campaign, std::size_t pool_bytes, Place& place);
 
-  /// Waits until there is room for a round of this campaign. Cancelled where `stop` was asked for first,
-  /// ResourceExhausted if the pools leave no room for it whoever works.
+  /// Waits until there is room for a round of this campaign. Cancelled if `stop` was requested first,
+  /// ResourceExhausted if the pools leave no room for it even when no other round runs.
   absl::Status BeginRound(Place& place, std::stop_token stop);
   /// For whom a round of this campaign waits: those that have the room, and those that are to have it first. Empty if
   /// it does not wait.

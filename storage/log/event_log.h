@@ -102,7 +102,7 @@ class HighWaterFile {
  public:
   /// Opens the file for writing; it is created if it does not exist.
   static absl::StatusOr<HighWaterFile> Open(const std::string& path);
-  /// The content of the file; nothing if there is no file. DataLoss if it is damaged.
+  /// The content of the file; nullopt if it does not exist. DataLoss if it is damaged.
   static absl::StatusOr<std::optional<LogPosition>> Read(const std::string& path);
 
   HighWaterFile(HighWaterFile&& other) noexcept;

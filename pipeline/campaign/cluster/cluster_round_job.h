@@ -60,7 +60,7 @@ class LaunchedProcess {
 
  private:
   LaunchedProcess(pid_t process, int output) : process_(process), output_(output) {}
-  /// Reads what there is, waiting up to so long for it.
+  /// Reads the available output, and waits at most this long for some.
   void ReadOutput(std::chrono::milliseconds time);
   bool HasEnded();
 

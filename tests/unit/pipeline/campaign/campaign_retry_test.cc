@@ -262,7 +262,7 @@ TEST_F(CampaignRetryTest, ALabelThatIsChangedAfterTheEndIsTrainedOnWhenTheDiskHa
   const auto models = [&] { return campaign_->store().Run(storage::ListModels, {})->size(); };
   const std::size_t before = models();
   ASSERT_GT(before, 0u);
-  // Whoever writes the next model writes to a disk without room, whatever the log is by then.
+  // Writing the next model fails because the disk is full, at whatever sequence of the log.
   std::vector<std::string> files;
   for (std::int64_t i = 1; i <= 20; ++i) {
     const std::string name =
