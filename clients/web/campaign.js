@@ -15,6 +15,20 @@ const REPORT_TIME = 3000;
 const REPORT_TRIES = 10;
 const STREAM_TIME = 5000; // between two looks at a campaign with a stream, whose rows are no events
 const ENDED_TIME = 15000; // until a campaign that is over is asked for again: its budget may be extended
+// The columns of `fulcrum campaign export`, and their cells of a label. JSON leaves out what is 0, false or empty.
+const quoted = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
+// What annotators choose themselves would run in a spreadsheet if it began like a formula.
+const harmless = (value) => quoted(/^[=+\-@\t\r]/.test(value ?? "") ? `'${value}` : value);
+const ITEM_STATES = { LABELED: "labeled", DISPUTED: "disputed", SET_ASIDE: "set aside", OPEN: "offered", LEASED: "offered" };
+const EXPORTED = {
+  sequence: (label) => label.sequence, kind: (label) => quoted(label.kind.replace("LABEL_KIND_", "").toLowerCase()), id: (label) => quoted(label.itemId),
+  label: (label) => quoted(label.value), annotator: (label) => harmless(label.annotator),
+  time: (label) => label.time.replace("T", " ").replace(/(?:\.(\d+))?Z$/, (_, digits = "") => `.${digits.padEnd(6, "0")}Z`),
+  lease_id: (label) => label.leaseId ?? 0, epoch: (label) => label.epoch ?? 0, slot: (label) => label.slot ?? 0, round: (label) => label.round ?? 0,
+  cost: (label) => label.cost ?? 0, late: (label) => label.late ?? false, request_id: (label) => harmless(label.requestId), counts: (label) => label.counts ?? false,
+  item_state: (label) => quoted(ITEM_STATES[(label.itemState ?? "").replace("ITEM_STATE_", "")] ?? "in pool"), decision: (label) => quoted(label.decision),
+  agreement: (label) => label.agreement ?? "", confidence: (label) => label.confidence ?? "", annotator_accuracy: (label) => label.annotatorAccuracy ?? "",
+};
 
 export function campaignScreen(name, may) {
   const admin = may.administer();
@@ -40,10 +54,10 @@ export function campaignScreen(name, may) {
 
   function layOut() {
     replace(element,
-      part(() => [campaign.state, campaign.stateReason, problem], () => [
+      part(() => [campaign.state, campaign.stateReason, campaign.stateBy, campaign.conditions, problem], () => [
         h("div", { class: "row" }, h("h1", null, name), stateBadge(campaign.state), problem && h("span", { class: "badge warn", role: "status" }, problem)),
         campaign.spec?.question && h("p", { dir: "auto", class: "lead" }, campaign.spec.question.split("\n")[0]),
-        campaign.stateReason && h("p", { class: "muted" }, campaign.stateReason),
+        why(),
         (campaign.conditions ?? []).map((one) => h("p", { class: "problem" }, one.reason))], { class: "head" }),
       part(() => [campaign.state, models.size > 0], buttons, { class: "row steer" }),
       h("div", { class: "dashboard" },
@@ -59,6 +73,13 @@ export function campaignScreen(name, may) {
           part(() => [campaign.waitingFor, campaign.items, campaign.state], waiting, { class: "card o2" }),
           part(() => report?.sequence, () => [h("h2", null, "Labels by annotator"), annotators(), overTime("annotators", "Labels by annotator over time")], { class: "card o6" }),
           part(() => report?.sequence, () => [h("h2", null, "Is the model right when it is certain?"), calibration()], { class: "card o7" }))));
+  }
+
+  // Why it is in its state, and who paused or ended it.
+  function why() {
+    const { stateReason = "", stateBy } = campaign;
+    const by = ["paused", "done"].includes(stateName(campaign.state)) && stateBy && [stateReason ? "; by " : "By ", h("bdi", null, stateBy)];
+    return (stateReason || by) && h("p", { class: "muted" }, h("bdi", null, stateReason), by);
   }
 
   function draw() {
@@ -338,13 +359,9 @@ export function campaignScreen(name, may) {
   }
 
   async function exportLabels() {
-    const columns = ["itemId", "value", "annotator", "time", "kind", "round", "counts", "decision", "agreement"];
-    // A cell that begins like a formula would run in a spreadsheet.
-    const safe = (value) => (/^[=+\-@\t\r]/.test(value) && !/^-?\d/.test(value) ? `'${value}` : value);
-    const quote = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
-    const lines = [columns.join(",")];
+    const lines = [Object.keys(EXPORTED).join(",")];
     await stream("CampaignService/ExportLabels", { campaign: name }, (message) => {
-      for (const label of message.labels ?? []) lines.push(columns.map((column) => quote(safe(String(label[column] ?? "")))).join(","));
+      for (const label of message.labels ?? []) lines.push(Object.values(EXPORTED).map((cell) => cell(label)).join(","));
     });
     download(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }), `${name}-labels.csv`);
   }

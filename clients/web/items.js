@@ -100,7 +100,7 @@ export function itemsScreen(campaign, admin) {
       }), ["ITEM_STATE_SET_ASIDE", "ITEM_STATE_DISPUTED"].includes(item.state) && actionButton("Return it to the pool", () => decide("ReturnItem", { reason: "returned on the page" }))),
       h("div", { class: "dashboard" }, h("div", { class: "half" }, h("h3", null, "Why it was selected"), why(selection)),
         h("div", { class: "half" }, h("h3", null, "What happened to it"), h("ul", null, (history ?? []).map((event) => h("li", null,
-          `${event.kind.replaceAll("_", " ")} ${event.value ?? ""} ${event.annotator ? `by ${event.annotator}` : ""} ${event.reason ?? ""} `, h("span", { class: "muted" }, ago(event.time)))))))));
+          `${event.kind.replace("ITEM_EVENT_KIND_", "").toLowerCase().replaceAll("_", " ")} ${event.value ?? ""} ${event.annotator ? `by ${event.annotator}` : ""} ${event.reason ?? ""} `, h("span", { class: "muted" }, ago(event.time)))))))));
   }
 
   async function count() {

@@ -13,6 +13,12 @@ function keysOf(classes) {
   return own.every((key) => key.length === 1 && KEYS.includes(key)) && new Set(own).size === own.length ? own : [...KEYS].slice(0, classes.length);
 }
 
+// For those who do not see the keys.
+function classesAloud(classes) {
+  if (classes.length > KEYS.length) return `${classes.length} classes; the key / finds one by its name`;
+  return classes.map((name, i) => `${keysOf(classes)[i] ?? ""} ${name}`).join(", ");
+}
+
 const SKIP_REASONS = [
   { text: "I am not sure; another annotator should answer", value: "SKIP_REASON_UNSURE" },
   { text: "It cannot be labeled: broken, empty or of the wrong kind", value: "SKIP_REASON_BAD_ITEM" },
@@ -75,6 +81,32 @@ export function labelScreen(campaign, annotator) {
     }, keys[i] && h("kbd", null, keys[i].toUpperCase()), (keys[i] ?? "").toUpperCase() !== name.toUpperCase() ? h("bdi", null, name) : h("bdi", { class: "visually-hidden" }, name))));
   }
 
+  // More classes than keys are found by their name: "/", a part of it, Enter.
+  function classChooser(classes, chosen, choose) {
+    const buttons = classButtons(classes, chosen, choose);
+    if (classes.length <= KEYS.length) return buttons;
+    const matches = () => [...buttons.children].filter((button) => !button.hidden);
+    const search = h("input", { type: "search", id: "find-class", autocomplete: "off", placeholder: "Find a class", "aria-label": "Find a class",
+      oninput: () => {
+        const text = search.value.trim().toLowerCase();
+        for (const button of buttons.children) button.hidden = !classes[button.dataset.index].toLowerCase().includes(text);
+        const count = matches().length;
+        announce(`${count} ${count === 1 ? "class" : "classes"}`);
+      },
+      onkeydown: (event) => {
+        if (event.key === "Escape") {
+          search.value = "";
+          search.dispatchEvent(new Event("input"));
+          stage.querySelector(".payload").focus();
+        } else if (event.key === "Enter" && search.value.trim() && matches().length > 0) {
+          event.preventDefault();
+          const exact = classes.findIndex((name) => name.toLowerCase() === search.value.trim().toLowerCase());
+          (exact < 0 ? matches()[0] : buttons.children[exact]).click();
+        }
+      } });
+    return h("div", { class: "find" }, h("div", { class: "row" }, h("kbd", null, "/"), search), buttons);
+  }
+
   // The first line is the question; more lines are guidelines.
   function question(text) {
     const [first, ...rest] = (text || "Which class is it?").split("\n");
@@ -85,13 +117,13 @@ export function labelScreen(campaign, annotator) {
 
   function showTask(task) {
     shown = { kind: "task", task, classes: task.classes, choose: (value) => work.answer(task, value) };
-    replace(stage, question(task.question), payloadOf(task), classButtons(task.classes, undefined, shown.choose),
+    replace(stage, question(task.question), payloadOf(task), classChooser(task.classes, undefined, shown.choose),
       h("div", { class: "commands" },
         h("button", { type: "button", class: "quiet", onclick: skip }, h("kbd", null, "S"), " Skip"),
         work.history.length > 0 && h("button", { type: "button", class: "quiet", onclick: undo }, h("kbd", null, "U"), " Previous"),
         h("span", { class: "muted item-id" }, h("bdi", null, task.itemId))));
     prepare();
-    focusOn(payloadOf(task), announced === task.question ? "" : `${task.question || "Next example"}. ${task.classes.map((name, i) => `${keysOf(task.classes)[i] ?? ""} ${name}`).join(", ")}. `);
+    focusOn(payloadOf(task), announced === task.question ? "" : `${task.question || "Next example"}. ${classesAloud(task.classes)}. `);
     announced = task.question;
   }
 
@@ -176,7 +208,7 @@ export function labelScreen(campaign, annotator) {
     } };
     fillPayload(place, entry);
     replace(stage, h("h1", { class: "question" }, "Change an earlier answer?"), place,
-      classButtons(entry.classes, entry.value, shown.choose),
+      classChooser(entry.classes, entry.value, shown.choose),
       h("div", { class: "commands" },
         h("button", { type: "button", class: "quiet", onclick: back }, h("kbd", null, "Esc"), " Back to the task"),
         index + 1 < work.history.length && h("button", { type: "button", class: "quiet", onclick: undo }, h("kbd", null, "U"), " Before that"),
@@ -210,8 +242,9 @@ export function labelScreen(campaign, annotator) {
     const keys = shown?.classes && key.length === 1 ? keysOf(shown.classes) : [];
     // On some layouts the row of digits has digits only with Shift.
     const digit = /^(?:Digit|Numpad)(\d)$/.exec(event.code)?.[1];
+    const find = document.getElementById("find-class");
     const index = keys.indexOf(keys.includes(key) || digit === undefined ? key : digit);
-    const commands = { s: skip, u: undo, h: showHistory, escape: shown?.kind === "earlier" ? back : undefined };
+    const commands = { s: skip, u: undo, h: showHistory, "/": find && (() => find.focus()), escape: shown?.kind === "earlier" ? back : undefined };
     if (commands[key]) {
       event.preventDefault();
       commands[key]();

@@ -176,7 +176,7 @@ export function poolChooser(signal, onChange) {
     replace(details,
       h("dl", { class: "figures" },
         [["Rows", `${view.rowsKnown ? "" : "more than "}${number(view.rows)}`], ["Columns", number(columns.length)], ["Features", Number(view.features ?? 0) ? number(view.features) : "sparse"],
-          view.engine && ["Engine", view.engine], view.engine && ["Scores take about", duration(view.roundSeconds ?? 0)]].filter(Boolean)
+          view.engine && ["Engine", view.engine.replace("ENGINE_", "").toLowerCase()], view.engine && ["Scores take about", duration(view.roundSeconds ?? 0)]].filter(Boolean)
           .map(([title, value]) => h("div", null, h("dt", null, title), h("dd", null, value)))),
       view.engineReason && h("p", { class: "muted small-text" }, `Engine for the first round, if all rows were of one class: ${view.engineReason}.`),
       (view.warnings ?? []).length > 0 && h("ul", { class: "warnings", role: "status" }, view.warnings.map((text) => h("li", null, text))),

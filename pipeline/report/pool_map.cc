@@ -340,9 +340,10 @@ absl::StatusOr<v1::GetPoolMapResponse> DrawPool(Campaign& campaign, std::size_t 
     AddDensity(projected, predicted, plan->classes.size(), *map.mutable_density());
   }
   for (const double share : components.shares) map.add_variance_shares(share);
+  const bool as_given = view.normalize.empty() || view.normalize == "none";
   map.set_method(absl::StrFormat("%s, %d landmarks%s%s", kernel::DescribeKernel(components.kernel),
-                                 components.landmarks.rows.size(), view.normalize.empty() ? "" : ", features ",
-                                 view.normalize));
+                                 components.landmarks.rows.size(), as_given ? "" : ", features by ",
+                                 as_given ? "" : view.normalize));
   return map;
 }
 

@@ -142,6 +142,12 @@ std::string CookieName(const WebRequest& request) {
   return absl::StrCat(request.tls ? "__Host-" : "", "fulcrum-", port);
 }
 
+/// Whether the browser reached this page over TLS, which a proxy in front of this server may have ended. What sets or
+/// removes a cookie is no GET, so that the browser names its origin.
+const char* SecureAttribute(const WebRequest& request) {
+  return request.tls || absl::StartsWith(request.header("origin"), "https://") ? "; Secure" : "";
+}
+
 /// The value of the header "authorization", or what the session stands for.
 std::string AuthorizationOf(const WebRequest& request) {
   if (std::string given = request.header("authorization"); !given.empty()) return given;
@@ -220,7 +226,7 @@ void WebSite::Handle(WebRequest request, const std::shared_ptr<WebExchange>& exc
     if (request.method != "DELETE") return AnswerError(*exchange, absl::UnimplementedError("use POST or DELETE"), 405);
     return Answer(*exchange, {.body = "{}",
                               .headers = {{"Set-Cookie", absl::StrCat(CookieName(request), "=; Max-Age=0; Path=/",
-                                                                      request.tls ? "; Secure" : "")}}});
+                                                                      SecureAttribute(request))}}});
   }
   if (const auto* const method = ConnectGateway::Find(request.path)) {
     if (request.method == "POST") return Call(*method, std::move(request), exchange);
@@ -282,7 +288,7 @@ void WebSite::SignIn(const WebRequest& request, const std::shared_ptr<WebExchang
     return AnswerError(*exchange, absl::InvalidArgumentError(R"(sign in with {"token": "fulcrum_..."})"));
   }
   const std::string cookie = absl::StrCat(CookieName(request), "=", token, "; Max-Age=", kSessionSeconds,
-                                          "; Path=/; HttpOnly; SameSite=Strict", request.tls ? "; Secure" : "");
+                                          "; Path=/; HttpOnly; SameSite=Strict", SecureAttribute(request));
   gateway_.RunUnary(
       {.method = ConnectGateway::Find(kCallerPath), .authorization = "Bearer " + token, .peer = request.peer},
       [exchange, cookie, peer = request.peer](absl::StatusOr<std::string> caller) {

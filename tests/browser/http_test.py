@@ -132,6 +132,14 @@ class WithTokens(unittest.TestCase):
         foreign = {**session, "Origin": own, "Cookie": f"fulcrum-1={self.admin}"}
         self.assertEqual(self.daemon.request("POST", CALLER, "{}", foreign)[0], 401)
 
+    def test_a_session_behind_a_proxy_with_tls_is_never_sent_without_it(self):
+        headers = {"Content-Type": "application/json", "Host": "label.example", "Origin": "https://label.example"}
+        for body, method in [(json.dumps({"token": self.admin}), "POST"), (None, "DELETE")]:
+            status, answer, _ = self.daemon.request(method, "/session", body, headers)
+            self.assertEqual(status, 200)
+            self.assertIn("; Secure", answer["Set-Cookie"])
+        self.assertNotIn("Secure", self.sign_in(self.admin)[1])
+
     def test_files_are_media_inside_the_folder_of_pools(self):
         status, headers, body = self.daemon.request("GET", "/files/dot.png", headers=self.bearer)
         self.assertEqual((status, headers["Content-Type"], body[:4]), (200, "image/png", b"\x89PNG"))

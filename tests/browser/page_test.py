@@ -2,7 +2,7 @@
 """Labeling in a real Chromium: by keyboard, with changes, skips, a daemon that goes away, and hostile payloads."""
 import unittest
 
-from web_browser import By, PageTest
+from web_browser import By, Keys, PageTest
 
 RUN = "window.ran=1"
 # What runs scripts in one place or another, in the forms in which it is usually written.
@@ -61,6 +61,26 @@ class Labeling(PageTest):
         self.anna.press("s")
         self.wait.until(lambda page: page.find_element(By.TAG_NAME, "dialog")).send_keys("1")
         self.wait.until(lambda _: self.anna.shown() not in (None, second))
+
+    def test_one_of_many_classes_is_found_by_its_name(self):
+        classes = [f"species {i}" for i in range(200)]
+        self.start([f"example {i}" for i in range(20)], classes=classes, selection={"batch": 4})
+        for part, wanted in [("198", "species 198"), ("species 19", "species 19"), ("ECIES 7", "species 7")]:
+            item = self.wait.until(lambda _: self.anna.shown())
+            self.anna.press("/")
+            self.browser.switch_to.active_element.send_keys(part)
+            self.assertTrue(0 < len(self.browser.find_elements(By.CSS_SELECTOR, ".class-button:not([hidden])")) < 20)
+            self.browser.switch_to.active_element.send_keys(Keys.ENTER)
+            self.wait.until(lambda _, last=item: self.anna.shown() not in (None, last))
+            self.wait.until(lambda _, one=item: self.daemon.call("ItemService/GetItem", {"campaign": "c", "itemId": one})[1]["item"].get("label"))
+            self.assertEqual(self.daemon.call("ItemService/GetItem", {"campaign": "c", "itemId": item})[1]["item"]["label"], wanted)
+        # What finds nothing, and what was not typed, is no answer.
+        item = self.anna.shown()
+        for part in ("", "no such class"):
+            self.anna.press("/")
+            self.browser.switch_to.active_element.send_keys(part + Keys.ENTER + Keys.ESCAPE)
+        self.assertEqual(self.anna.shown(), item)
+        self.assertEqual(self.labels(), 3)
 
     def test_answers_given_while_the_daemon_is_away_arrive_once(self):
         self.start([f"example {i}" for i in range(40)], selection={"batch": 8}, stop={"labels": "8"})

@@ -65,7 +65,7 @@ class Work(PageTest):
 
     def history(self, item):
         _, answer = self.daemon.call("ItemService/GetItem", {"campaign": "c", "itemId": item})
-        return [event["kind"] for event in answer["history"]]
+        return [event["kind"].removeprefix("ITEM_EVENT_KIND_").lower() for event in answer["history"]]
 
     def answer(self, key="1"):
         item = self.wait.until(lambda _: self.anna.shown())
