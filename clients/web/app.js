@@ -36,7 +36,17 @@ function drawHeader() {
         caller = null;
         route();
       } }, "Sign out")]
-      : h("span", { class: "muted no-tokens" }, "no tokens")));
+      : whoLabels()));
+}
+
+// Without tokens, people who share a browser say who they are.
+function whoLabels() {
+  const known = localStorage.getItem(NAME_KEY);
+  if (!known) return h("span", { class: "muted no-tokens" }, "no tokens");
+  return [h("span", { class: "muted" }, h("bdi", null, known)), h("button", { type: "button", class: "quiet small", onclick: () => {
+    localStorage.removeItem(NAME_KEY);
+    route();
+  } }, "Change name")];
 }
 
 // The title and the focus tell screen readers that there is another screen.

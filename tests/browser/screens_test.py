@@ -105,7 +105,17 @@ class WithoutTokens(PageTest):
                 screenshot(self.browser, pathlib.Path(folder, f"name-{width}-{'dark' if dark else 'light'}.png"))
             self.assertLessEqual(self.browser.execute_script("return document.documentElement.scrollWidth - innerWidth"), 0)
         Annotator(self.browser, self.daemon.port).begin("c", "anna")
-        self.wait.until(lambda _: self.anna.shown())
+        first = self.wait.until(lambda _: self.anna.shown())
+        # Somebody else at the same browser.
+        self.wait.until(lambda page: page.find_element(By.XPATH, "//header//button[.='Change name']")).click()
+        self.wait.until(lambda page: page.find_element(By.ID, "annotator")).send_keys("ben\n")
+        item = self.wait.until(lambda _: self.anna.shown())
+        self.assertIn("ben", self.anna.text_of("header"))
+        self.anna.press("1")
+        self.wait.until(lambda _: self.labels() == 1)
+        votes = self.daemon.call("ItemService/GetItem", {"campaign": "c", "itemId": item})[1]["item"]["votes"]
+        self.assertEqual([vote["annotator"] for vote in votes], ["ben"])
+        self.assertEqual(first, item, "the tasks of the one before were not released")
 
 
 if __name__ == "__main__":
