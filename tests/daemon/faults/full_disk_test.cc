@@ -1,5 +1,5 @@
-// A disk that is full while people label, and has space again: calls are refused with the reason, no campaign fails, and
-// what was acknowledged is there once.
+// A disk that is full while people label, and has space again: calls are refused with the reason, no campaign fails,
+// and what was acknowledged is there once.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
