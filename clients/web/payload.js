@@ -35,6 +35,11 @@ export function renderPayload(bytes) {
   try {
     return renderText(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch {
+    // Text of an older encoding has no control characters.
+    if (!/[\x00-\x08\x0e-\x1f]/.test(new TextDecoder("latin1").decode(bytes))) {
+      return h("div", null, plainText(new TextDecoder("windows-1252").decode(bytes)),
+        h("p", { class: "muted small-text" }, "This text is not UTF-8. It is shown as Windows-1252; letters with accents may be others."));
+    }
     return h("p", null, `${bytes.length} bytes of an unknown kind. `,
       h("a", { href: blobUrl(bytes, "application/octet-stream"), download: "payload" }, "Download"));
   }

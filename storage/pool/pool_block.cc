@@ -118,7 +118,7 @@ absl::StatusOr<std::shared_ptr<arrow::Array>> TextColumn(const Work& work, int c
   return ingest::FromArrow(builder.Finish(), kDoing);
 }
 
-/// Missing costs are null; others must be finite numbers.
+/// Missing costs are null; others must be finite numbers of at least 0.
 absl::StatusOr<std::shared_ptr<arrow::Array>> CostColumn(const Work& work) {
   const std::shared_ptr<arrow::Array> costs = work.batch.column(work.roles.cost);
   ingest::FeaturePart part;
@@ -135,6 +135,10 @@ absl::StatusOr<std::shared_ptr<arrow::Array>> CostColumn(const Work& work) {
   }
   arrow::DoubleBuilder builder;
   for (std::size_t row = 0; row < values.rows(); ++row) {
+    if (values(row, 0) < 0) {
+      work.Reject(static_cast<std::int64_t>(row), part.column,
+                  absl::StrCat("the cost ", values(row, 0), " is negative; a label costs at least 0"));
+    }
     const arrow::Status appended = missing[row] ? builder.AppendNull() : builder.Append(values(row, 0));
     FULCRUM_RETURN_IF_ERROR(ingest::FromArrow(appended, kDoing));
   }

@@ -74,6 +74,15 @@ class Payloads(PageTest):
         self.assertEqual((shown[13]["images"], shown[13]["heads"]), ([], ["type", "source"]))
         self.assertEqual((shown[14]["images"], shown[14]["heads"]), ([11], ["type", "source"]))
 
+    def test_text_of_an_older_encoding_can_be_read(self):
+        rows = b"".join(b"%d,%d,caf\xe9 \x93number\x94 %d\n" % (i, i % 5, i) for i in range(9))
+        (self.daemon.pools / "latin.csv").write_bytes(b"id,x,text\n" + rows)
+        self.daemon.create_campaign({"name": "c", "classes": ["even", "odd"], "pool": {"sources": ["latin.csv"], "idColumn": "id", "payloadColumn": "text"}})
+        self.anna.begin("c", "anna")
+        item = self.wait.until(lambda _: self.anna.shown())
+        self.assertEqual(self.anna.text_of(".payload .plain"), f"café “number” {item}")
+        self.assertIn("not UTF-8", self.anna.text_of(".payload .muted"))
+
     def test_digits_are_images_with_their_own_keys(self):
         pool = self.daemon.pools / "digits.csv"
         subprocess.run([PROGRAM, "generate", "digits", "--rows", "30", "--out", str(pool)], check=True)

@@ -157,8 +157,10 @@ absl::StatusOr<std::vector<std::string>> ColumnsToRead(const std::vector<std::st
     const bool is_feature = std::find(options.features.begin(), options.features.end(), name) != options.features.end();
     if (!there.contains(name) && options.roles_may_be_missing && !is_feature) continue;
     if (!there.contains(name)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, " has no column '", name, "'; its columns are ", SomeNames(all)));
+      const bool other_separator = all.size() == 1 && all[0].find_first_of(";\t|") != std::string::npos;
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, " has no column '", name, "'; its columns are ", SomeNames(all),
+          other_separator ? "; values are separated by commas, and this file seems to use something else" : ""));
     }
     if (!wanted.insert(name).second) {
       return absl::InvalidArgumentError(
@@ -197,7 +199,9 @@ absl::StatusOr<ColumnRoles> AssignRoles(const arrow::Schema& schema, const Colum
   }
   if (roles.parts.empty()) {
     return absl::DataLossError(absl::StrCat(
-        path, " has no feature columns: 'id' and 'label' are no features; add at least one column of numbers"));
+        path,
+        " has no feature columns: ids, labels, payloads and costs are no features; add at least one column of "
+        "numbers, such as those of an embedding of each text or image"));
   }
   FULCRUM_RETURN_IF_ERROR(CheckRoleTypes(schema, roles, path));
   if (IsSparsePair(schema, options)) FULCRUM_RETURN_IF_ERROR(TakeSparsePair(schema, path, roles));

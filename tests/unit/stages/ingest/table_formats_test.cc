@@ -124,6 +124,8 @@ TEST_F(TableFormatsTest, ColumnsByOption) {
   EXPECT_THAT(MessageOf(LoadPool(path, {.columns = {.id = "nokey"}})),
               HasSubstr("has no column 'nokey'; its columns are 'key', 'class', 'price'"));
   EXPECT_THAT(MessageOf(LoadPool(path, {.columns = {.id = "key", .label = "key"}})), HasSubstr("two purposes"));
+  const std::string other = Parquet("other.parquet", {{"key;class", Integers({1, 2})}});
+  EXPECT_THAT(MessageOf(LoadPool(other, {.columns = {.id = "key"}})), HasSubstr("values are separated by commas"));
   const auto pool = LoadPool(
       path, {.keep_labels = true, .columns = {.id = "key", .label = "class", .cost = "price", .payload = "text"}});
   ASSERT_TRUE(pool.ok()) << pool.status();

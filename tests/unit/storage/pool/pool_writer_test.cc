@@ -110,6 +110,14 @@ TEST_F(PoolWriterTest, RowsComeBackWithEverything) {
   EXPECT_THAT(FilesBeside(), ElementsAre("pool"));
 }
 
+TEST_F(PoolWriterTest, ANegativeCostIsNoCost) {
+  columns_ = {.cost = "price"};
+  const absl::Status status = Write({BatchOf({{"id", ingest::Texts({"a", "b"})},
+                                              {"price", ingest::Doubles({0, -2})},
+                                              {"e", ingest::FloatLists({{1, 2}, {3, 4}})}})});
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("row 1, column 'price': the cost -2 is negative"));
+}
+
 TEST_F(PoolWriterTest, SparseRowsStaySparse) {
   ASSERT_TRUE(
       Write({BatchOf({{"indices", ingest::IndexLists({{5, 1}, {}})}, {"values", ingest::FloatLists({{2, 3}, {}})}})})
