@@ -114,7 +114,8 @@ TEST_F(PoolWriterTest, ANegativeCostIsNoCost) {
   columns_ = {.cost = "price"};
   const absl::Status status = Write({BatchOf({{"id", ingest::Texts({"a", "b"})},
                                               {"price", ingest::Doubles({0, -2})},
-                                              {"e", ingest::FloatLists({{1, 2}, {3, 4}})}})});
+                                              {"e", ingest::FloatLists({{1, 2}, {3, 4}})}})},
+                                    /*max_rejected=*/0);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("row 1, column 'price': the cost -2 is negative"));
 }
 
