@@ -11,8 +11,8 @@ export function accessScreen() {
 
   async function refresh() {
     const { tokens } = await call("AccessService/ListTokens");
-    replace(rows, (tokens ?? []).map((token) => h("tr", null, h("td", null, h("bdi", null, token.owner)), h("td", null, token.role.replace("ROLE_", "").toLowerCase()),
-      h("td", null, token.createdAt ? ago(token.createdAt) : ""), h("td", null, actionButton("Revoke", async () => {
+    replace(rows, (tokens ?? []).map((token) => h("tr", null, h("td", null, h("bdi", null, token.owner)), h("td", { class: "word" }, token.role.replace("ROLE_", "").toLowerCase()),
+      h("td", { class: "word" }, token.createdAt ? ago(token.createdAt) : ""), h("td", null, actionButton("Revoke", async () => {
         if (!await choose(`Revoke the token of ${token.owner}?`, [{ text: "Revoke it; its tasks are given to others", value: true, class: "danger" }])) return;
         await call("AccessService/RevokeToken", { owner: token.owner, requestId: newRequestId() });
         await refresh();

@@ -30,7 +30,7 @@ export function annotatorsScreen(campaign, may) {
     const heads = ["Annotator", "Votes", "Accuracy", "Gold", "Kappa", "Skips", "Time", "Last seen", ""];
     replace(table, annotators.length === 0 ? h("p", { class: "card" }, "No annotators yet.")
       : h("div", { class: "scroll card", tabIndex: 0, role: "region", "aria-label": "Annotators" }, h("table", { class: "quality" },
-        h("thead", null, h("tr", null, heads.map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Decision"))))),
+        h("thead", null, h("tr", null, heads.map((title) => h("th", { scope: "col", class: ["Votes", "Gold", "Kappa", "Skips", "Time"].includes(title) ? "number" : "" }, title || h("span", { class: "visually-hidden" }, "Decision"))))),
         h("tbody", null, annotators.map((one) => rows(one, classes))))));
   }
 
@@ -41,7 +41,7 @@ export function annotatorsScreen(campaign, may) {
     return [h("tr", null,
       h("th", { scope: "row" }, h("bdi", null, one.name), paused && [" ", h("span", { class: "badge warn" }, "paused")], drifts && [" ", h("span", { class: "badge warn" }, "getting worse")]),
       cell(number(one.votes)), h("td", null, accuracy(one)), cell(Number(one.goldVotes ?? 0) ? `${one.goldRight ?? 0} of ${one.goldVotes}` : ""),
-      cell(one.kappa?.toFixed(2)), cell(percent(one.skipRate ?? 0, 0)), cell(one.answerSeconds === undefined ? "" : seconds(one.answerSeconds)), h("td", null, one.lastSeen ? ago(one.lastSeen) : ""),
+      cell(one.kappa?.toFixed(2)), cell(percent(one.skipRate ?? 0, 0)), cell(one.answerSeconds === undefined ? "" : seconds(one.answerSeconds)), h("td", { class: "word" }, one.lastSeen ? ago(one.lastSeen) : ""),
       h("td", null, may.administer() && (paused
         ? actionButton("Resume", () => decide("ResumeAnnotator", one.name, "Resume", "Why? It is stored with the decision."), { class: "small", "aria-label": `Resume ${one.name}` })
         : actionButton("Pause", () => decide("PauseAnnotator", one.name, "Pause", "Why? The annotator is told."), { class: "small", "aria-label": `Pause ${one.name}` })))),
@@ -80,7 +80,7 @@ export function annotatorsScreen(campaign, may) {
     replace(errors, h("h2", null, "Likely label errors"),
       h("p", { class: "muted" }, `${number(totalSize)} of ${number(labels)} labels: a classifier that was trained without the example is confident of another class. Open one to see it and decide.`),
       found.length > 0 && h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Likely label errors" }, h("table", null,
-        h("thead", null, h("tr", null, ["Example", "Label", "Likely", "Margin"].map((title) => h("th", { scope: "col" }, title)))),
+        h("thead", null, h("tr", null, ["Example", "Label", "Likely", "Margin"].map((title) => h("th", { scope: "col", class: title === "Margin" ? "number" : "" }, title)))),
         h("tbody", null, found.map((one) => h("tr", null, h("td", null, h("a", { href: `${path}/items/${encodeURIComponent(one.itemId)}` }, h("bdi", null, one.itemId))),
           h("td", null, h("bdi", null, one.label)), h("td", null, h("bdi", null, one.suggested)), h("td", { class: "number" }, (one.margin ?? 0).toFixed(2))))))));
   }

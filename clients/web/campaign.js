@@ -9,7 +9,7 @@ import { actionButton, ago, ask, choose, download, duration, h, number, percent,
 import { poolMap } from "./map.js";
 import { decodePayload } from "./payload.js";
 
-const STAGES = ["TRAIN", "PREDICT", "PARTITION", "SCORE", "SELECT", "COMMIT"];
+const STAGES = ["TUNE", "TRAIN", "PREDICT", "PARTITION", "SCORE", "SELECT", "COMMIT"];
 const DRAW_TIME = 250;
 const REPORT_TIME = 3000;
 const REPORT_TRIES = 10;
@@ -241,7 +241,7 @@ export function campaignScreen(name, may) {
     const series = [];
     if (measured.length) series.push({ name: "accuracy on the validation set", points: measured.map((model) => [at(model), model.accuracy]) });
     series.push({ name: "predictions of the pool that did not change", points: trained.slice(1).map((model) => [at(model), 1 - (model.changedShare ?? 0)]) });
-    const more = [rule.rounds && `${rule.rounds} rounds`, rule.cost && `a cost of ${number(rule.cost)}`, rule.plateau?.rounds && `${rule.plateau.rounds} rounds without improvement`].filter(Boolean);
+    const more = [Number(rule.labels ?? 0) > 0 && Number(campaign.spec?.labeling?.overlap ?? 1) !== 1 && `${number(rule.labels)} labels of annotators`, rule.rounds && `${rule.rounds} rounds`, rule.cost && `a cost of ${number(rule.cost)}`, rule.plateau?.rounds && `${rule.plateau.rounds} rounds without improvement`].filter(Boolean);
     return [lineChart({ title: "Learning curve", xName: "labeled examples", series, rules, yRange: [0, 1], format: (value) => percent(value, 0) }),
       more.length > 0 && h("p", { class: "muted small-text" }, `It also ends after ${more.join(", or ")}.`)];
   }
@@ -263,7 +263,9 @@ export function campaignScreen(name, may) {
     const trained = inOrder();
     const last = trained[trained.length - 1];
     const times = new Map((last?.effort?.stages ?? []).map((one) => [one.stage.replace("STAGE_", ""), one.seconds ?? 0]));
-    const stages = STAGES.map((stage) => ({ name: stage.toLowerCase(), now: live.stage === stage,
+    // Settings are chosen in some rounds only.
+    const tuned = live.stage === "TUNE" || trained.some((model) => model.effort?.stages?.some((one) => one.stage === "STAGE_TUNE"));
+    const stages = STAGES.filter((stage) => stage !== "TUNE" || tuned).map((stage) => ({ name: stage.toLowerCase(), now: live.stage === stage,
       text: live.stage === stage ? (live.total > 1 ? `${live.done} of ${live.total}` : "now") : times.has(stage) ? seconds(times.get(stage)) : "" }));
     const series = STAGES.filter((stage) => trained.some((model) => model.effort?.stages?.some((one) => one.stage === `STAGE_${stage}`)))
       .map((stage) => ({ name: stage.toLowerCase(), points: trained.map((model) => [Number(model.round), model.effort?.stages?.find((one) => one.stage === `STAGE_${stage}`)?.seconds ?? 0]) }));
@@ -288,7 +290,7 @@ export function campaignScreen(name, may) {
   function annotators() {
     if (!report?.annotators?.length) return h("p", { class: "muted" }, "No data yet.");
     return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Annotators" }, h("table", { class: "slim" },
-      h("thead", null, h("tr", null, ["Annotator", "Labels", "Agrees", "Changed", "Last label"].map((title) => h("th", { scope: "col" }, title)))),
+      h("thead", null, h("tr", null, ["Annotator", "Labels", "Agrees", "Changed", "Last label"].map((title, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "number" : "" }, title)))),
       h("tbody", null, report.annotators.slice(0, 20).map((one) => h("tr", null, h("td", null, h("bdi", null, one.annotator)), h("td", { class: "number" }, number(one.labels)),
         h("td", { class: "number" }, Number(one.compared ?? 0) ? percent(Number(one.agreeing ?? 0) / Number(one.compared), 0) : ""), h("td", { class: "number" }, Number(one.changed ?? 0) || ""), h("td", null, one.lastAt ? ago(one.lastAt) : ""))))));
   }

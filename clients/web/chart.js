@@ -7,11 +7,11 @@ const HEIGHT = 260, LEFT = 54, RIGHT = 12, TOP = 12, BOTTOM = 34;
 // Charts are scaled to their place, and with them their text: on a phone they have fewer units.
 const isNarrow = () => innerWidth < 600;
 
-// About `wanted` round values between two others.
-export function ticks(low, high, wanted = 5) {
+// About `wanted` round values between two others; whole numbers if `least` is 1.
+export function ticks(low, high, wanted = 5, least = 0) {
   const span = high - low || 1;
   const power = 10 ** Math.floor(Math.log10(span / wanted));
-  const step = power * [1, 2, 5, 10].find((factor) => span / (power * factor) <= wanted);
+  const step = Math.max(least, power * [1, 2, 5, 10].find((factor) => span / (power * factor) <= wanted));
   const values = [];
   for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) values.push(Number(value.toPrecision(12)));
   return values;
@@ -39,7 +39,7 @@ export function lineChart({ title, xName, series, rules = [], xRange, yRange, xF
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": title },
     ticks(y0, y1).map((value) => [svg("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
       svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, format(value))]),
-    ticks(x0, x1, isNarrow() ? 4 : 6).map((value) => svg("text", { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, xFormat(value))),
+    ticks(x0, x1, isNarrow() ? 4 : 6, xs.every(Number.isInteger) ? 1 : 0).map((value) => svg("text", { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, xFormat(value))),
     svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 3, "text-anchor": "middle" }, xName),
     rules.map((rule) => rule.y !== undefined
       ? [svg("line", { class: "rule", x1: LEFT, x2: WIDTH - RIGHT, y1: y(rule.y), y2: y(rule.y) }),

@@ -8,6 +8,18 @@ const STATES = ["UNSPECIFIED", "OPEN", "LEASED", "LABELED", "DISPUTED", "SET_ASI
 const stateText = (state) => (state === "UNSPECIFIED" ? "all selected" : state.toLowerCase().replace("_", " "));
 const plainState = (state) => stateText((state ?? "").replace("ITEM_STATE_", ""));
 
+// What happened, as people say it; other kinds by their names.
+function eventText({ kind, annotator: who, value, reason, round }) {
+  const name = kind.replace("ITEM_EVENT_KIND_", "").toLowerCase();
+  const text = {
+    item_batched: `selected for round ${round ?? ""}`, item_taken: "taken from the stream", lease_granted: `given to ${who}`,
+    label_submitted: `${who} answered ${value}`, label_changed: `${who} changed the answer to ${value}`, label_withdrawn: `${who} withdrew the answer`,
+    label_imported: `label ${value} imported${who ? ` from ${who}` : ""}`, task_skipped: `${who} skipped it`, item_set_aside: "set aside", item_returned: `returned by ${who}`,
+    item_disputed: "disputed", item_resolved: `${who} decided ${value}`, votes_accepted: "decided by the votes that it had",
+  }[name] ?? name.replaceAll("_", " ");
+  return reason ? `${text}: ${reason}` : text;
+}
+
 export function itemsScreen(campaign, admin) {
   const stop = new AbortController();
   const options = { signal: stop.signal };
@@ -46,13 +58,13 @@ export function itemsScreen(campaign, admin) {
       replace(more, h("p", { class: "muted" }, text ? `${number(rows.children.length)} found${answer.nextPageToken ? " so far" : ""}` : `${number(rows.children.length)} of ${number(answer.totalSize)}`),
         answer.nextPageToken && actionButton("More", () => page(answer.nextPageToken)));
     };
-    replace(list, h("table", null, h("thead", null, h("tr", null, ["Id", "State", "Label", "Votes", "Agreement", "Predicted", "Round"].map((title) => h("th", { scope: "col" }, title)))), rows), more);
+    replace(list, h("table", null, h("thead", null, h("tr", null, ["Id", "State", "Label", "Votes", "Agreement", "Predicted", "Round"].map((title) => h("th", { scope: "col", class: ["Agreement", "Round"].includes(title) ? "number" : "" }, title)))), rows), more);
     await page("").catch((error) => error.name !== "AbortError" && toast(error.message, "error"));
   }
 
   function itemRow(item) {
-    return h("tr", null, h("td", null, h("button", { type: "button", class: "quiet small", onclick: () => open(item.itemId) }, h("bdi", null, item.itemId))),
-      h("td", null, plainState(item.state)), h("td", null, item.label ?? ""),
+    return h("tr", null, h("td", null, h("button", { type: "button", class: "link", onclick: () => open(item.itemId) }, h("bdi", null, item.itemId))),
+      h("td", { class: "word" }, plainState(item.state)), h("td", null, h("bdi", null, item.label ?? "")),
       h("td", null, (item.votes ?? []).map((vote) => `${vote.annotator}: ${vote.withdrawn ? "withdrawn" : vote.value}`).join(", ")),
       h("td", { class: "number" }, item.agreement === undefined ? "" : percent(item.agreement, 0)), h("td", null, item.prediction ?? ""), h("td", { class: "number" }, item.round ?? ""));
   }
@@ -100,7 +112,7 @@ export function itemsScreen(campaign, admin) {
       }), ["ITEM_STATE_SET_ASIDE", "ITEM_STATE_DISPUTED"].includes(item.state) && actionButton("Return it to the pool", () => decide("ReturnItem", { reason: "returned on the page" }))),
       h("div", { class: "dashboard" }, h("div", { class: "half" }, h("h3", null, "Why it was selected"), why(selection)),
         h("div", { class: "half" }, h("h3", null, "What happened to it"), h("ul", null, (history ?? []).map((event) => h("li", null,
-          `${event.kind.replace("ITEM_EVENT_KIND_", "").toLowerCase().replaceAll("_", " ")} ${event.value ?? ""} ${event.annotator ? `by ${event.annotator}` : ""} ${event.reason ?? ""} `, h("span", { class: "muted" }, ago(event.time)))))))));
+          h("bdi", null, eventText(event)), " ", h("span", { class: "muted" }, ago(event.time)))))))));
   }
 
   async function count() {

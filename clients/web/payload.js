@@ -9,6 +9,7 @@
 import { h, replace } from "./dom.js";
 
 const MOST_TEXT = 100000; // characters that are shown at first
+const BRIEF_TEXT = 80; // characters of what fits one line
 const MOST_DEPTH = 6;
 const MOST_ENTRIES = 500;
 const MEDIA = [
@@ -134,7 +135,8 @@ function visible(text) {
 }
 
 function plainText(text) {
-  const shown = h("div", { class: "plain", dir: "auto" }, visible(text.slice(0, MOST_TEXT)));
+  const brief = text.length <= BRIEF_TEXT && !text.includes("\n");
+  const shown = h("div", { class: brief ? "plain brief" : "plain", dir: "auto" }, visible(text.slice(0, MOST_TEXT)));
   if (text.length <= MOST_TEXT) return shown;
   const more = h("button", { type: "button", onclick: () => {
     shown.textContent = visible(text);

@@ -10,6 +10,9 @@ const ROLES = [["", "feature"], ["idColumn", "id"], ["labelColumn", "known label
 const ROLE_OF = { COLUMN_ROLE_ID: "idColumn", COLUMN_ROLE_LABEL: "labelColumn", COLUMN_ROLE_PAYLOAD: "payloadColumn", COLUMN_ROLE_COST: "costColumn",
   COLUMN_ROLE_IGNORED: "ignoredColumns" };
 
+// A text file has only texts, some of which are numbers.
+const typeOf = ({ type, numeric }) => (/^(large_)?(string|utf8|binary)$/.test(type) ? (numeric ? "number" : "text") : type);
+
 const crcTable = Array.from({ length: 256 }, (_, i) => {
   let value = i;
   for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1;
@@ -183,7 +186,7 @@ export function poolChooser(signal, onChange) {
       few.length > 0 && h("p", null, "Known labels: ", few.map((one, i) => [i > 0 && ", ", h("bdi", null, one.value), h("span", { class: "muted" }, ` (${number(one.rows)})`)])),
       h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Columns of the pool" }, h("table", { class: "columns" },
         h("thead", null, h("tr", null, ["Column", "Role", "Type", "First values"].map((title) => h("th", { scope: "col" }, title)))),
-        h("tbody", null, shown.map((column) => h("tr", null, h("td", null, h("bdi", null, column.name)), h("td", null, roleSelect(column)), h("td", { class: "muted" }, column.type),
+        h("tbody", null, shown.map((column) => h("tr", null, h("td", null, h("bdi", null, column.name)), h("td", null, roleSelect(column)), h("td", { class: "muted word" }, typeOf(column)),
           h("td", null, (column.examples ?? []).slice(0, 3).map((text) => h("code", { class: "example" }, text.slice(0, 40))))))))),
       columns.length > shown.length && h("p", { class: "muted" }, `and ${number(columns.length - shown.length)} more columns`));
   }
