@@ -23,7 +23,7 @@ const ITEM_STATES = { LABELED: "labeled", DISPUTED: "disputed", SET_ASIDE: "set 
 const EXPORTED = {
   sequence: (label) => label.sequence, kind: (label) => quoted(label.kind.replace("LABEL_KIND_", "").toLowerCase()), id: (label) => quoted(label.itemId),
   label: (label) => quoted(label.value), annotator: (label) => harmless(label.annotator),
-  time: (label) => label.time.replace("T", " ").replace(/(?:\.(\d+))?Z$/, (_, digits = "") => `.${digits.padEnd(6, "0")}Z`),
+  time: (label) => label.time.replace(/(?:\.(\d+))?Z$/, (_, digits = "") => `.${digits.padEnd(6, "0")}Z`),
   lease_id: (label) => label.leaseId ?? 0, epoch: (label) => label.epoch ?? 0, slot: (label) => label.slot ?? 0, round: (label) => label.round ?? 0,
   cost: (label) => label.cost ?? 0, late: (label) => label.late ?? false, request_id: (label) => harmless(label.requestId), counts: (label) => label.counts ?? false,
   item_state: (label) => quoted(ITEM_STATES[(label.itemState ?? "").replace("ITEM_STATE_", "")] ?? "in pool"), decision: (label) => quoted(label.decision),
