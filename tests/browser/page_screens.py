@@ -3,7 +3,7 @@ import os
 import tempfile
 import unittest
 
-from web_browser import Annotator, By, open_browser
+from web_browser import Annotator, By, StaleElementReferenceException, WebDriverWait, open_browser
 from web_daemon import WebDaemon
 
 SIZES = [(1440, 900, False), (1440, 900, True), (390, 844, False), (390, 844, True)]
@@ -71,7 +71,12 @@ class PageScreens(unittest.TestCase):
         return self.wait.until(lambda page: page.find_elements(By.CSS_SELECTOR, selector))[0]
 
     def click(self, text):
-        self.wait.until(lambda page: page.find_element(By.XPATH, f"//button[normalize-space()='{text}']")).click()
+        def clicked(page):
+            page.find_element(By.XPATH, f"//button[normalize-space()='{text}']").click()
+            return True
+
+        # The page may draw the button again between finding it and clicking it.
+        WebDriverWait(self.browser, 30, poll_frequency=0.02, ignored_exceptions=[StaleElementReferenceException]).until(clicked)
 
     def reads(self, selector, text):
         self.wait.until(lambda _: text in self.person.text_of(selector))
