@@ -65,7 +65,7 @@ export function campaignScreen(name, may) {
         h("div", { class: "column" },
           part(() => [[...models.values()].pop(), models.size, campaign.spec?.stop], () => [h("h2", null, "Learning curve"), learningCurve()], { class: "card o1" }),
           part(() => [live, models.size], () => [h("h2", null, "Rounds"), rounds()], { class: "card o4" }),
-          part(() => report?.sequence, () => [h("h2", null, "Labels by class"), report && barChart({ title: "Labels by class", rows: report.classes.map((one) => [one.value, Number(one.labels ?? 0)]) }), overTime("classes", "Labels by class over time")], { class: "card o5" }),
+          part(() => report?.sequence, () => [h("h2", null, "Labels by class"), !report ? h("p", { class: "muted" }, "Loading ...") : barChart({ title: "Labels by class", rows: report.classes.map((one) => [one.value, Number(one.labels ?? 0)]) }), overTime("classes", "Labels by class over time")], { class: "card o5" }),
           part(() => campaign.spec, () => [h("h2", null, "Specification"), h("details", null, h("summary", null, "As YAML"), h("pre", { class: "yaml", tabIndex: 0, "aria-label": "The specification as YAML" }, specYaml(campaign.spec ?? {}))),
             actionButton("Download as YAML", () => download(new Blob([specYaml(campaign.spec ?? {})], { type: "text/yaml" }), `${name}.yaml`), { class: "small" })], { class: "card o8" })),
         h("div", { class: "column" },
@@ -162,7 +162,7 @@ export function campaignScreen(name, may) {
   async function refresh() {
     const answer = await call("CampaignService/GetCampaign", { campaign: name }, { signal: stop.signal }).catch(() => null);
     if (!answer) return;
-    campaign = answer.campaign;
+    campaign = { waitingFor: [], ...answer.campaign };
     if (!["running"].includes(stateName(campaign.state))) live.stage = "";
     refreshReport();
     drawSoon();
@@ -182,7 +182,7 @@ export function campaignScreen(name, may) {
       drawSoon();
       picture.refresh();
       const now = await call("CampaignService/GetCampaign", { campaign: name }, { signal: stop.signal }).catch(() => null);
-      if (now) campaign = now.campaign;
+      if (now) campaign = { waitingFor: [], ...now.campaign };
       drawSoon();
     }, Math.max(0, reportAt + REPORT_TIME - Date.now()));
   }
@@ -243,7 +243,7 @@ export function campaignScreen(name, may) {
     series.push({ name: "predictions of the pool that did not change", points: trained.slice(1).map((model) => [at(model), 1 - (model.changedShare ?? 0)]) });
     const more = [Number(rule.labels ?? 0) > 0 && Number(campaign.spec?.labeling?.overlap ?? 1) !== 1 && `${number(rule.labels)} labels of annotators`, rule.rounds && `${rule.rounds} rounds`, rule.cost && `a cost of ${number(rule.cost)}`, rule.plateau?.rounds && `${rule.plateau.rounds} rounds without improvement`].filter(Boolean);
     return [lineChart({ title: "Learning curve", xName: "labeled examples", series, rules, yRange: [0, 1], format: (value) => percent(value, 0) }),
-      more.length > 0 && h("p", { class: "muted small-text" }, `It also ends after ${more.join(", or ")}.`)];
+      more.length > 0 && h("p", { class: "muted small-text" }, `It ${rules.length ? "also " : ""}ends after ${more.join(", or ")}.`)];
   }
 
   function waiting() {
@@ -253,7 +253,7 @@ export function campaignScreen(name, may) {
     const stuck = Number(items.disputed ?? 0) + Number(items.setAside ?? 0);
     return [h("h2", null, "Waits for"),
       reasons.length ? h("ul", null, reasons.map(waitReason))
-        : h("p", { class: "muted" }, stateName(campaign.state) === "done" ? "Nothing: the campaign is done." : "Nothing at the moment."),
+        : h("p", { class: "muted" }, !campaign.waitingFor ? "Loading ..." : stateName(campaign.state) === "done" ? "Nothing: the campaign is done." : "Nothing at the moment."),
       stuck > 0 && h("p", null, h("a", { class: "button", href: `${path}/items/${Number(items.disputed ?? 0) ? "DISPUTED" : "SET_ASIDE"}` }, `Decide ${number(stuck)} disputed or set aside`)),
       h("h2", null, "Examples"), h("table", null, h("tbody", null, counts.map(([state, count]) => h("tr", null, h("th", { scope: "row" },
         h("a", { href: `${path}/items/${state.replace(" ", "_").toUpperCase()}` }, state)), h("td", { class: "number" }, number(count))))))];
@@ -288,7 +288,7 @@ export function campaignScreen(name, may) {
   }
 
   function annotators() {
-    if (!report?.annotators?.length) return h("p", { class: "muted" }, "No data yet.");
+    if (!report?.annotators?.length) return h("p", { class: "muted" }, report ? "No data yet." : "Loading ...");
     return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Annotators" }, h("table", { class: "slim" },
       h("thead", null, h("tr", null, ["Annotator", "Labels", "Agrees", "Changed", "Last label"].map((title, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "number" : "" }, title)))),
       h("tbody", null, report.annotators.slice(0, 20).map((one) => h("tr", null, h("td", null, h("bdi", null, one.annotator)), h("td", { class: "number" }, number(one.labels)),
@@ -297,7 +297,7 @@ export function campaignScreen(name, may) {
 
   function calibration() {
     const bins = report?.calibration ?? [];
-    if (bins.length === 0) return h("p", { class: "muted" }, "Examples that were selected with a model and then labeled are compared here.");
+    if (bins.length === 0) return h("p", { class: "muted" }, !report ? "Loading ..." : "Examples that were selected with a model and then labeled are compared here.");
     const share = (bin) => Number(bin.correct ?? 0) / Number(bin.items);
     const all = bins.reduce((sum, bin) => [sum[0] + Number(bin.correct ?? 0), sum[1] + Number(bin.items)], [0, 0]);
     return [lineChart({ title: "Share of correct predictions by certainty", xName: "certainty of the model", xRange: [0, 1], yRange: [0, 1], xFormat: (value) => percent(value, 0), format: (value) => percent(value, 0), dots: true,
