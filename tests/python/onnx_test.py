@@ -1,11 +1,14 @@
 """Exported ONNX models predict what the daemon predicts.
 
-The graph is evaluated by a few lines of numpy, and by ONNX Runtime if it is installed.
+The graph is evaluated by a few lines of numpy, and by ONNX Runtime. That is not in Debian: it is the one that is installed,
+or one that pip installs once into the cache of ./dev setup. Where pip has none, the test says so and uses numpy alone.
 Environment: FULCRUM (the program), FULCRUM_SOURCE (the repository), PROTOC.
 """
 
 import csv
+import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -14,10 +17,43 @@ import unittest
 
 import numpy
 
-try:
-    import onnxruntime
-except ImportError:
-    onnxruntime = None
+RUNTIME = "onnxruntime==1.31.1"
+
+
+def runtime():
+    """The module; None if it is out of reach."""
+    try:
+        import onnxruntime
+        return onnxruntime
+    except ImportError:
+        pass
+    # As in deploy/setup/steps.sh.
+    cache = os.environ.get("FULCRUM_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "fulcrum")
+    target = os.path.join(cache, RUNTIME.replace("==", "-"))
+    if not os.path.exists(target):
+        # Without what it depends on: of that it needs numpy only.
+        with tempfile.TemporaryDirectory(dir=cache if os.path.isdir(cache) else None) as folder:
+            run = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--retries", "1", "--timeout", "30", "--target",
+                                  f"{folder}/runtime", RUNTIME], capture_output=True, text=True)
+            if run.returncode != 0:
+                print(f"without ONNX Runtime: pip cannot install {RUNTIME}: {run.stderr.strip()[-300:]}", flush=True)
+                return None
+            os.makedirs(cache, exist_ok=True)
+            try:
+                os.rename(f"{folder}/runtime", target)
+            except OSError as error:
+                print(f"without ONNX Runtime: it cannot be kept in {target}: {error}", flush=True)
+                return None
+    sys.path.append(target)
+    try:
+        import onnxruntime
+    except ImportError as error:
+        print(f"without ONNX Runtime: {error}", flush=True)
+        return None
+    return onnxruntime
+
+
+onnxruntime = runtime()
 
 TYPES = {1: numpy.float32, 7: numpy.int64, 9: numpy.bool_, 11: numpy.float64}
 
@@ -62,6 +98,31 @@ def evaluate(model, features):
     return {output.name: values[output.name] for output in model.graph.output}
 
 
+def table(label, columns):
+    """A pool with the labels c0, c1, ... and columns by name."""
+    names = list(columns)
+    rows = zip(label, *(columns[name] for name in names))
+    return ",".join(["id", "label", *names]) + "\n" + "".join(f"{i},c{int(row[0])}," + ",".join(f"{v:.4f}" for v in row[1:]) + "\n" for i, row in enumerate(rows))
+
+
+def coded_categories(random):
+    """Classes that depend on the categories one by one, in no order of their numbers."""
+    x = random.integers(0, 6, size=(400, 4))
+    return table(((x[:, 0] % 2) + (x[:, 1] % 2) >= 1) & (x[:, 2] % 2 == 0) | (x[:, 3] == 1), {f"f{i}": x[:, i] for i in range(4)})
+
+
+def intervals(random):
+    """Classes that take turns along a column."""
+    x = random.uniform(0, 5, size=(400, 3))
+    return table(numpy.floor(x[:, 0]) % 2 == 0, {f"f{i}": x[:, i] for i in range(3)})
+
+
+def heavy_tails(random):
+    """Values over many orders of magnitude, of which the logarithm counts."""
+    x = random.normal(size=(400, 3))
+    return table(x.sum(axis=1) > 0, {f"f{i}": (numpy.sign(x) * numpy.exp(4 * numpy.abs(x)))[:, i] for i in range(3)})
+
+
 def pool_text(classes, seed):
     """Overlapping groups, one per class; a column of categories, and one without any variation."""
     random = numpy.random.default_rng(seed)
@@ -101,24 +162,26 @@ class OnnxModel(unittest.TestCase):
     def fulcrum(self, *arguments):
         run = subprocess.run([os.environ["FULCRUM"], *arguments, "--server", self.server], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, f"{arguments}: {run.stderr}")
+        return run.stdout
 
-    def check(self, name, classes, classifier):
+    def check(self, name, classes, classifier, text=None, batch=40):
+        """Whether the model has probabilities, and how its features are normalised if that was tuned."""
         pool = self.path(f"pools/{name}.csv")
         with open(pool, "w") as file:
-            file.write(pool_text(classes, len(name)))
+            file.write(text or pool_text(classes, len(name)))
         with open(self.path("spec.yaml"), "w") as file:
             file.write(f"name: {name}\npool: {{sources: [{name}.csv]}}\n"
                        f"classes: [{', '.join(f'c{i}' for i in range(classes))}]\n"
-                       f"selection: {{strategy: random, batch: 40}}\nstop: {{rounds: 2}}\n{classifier}\n")
+                       f"selection: {{strategy: random, batch: {batch}}}\nstop: {{rounds: 2}}\n{classifier}\n")
         self.fulcrum("campaign", "create", self.path("spec.yaml"))
         self.fulcrum("campaign", "start", name)
         self.fulcrum("work", "--campaign", name, "--annotator", "ann", "--oracle", pool)
-        self.fulcrum("campaign", "model", name, "--format", "onnx", "--out", self.path("model.onnx"))
+        described = json.loads(self.fulcrum("campaign", "model", name, "--format", "onnx", "--out", self.path("model.onnx"), "--json"))
         self.fulcrum("campaign", "predict", name, "--rows", pool, "--out", self.path("predicted.csv"))
         with open(self.path("predicted.csv")) as file:
             rows = list(csv.DictReader(file))
         with open(pool) as file:
-            features = numpy.array([[float(row[key]) for key in ("f0", "f1", "f2", "kind", "flat")]
+            features = numpy.array([[float(value) for key, value in row.items() if key not in ("id", "label")]
                                     for row in csv.DictReader(file)], numpy.float32)
         decisions = numpy.array([[float(v) for k, v in row.items() if k.startswith("decision ")] for row in rows])
         probabilities = numpy.array([[float(v) for k, v in row.items() if k.startswith("probability ")] for row in rows])
@@ -132,13 +195,18 @@ class OnnxModel(unittest.TestCase):
             numpy.testing.assert_allclose(answer["decision_values"], decisions, rtol=1e-5, atol=1e-5)
             if probabilities.size:
                 numpy.testing.assert_allclose(answer["probabilities"], probabilities, rtol=1e-5, atol=1e-5)
-        return bool(probabilities.size)
+        return bool(probabilities.size), described["trained"].get("tuning", {}).get("chosen", {}).get("normalize", "")
 
     def test_a_tuned_classifier_of_two_classes(self):
-        self.assertTrue(self.check("tuned2", 2, ""))
+        self.assertTrue(self.check("tuned2", 2, "")[0])
 
     def test_a_tuned_classifier_of_five_classes(self):
-        self.assertTrue(self.check("tuned5", 5, ""))
+        self.assertTrue(self.check("tuned5", 5, "")[0])
+
+    def test_what_only_a_tuned_classifier_chooses(self):
+        for normalize, pool, batch in (("onehot", coded_categories, 60), ("bins", intervals, 150), ("quantile", heavy_tails, 60)):
+            with self.subTest(normalize=normalize):
+                self.assertEqual(self.check(normalize, 2, "", pool(numpy.random.default_rng(1)), batch), (True, normalize))
 
     def test_every_kernel_and_normalisation(self):
         for number, (kernel, normalize) in enumerate([
