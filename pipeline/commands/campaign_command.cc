@@ -195,7 +195,8 @@ constexpr char kCreateFooter[] =
   labeling: {lease_time: 10m}
   stop: {labels: 200, accuracy: {sources: [held_out.parquet], target: 0.97}}
   seed: 1
-Everything that is wrong with it is reported at once. Paths are paths on the server, or with --upload on this machine.)";
+Everything that is wrong with it is reported at once. Sources are files, folders, globs or file:// URIs in the server's
+folder of pools (no other schemes: copy data from object stores or the web there), or with --upload on this machine.)";
 
 struct CreateOptions {
   CampaignOptions campaign = {};

@@ -353,6 +353,16 @@ TEST_F(CampaignLifeTest, PoolsOutsideTheFolderOfPoolsAreNotRead) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << source;
     EXPECT_THAT(status.error_message(), HasSubstr("is not inside"));
   }
+  for (const char* source : {"s3://bucket/pool.parquet", "https://example.org/pool.csv"}) {
+    v1::CampaignSpec spec = CloudSpec("clouds", 2);
+    spec.mutable_pool()->set_sources(0, source);
+    const grpc::Status status = client.Create(spec);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << source;
+    EXPECT_THAT(status.error_message(), HasSubstr("only paths and file:// URIs")) << source;
+  }
+  v1::CampaignSpec spec = CloudSpec("clouds", 2);
+  spec.mutable_pool()->set_sources(0, absl::StrCat("file://", folder_.File("pools/clouds.csv")));
+  EXPECT_TRUE(client.Create(spec).ok());
 }
 
 TEST_F(CampaignLifeTest, StopsInEveryStageOfARound) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "pipeline/campaign/crash_marker.h"
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/round/pool_source.h"
@@ -364,7 +365,13 @@ absl::StatusOr<std::vector<std::string>> ResolvePoolSources(const std::vector<st
       return absl::InvalidArgumentError(
           absl::StrCat("the source '", PrintableText(source), "' contains a NUL character"));
     }
-    const std::filesystem::path path = std::filesystem::weakly_canonical(folder / source, error);
+    absl::string_view name = source;
+    if (!absl::ConsumePrefix(&name, "file://") && absl::StrContains(name, "://")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the source '", PrintableText(source), "' cannot be opened: only paths and file:// URIs inside '",
+          folder.string(), "' can be read; copy the data there, or upload it"));
+    }
+    const std::filesystem::path path = std::filesystem::weakly_canonical(folder / std::string(name), error);
     if (error || !IsInside(path, folder)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the source '", source, "' is not inside '", folder.string(),
