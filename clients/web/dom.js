@@ -165,8 +165,14 @@ export function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
+// With the day unless it is today.
+function moment(time) {
+  const then = new Date(time);
+  return then.toDateString() === new Date().toDateString() ? then.toLocaleTimeString() : then.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+}
+
 // What a campaign waits for, with the time as people say it.
 export function waitReason(reason) {
   const text = reason.until ? reason.text.replace(/ until \d{4}-\S+Z$/, "") : reason.text;
-  return h("li", null, h("bdi", null, text), reason.until && h("span", { class: "muted" }, ` until ${new Date(reason.until).toLocaleTimeString()}`));
+  return h("li", null, h("bdi", null, text), reason.until && h("span", { class: "muted" }, ` until ${moment(reason.until)}`));
 }

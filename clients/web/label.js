@@ -33,18 +33,21 @@ export function labelScreen(campaign, annotator) {
   const stage = h("main", { id: "main", class: "label-stage" });
   let shown = null; // what is on the screen: a task, an earlier answer, or a reason to wait
   let progress = null;
-  let progressAt = 0;
+  let progressAt = 0, progressTimer = 0;
   let announced = null; // the question that was read to screen readers
   const payloads = new Map(); // by task
   const stop = new AbortController();
   replace(screen, status, stage);
 
-  async function refreshProgress() {
-    if (Date.now() - progressAt < PROGRESS_TIME) return;
-    progressAt = Date.now();
-    const answer = await call("LabelingService/ListLabelingCampaigns", { pageSize: 1000 }).catch(() => null);
-    progress = answer?.campaigns?.find((entry) => entry.campaign === campaign) ?? progress;
-    drawStatus();
+  // At most once in a while, and once after the last answer.
+  function refreshProgress() {
+    progressTimer ||= setTimeout(async () => {
+      progressAt = Date.now();
+      progressTimer = 0;
+      const answer = await call("LabelingService/ListLabelingCampaigns", { pageSize: 1000 }, { signal: stop.signal }).catch(() => null);
+      progress = answer?.campaigns?.find((entry) => entry.campaign === campaign) ?? progress;
+      drawStatus();
+    }, Math.max(0, progressAt + PROGRESS_TIME - Date.now()));
   }
 
   function drawStatus() {
@@ -266,6 +269,7 @@ export function labelScreen(campaign, annotator) {
   return { element: screen, leave: () => {
     document.removeEventListener("keydown", onKey);
     stop.abort();
+    clearTimeout(progressTimer);
     work.stop();
     for (const place of [...payloads.values(), shown?.place]) if (place) releasePayload(place);
   } };

@@ -63,7 +63,7 @@ class Accessibility(PageScreens):
                 for one in found[0] if one["impact"] in ("serious", "critical")]
 
     def test_no_screen_has_a_serious_violation(self):
-        for width, height, dark in (SIZES[0], SIZES[3]):
+        for width, height, dark in SIZES:
             resize(self.browser, width, height, dark)
             for name in self.screens():
                 with self.subTest(screen=name, width=width, dark=dark):

@@ -23,6 +23,7 @@ class PageScreens(unittest.TestCase):
         cls.create("c", batch=20, labels=200, overlap=2)
         cls.create("ended", batch=2, labels=2)
         cls.create("shared", batch=2, labels=100, overlap=2)
+        cls.create("many", batch=20, labels=100, classes=[f"species {i}" for i in range(200)])
         cls.label("c", 40)
         cls.label("ended", 2, names=("ben",))
         cls.browser = open_browser()
@@ -36,8 +37,8 @@ class PageScreens(unittest.TestCase):
         cls.daemon.folder.cleanup()
 
     @classmethod
-    def create(cls, name, batch, labels, overlap=1):
-        cls.daemon.create_campaign({"name": name, "question": "Even or odd?\nGuidelines: **look**", "classes": ["even", "odd"],
+    def create(cls, name, batch, labels, overlap=1, classes=("even", "odd")):
+        cls.daemon.create_campaign({"name": name, "question": "Even or odd?\nGuidelines: **look**", "classes": list(classes),
                                     "selection": {"batch": batch}, "stop": {"labels": str(labels)}, "labeling": {"overlap": overlap},
                                     "pool": {"sources": ["pool.csv"], "idColumn": "id", "payloadColumn": "text"}}, cls.bearer)
 
@@ -141,6 +142,10 @@ class PageScreens(unittest.TestCase):
         yield "offline"
         self.block()
         self.wait.until(lambda _: "kept here" not in self.person.text_of(".label-status"))
+        self.open("#/label/many")
+        self.sees("#find-class").send_keys("ies 19")
+        self.wait.until(lambda page: len(page.find_elements(By.CSS_SELECTOR, ".class-button:not([hidden])")) == 11)
+        yield "many-classes"
         self.open("#/label/ended")
         self.reads("h1", "is done")
         yield "done"

@@ -120,6 +120,10 @@ class Payloads(PageTest):
             self.anna.press("1")
         self.wait.until(lambda _: "Nothing to label" in self.anna.text_of("h1"))
         self.assertIn("waits for", self.anna.text_of(".notice"))
+        # Also what was answered last.
+        self.wait.until(lambda _: "2 of" in self.anna.text_of(".label-status") or "2 labels" in self.anna.text_of(".label-status"))
+        # The time for another annotator is a day: the page says which.
+        self.assertRegex(self.anna.text_of(".notice li"), r"until \w+ \d+, \d{4}")
         self.assertTrue(self.browser.find_elements(By.CSS_SELECTOR, ".notice li"))
 
 
