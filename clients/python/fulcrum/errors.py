@@ -1,6 +1,6 @@
 """What went wrong, with the server's details."""
 
-from typing import List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import grpc
 
@@ -57,5 +57,6 @@ def from_details(code: str, message: str, details: bytes) -> FulcrumError:
 
 def from_rpc(error: grpc.RpcError) -> FulcrumError:
     """Makes an error from one of gRPC."""
-    trailers = dict(error.trailing_metadata() or ())
+    pairs: Any = error.trailing_metadata() or ()
+    trailers: Dict[str, Any] = dict(pairs)
     return from_details(error.code().name, error.details() or "", trailers.get("grpc-status-details-bin", b""))

@@ -298,6 +298,7 @@ class ModelWorker:
 
     def _submit(self, task: Any, known: List[str]) -> None:
         columns: Optional[List[Optional[int]]] = None
+        names: List[str] = []
         parts: List[bytes] = []
         features: List[Any] = []
         matrix = self._rows.matrix()

@@ -142,7 +142,7 @@ TEST_F(ModelRulesTest, FeaturesOfAnEarlierRoundAreKeptBackedUpAndChecked) {
   ASSERT_TRUE(Store(Lease("a", *lease), 0.25F, features).ok());
   Batch({"x"});
   LabelNext("w", "v");
-  ASSERT_TRUE(store_->Run(AdvanceRound, {}).ok());
+  ASSERT_TRUE(store_->Run(AdvanceRound, {.round = 1}).ok());
   Open();
   EXPECT_EQ(Task().before, features);
   ASSERT_TRUE(store_->WriteCheckpoint().ok());
