@@ -60,7 +60,8 @@ RejectedRows::~RejectedRows() = default;
 absl::Status RejectedRows::Add(RejectedRow row, std::string place) {
   ++count_;
   if (examples_.size() < kMostExamples) {
-    examples_.push_back(absl::StrCat(place, ", column '", row.column, "': ", row.reason));
+    const std::string id = row.column == "id" && !row.id.empty() ? absl::StrCat(" (", row.id, ")") : "";
+    examples_.push_back(absl::StrCat(place, ", column '", row.column, "': ", row.reason, id));
   }
   rows_.push_back(std::move(row));
   places_.push_back(std::move(place));

@@ -261,11 +261,30 @@ def _frame_values(series: Any) -> Any:
     missing = series.isna()
     if kind == "O" and len(series) > 0 and _all_numbers(series):
         return series.to_numpy(dtype=numpy.float64, na_value=numpy.nan)
+    if kind == "O" and len(series) > 0 and isinstance(series.iloc[0], (list, tuple, numpy.ndarray)):
+        return _lists(series)
     values = [None if lost else each if isinstance(each, bytes) else str(each)
               for each, lost in zip(series.tolist(), missing)]
     if any(isinstance(each, bytes) for each in values):
         values = [each.encode() if isinstance(each, str) else each for each in values]
     return values
+
+
+def _lists(series: Any) -> Lists:
+    """A column of lists or arrays of numbers, such as embeddings."""
+    try:
+        numbers = as_numbers(numpy.stack([numpy.asarray(each) for each in series.tolist()]))
+    except ValueError as error:
+        first = len(series.iloc[0])
+        for row, each in enumerate(series.tolist()):
+            if not isinstance(each, (list, tuple, numpy.ndarray)) or len(each) != first:
+                text = repr(each)
+                raise ValueError(f"column {str(series.name)!r} has {text if len(text) < 100 else text[:100] + '...'} in row {row}, "
+                                 f"and a list of {first} numbers in row 0: all must be as long") from None
+        raise ValueError(f"column {str(series.name)!r}: {error}") from None
+    small = numbers.dtype.itemsize <= 2 or numbers.dtype == numpy.float32
+    flat = numbers.astype(numpy.float32 if small else numpy.float64).reshape(-1)
+    return Lists(numpy.arange(len(numbers) + 1, dtype=numpy.int64) * numbers.shape[1], flat)
 
 
 def _all_numbers(series: Any) -> bool:

@@ -51,7 +51,10 @@ def _rows_to_predict(rows: Any, pool_columns: Callable[[], Any]) -> Tuple[Option
         id_column, others = pool_columns()
         ids = list(rows[id_column] if id_column in rows.columns else rows.index)
         rows = rows[[name for name in rows.columns if name != id_column and name not in others]]
-        return [str(name) for name in rows.columns], ids, rows.to_numpy()
+        values = rows.to_numpy()
+        if values.shape[1] == 1 and len(values) > 0 and hasattr(values[0, 0], "__len__") and not isinstance(values[0, 0], str):
+            return None, ids, [list(each) for each in values[:, 0]]  # a column of lists, such as embeddings
+        return [str(name) for name in rows.columns], ids, values
     if hasattr(rows, "tocsr"):
         return None, list(range(rows.shape[0])), rows.tocsr()
     if hasattr(rows, "shape") and len(rows.shape) == 2:

@@ -12,7 +12,8 @@ class FulcrumError(Exception):
 
     def __init__(self, code: str, message: str, fields: Optional[List[Tuple[str, str]]] = None,
                  retry_seconds: Optional[float] = None):
-        places = "".join(f"\n  {field}: {reason}" for field, reason in fields or [])
+        # Some messages have them already.
+        places = "".join(f"\n  {field}: {reason}" for field, reason in fields or [] if f"{field}: {reason}" not in message)
         super().__init__(f"{code}: {message}{places}")
         #: Name of the gRPC status code, such as "NOT_FOUND".
         self.code = code

@@ -86,6 +86,17 @@ class FramesTest(unittest.TestCase):
         self.assertEqual(self.values(["x", None], dtype=object), ["x", None])
         self.assertEqual(self.values(["x", b"y"], dtype=object), [b"x", b"y"])
 
+    def test_a_column_of_lists(self):
+        rows = numpy.arange(6.0).reshape(3, 2)
+        for given in (list(rows), rows.tolist(), [tuple(row) for row in rows.tolist()]):
+            found = self.values(given, dtype=object)
+            numpy.testing.assert_array_equal(found.values, rows.ravel())
+            numpy.testing.assert_array_equal(found.ends, [0, 2, 4, 6])
+        with self.assertRaisesRegex(ValueError, r"column 'a' has \[3\] in row 1, and a list of 2 numbers in row 0"):
+            self.values([[1, 2], [3]], dtype=object)
+        with self.assertRaisesRegex(ValueError, "column 'a'.* has 'x' in row 1"):
+            self.values([[1, 2], [3, "x"]], dtype=object)
+
     def test_a_single_column_is_no_pool(self):
         with self.assertRaisesRegex(TypeError, "to_frame"):
             written(self.pandas.Series([1, 2]))
@@ -130,7 +141,17 @@ class RefusedTest(DaemonTest):
         twice = pandas.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["a", "a"])
         self.assertRegex(self.refused(twice), "'a'")
         same = pandas.DataFrame({"a": [1.0, 2.0], "name": ["x", "x"]})
-        self.assertRegex(self.refused(same, id_column="name"), "'x'")
+        self.assertRegex(self.refused(same, id_column="name"), r"row 1, column 'id': .* \(x\)")
+
+    def test_a_frame_with_a_column_of_embeddings(self):
+        pandas = self.need("pandas")
+        rows = numpy.random.RandomState(3).normal(size=(60, 4))
+        truth = ["yes" if row[0] > 0 else "no" for row in rows]
+        frame = pandas.DataFrame({"name": [f"n{row}" for row in range(60)], "vector": list(rows)})
+        campaign = self.client.create_campaign("vectors", frame, ["yes", "no"], id_column="name", stop={"labels": 20})
+        fulcrum.Worker(self.client, campaign, lambda task: truth[int(task.id[1:])]).run()
+        by_frame, by_id = campaign.predict(frame), campaign.predict(list(frame["name"]))
+        self.assertEqual(self.rows(by_frame), self.rows(by_id))
 
 
 if __name__ == "__main__":
