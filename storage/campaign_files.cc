@@ -1,9 +1,11 @@
 #include "storage/campaign_files.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string_view>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -259,13 +262,10 @@ absl::StatusOr<LandmarksByClass> ReadLandmarkFile(const CampaignFolder& folder, 
 namespace {
 
 constexpr std::size_t kTrailerBytes = 64;
-constexpr char kTrailerText[] = "fulcrum predictions 1 ";
+constexpr char kFeaturesSuffix[] = ".features";
 
-std::string PredictionTrailer(std::int64_t rows, std::size_t classes) {
-  std::string trailer = absl::StrCat(kTrailerText, rows, " ", classes);
-  trailer.resize(kTrailerBytes - 1, ' ');
-  trailer.push_back('\n');
-  return trailer;
+const char* TrailerText(ModelFileKind kind) {
+  return kind == ModelFileKind::kFeatures ? "fulcrum features 1 " : "fulcrum predictions 1 ";
 }
 
 std::string_view BytesOf(std::span<const float> numbers) {
@@ -275,23 +275,27 @@ std::string_view BytesOf(std::span<const float> numbers) {
 }  // namespace
 
 absl::StatusOr<PredictionFileWriter> PredictionFileWriter::Create(const CampaignFolder& folder, std::int64_t round,
-                                                                  std::int64_t lease, std::size_t classes) {
-  PredictionFileWriter writer(classes);
+                                                                  std::int64_t lease, std::size_t columns,
+                                                                  ModelFileKind kind) {
+  PredictionFileWriter writer(columns, kind);
   // A second upload under the same lease must not touch the file of the first.
-  writer.name_ = absl::StrFormat("models/%06d-%012d-%08x.predictions", round, lease, std::random_device{}());
+  writer.name_ = absl::StrFormat("models/%06d-%012d-%08x%s", round, lease, std::random_device{}(),
+                                 kind == ModelFileKind::kFeatures ? kFeaturesSuffix : ".predictions");
   FULCRUM_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(folder.File(writer.name_)));
   writer.file_.emplace(std::move(file));
   return writer;
 }
 
-absl::Status PredictionFileWriter::Add(std::span<const float> probabilities) {
-  numbers_ += probabilities.size();
-  checksum_.Add(BytesOf(probabilities));
-  return file_ ? file_->Write(BytesOf(probabilities)) : absl::OkStatus();
+absl::Status PredictionFileWriter::Add(std::span<const float> values) {
+  numbers_ += values.size();
+  checksum_.Add(BytesOf(values));
+  return file_ ? file_->Write(BytesOf(values)) : absl::OkStatus();
 }
 
 absl::Status PredictionFileWriter::Finish() {
-  const std::string trailer = PredictionTrailer(rows(), classes_);
+  std::string trailer = absl::StrCat(TrailerText(kind_), rows(), " ", columns_);
+  trailer.resize(kTrailerBytes - 1, ' ');
+  trailer.push_back('\n');
   checksum_.Add(trailer);
   if (!file_) return absl::OkStatus();
   FULCRUM_RETURN_IF_ERROR(file_->Write(trailer));
@@ -304,35 +308,93 @@ void PredictionFileWriter::Discard() {
   std::filesystem::remove(file_->path(), ignored);
 }
 
-absl::StatusOr<StoredPredictions> ReadPredictionFile(const CampaignFolder& folder, const std::string& name,
-                                                     const std::string& checksum) {
+namespace {
+
+/// Reads the rows of a file in order, some whole ones at a time, and then compares its checksum. `begin` is told how
+/// many rows and columns there are.
+absl::Status ReadModelRows(const CampaignFolder& folder, const std::string& name, const std::string& checksum,
+                           ModelFileKind kind, const std::function<void(std::size_t, std::size_t)>& begin,
+                           const std::function<void(std::span<const float>)>& use) {
+  constexpr std::size_t kFloatsAtOnce = std::size_t{1} << 18;
+  const char* const what = kind == ModelFileKind::kFeatures ? "features" : "predictions";
   const std::string path = folder.File(name);
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return absl::NotFoundError(absl::StrCat("the predictions '", path, "' are missing; restore a backup"));
+  if (!file) return absl::NotFoundError(absl::StrCat("the ", what, " '", path, "' are missing; restore a backup"));
   const auto bytes = static_cast<std::size_t>(file.tellg());
   const auto damaged = [&](const char* how) {
-    return absl::DataLossError(absl::StrCat("the predictions '", path, "' are damaged: ", how, "; restore a backup"));
+    return absl::DataLossError(absl::StrCat("the ", what, " '", path, "' are damaged: ", how, "; restore a backup"));
   };
   if (bytes < kTrailerBytes || (bytes - kTrailerBytes) % sizeof(float) != 0) return damaged("their size is wrong");
-  StoredPredictions stored;
-  stored.probabilities.resize((bytes - kTrailerBytes) / sizeof(float));
+  const std::size_t numbers = (bytes - kTrailerBytes) / sizeof(float);
   std::string trailer(kTrailerBytes, '\0');
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(stored.probabilities.data()), static_cast<std::streamsize>(bytes - kTrailerBytes));
+  file.seekg(static_cast<std::streamoff>(bytes - kTrailerBytes));
   file.read(trailer.data(), static_cast<std::streamsize>(kTrailerBytes));
-  if (!file) return damaged("they cannot be read");
-  Checksum found;
-  found.Add(BytesOf(stored.probabilities));
-  found.Add(trailer);
-  if (found.ToText() != checksum) return damaged("the checksum differs");
   absl::string_view text = trailer;
-  if (!absl::ConsumePrefix(&text, kTrailerText)) return damaged("the end is missing");
+  if (!file || !absl::ConsumePrefix(&text, TrailerText(kind))) return damaged("the end is missing");
   const std::vector<std::string> parts = absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  const bool fits = parts.size() == 2 && absl::SimpleAtoi(parts[0], &stored.rows) &&
-                    absl::SimpleAtoi(parts[1], &stored.classes) &&
-                    stored.rows * stored.classes == stored.probabilities.size();
+  std::size_t rows = 0, columns = 0;
+  const bool fits = parts.size() == 2 && absl::SimpleAtoi(parts[0], &rows) && absl::SimpleAtoi(parts[1], &columns) &&
+                    columns > 0 && numbers / columns == rows && rows * columns == numbers;
   if (!fits) return damaged("the end does not fit the size");
+  begin(rows, columns);
+  Checksum found;
+  std::vector<float> part;
+  const std::size_t at_once = std::max<std::size_t>(1, kFloatsAtOnce / columns) * columns;
+  file.seekg(0);
+  for (std::size_t done = 0; done < numbers; done += part.size()) {
+    part.resize(std::min(at_once, numbers - done));
+    file.read(reinterpret_cast<char*>(part.data()), static_cast<std::streamsize>(part.size() * sizeof(float)));
+    if (!file) return damaged("they cannot be read");
+    found.Add(BytesOf(part));
+    use(part);
+  }
+  found.Add(trailer);
+  return found.ToText() == checksum ? absl::OkStatus() : damaged("the checksum differs");
+}
+
+}  // namespace
+
+absl::StatusOr<StoredPredictions> ReadPredictionFile(const CampaignFolder& folder, const std::string& name,
+                                                     const std::string& checksum) {
+  StoredPredictions stored;
+  FULCRUM_RETURN_IF_ERROR(ReadModelRows(
+      folder, name, checksum, ModelFileKind::kPredictions,
+      [&](std::size_t rows, std::size_t classes) {
+        stored.rows = rows;
+        stored.classes = classes;
+        stored.probabilities.reserve(rows * classes);
+      },
+      [&](std::span<const float> part) {
+        stored.probabilities.insert(stored.probabilities.end(), part.begin(), part.end());
+      }));
   return stored;
+}
+
+absl::StatusOr<Matrix<double>> ReadFeatureFile(const CampaignFolder& folder, const std::string& name,
+                                               const std::string& checksum) {
+  Matrix<double> features;
+  std::size_t row = 0;
+  FULCRUM_RETURN_IF_ERROR(ReadModelRows(
+      folder, name, checksum, ModelFileKind::kFeatures,
+      [&](std::size_t rows, std::size_t columns) { features = Matrix<double>::Zero(rows, columns); },
+      [&](std::span<const float> part) {
+        for (; !part.empty(); part = part.subspan(features.cols()), ++row) {
+          std::ranges::copy(part.first(features.cols()), features.row(row).begin());
+        }
+      }));
+  return features;
+}
+
+void RemoveFeatureFilesBefore(const CampaignFolder& folder, std::int64_t round) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder.models(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::int64_t of = 0;
+    if (!absl::EndsWith(name, kFeaturesSuffix) || !absl::SimpleAtoi(name.substr(0, name.find('-')), &of)) continue;
+    std::error_code failed;  // The end of the next round tries again.
+    if (of < round) std::filesystem::remove(entry->path(), failed);
+  }
 }
 
 }  // namespace fulcrum::storage

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stages/core/files.h"
+#include "stages/core/matrix.h"
 #include "stages/core/rows.h"
 #include "storage/campaign_folder.h"
 #include "storage/rules/round_rules.h"
@@ -86,25 +87,31 @@ absl::StatusOr<std::string> WriteLandmarkFile(const CampaignFolder& folder, std:
 absl::StatusOr<LandmarksByClass> ReadLandmarkFile(const CampaignFolder& folder, std::int64_t round,
                                                   std::size_t pool_rows);
 
-// The file with the class probabilities that a model process returned for the rows of a pool.
+// The files with what a model process returned for the rows of a pool: class probabilities, or new features.
 //
-//   32-bit floats, little-endian, row after row, one per class
-//   64 bytes of text at the end: "fulcrum predictions 1 ROWS CLASSES", filled up with spaces and a line feed
+//   32-bit floats, little-endian, row after row, one per class or feature
+//   64 bytes of text at the end: "fulcrum predictions 1 ROWS CLASSES", or "fulcrum features 1 ROWS FEATURES", filled up
+//   with spaces and a line feed
 //
 // Written completely and synced before the log mentions it. The size is known at the end only, so that rows are written
 // as they arrive. A writer is used by one thread at a time.
 
+enum class ModelFileKind { kPredictions, kFeatures };
+
 class PredictionFileWriter {
  public:
-  /// Begins a file of its own for predictions under a lease.
+  /// Begins a file of its own for what is returned under a lease; `columns` are classes or features.
   static absl::StatusOr<PredictionFileWriter> Create(const CampaignFolder& folder, std::int64_t round,
-                                                     std::int64_t lease, std::size_t classes);
+                                                     std::int64_t lease, std::size_t columns,
+                                                     ModelFileKind kind = ModelFileKind::kPredictions);
   /// Writes no file: finds out only what the checksum of one would be.
-  explicit PredictionFileWriter(std::size_t classes) : classes_(classes) {}
+  explicit PredictionFileWriter(std::size_t columns, ModelFileKind kind = ModelFileKind::kPredictions)
+      : columns_(columns), kind_(kind) {}
 
   /// Whole rows.
-  absl::Status Add(std::span<const float> probabilities);
-  std::int64_t rows() const { return static_cast<std::int64_t>(numbers_ / classes_); }
+  absl::Status Add(std::span<const float> values);
+  std::int64_t rows() const { return static_cast<std::int64_t>(numbers_ / columns_); }
+  std::size_t columns() const { return columns_; }
   /// Durable, under its name, when it returns OK.
   absl::Status Finish();
   /// Removes the file, which the log does not mention.
@@ -116,7 +123,8 @@ class PredictionFileWriter {
   std::string checksum() const { return checksum_.ToText(); }
 
  private:
-  std::size_t classes_;
+  std::size_t columns_;
+  ModelFileKind kind_;
   std::size_t numbers_ = 0;
   std::string name_;
   Checksum checksum_;
@@ -136,5 +144,10 @@ struct StoredPredictions {
 /// NotFound or DataLoss if the file is not what was recorded.
 absl::StatusOr<StoredPredictions> ReadPredictionFile(const CampaignFolder& folder, const std::string& name,
                                                      const std::string& checksum);
+/// The same of features: as many as the result has columns.
+absl::StatusOr<Matrix<double>> ReadFeatureFile(const CampaignFolder& folder, const std::string& name,
+                                               const std::string& checksum);
+/// Removes features that were returned for rounds before this one, which no round uses any more.
+void RemoveFeatureFilesBefore(const CampaignFolder& folder, std::int64_t round);
 
 }  // namespace fulcrum::storage

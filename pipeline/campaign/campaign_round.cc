@@ -75,6 +75,8 @@ absl::StatusOr<RoundLabels> CampaignRound::ReadLog(std::int64_t sequence, std::s
   const bool grown = pool_ != nullptr && predicted_rows == pool_->rows() && pool->rows() > predicted_rows;
   const std::shared_ptr<const CampaignPool> whole = pool;
   if (grown) pool = pool_;
+  // Features of a model process are of as many rows as there were.
+  if (pool != pool_ && !returned_.stored.empty()) Forget();
   if (pool != pool_ && runner_ != nullptr) runner_->MoveTo(pool->features());
   pool_ = pool;
   return ReadRoundLabels(reader_.state(), plan_, *pool_, *whole);
@@ -112,6 +114,32 @@ absl::StatusOr<bool> CampaignRound::TakePredictions(std::int64_t number, const s
   return false;
 }
 
+absl::Status CampaignRound::TakeFeatures() {
+  storage::ModelFeatures wanted;
+  if (!given_.probabilities.empty()) {
+    const auto rows = static_cast<std::int64_t>(pool_->rows());
+    for (const storage::ModelFeatures& each : {given_task_.before, given_task_.features}) {
+      if (wanted.empty() && each.rows == rows) wanted = each;
+    }
+  }
+  if (wanted == returned_.stored) return absl::OkStatus();
+  Forget();
+  if (wanted.empty()) return absl::OkStatus();
+  FULCRUM_ASSIGN_OR_RETURN(Matrix<double> values,
+                           storage::ReadFeatureFile(store_.folder(), wanted.file, wanted.checksum));
+  if (static_cast<std::int64_t>(values.rows()) != wanted.rows) {
+    return absl::DataLossError(absl::StrCat("the features '", wanted.file, "' are of ", values.rows(), " rows, not of ",
+                                            wanted.rows, "; restore a backup"));
+  }
+  returned_.raw = ingest::PoolFeatures(std::move(values));
+  if (!plan_.round.tune) {
+    FULCRUM_RETURN_IF_ERROR(ingest::Normalizer::FitInPlace(plan_.normalize, returned_.raw).status());
+    returned_.prepared = MakeFeatures(std::exchange(returned_.raw, {}));
+  }
+  returned_.stored = std::move(wanted);
+  return absl::OkStatus();
+}
+
 bool CampaignRound::StartsFromNothing(std::int64_t number) const {
   if (plan_.full_every > 0 && number % plan_.full_every == 0) return true;
   // What was asked for before the log that the last round was based on, that round has done.
@@ -120,7 +148,9 @@ bool CampaignRound::StartsFromNothing(std::int64_t number) const {
 }
 
 absl::Status CampaignRound::PrepareRunner(std::int64_t number) {
-  const bool from_nothing = StartsFromNothing(number);
+  // What was computed from other features says nothing about these.
+  const bool other_features = returned_.stored.round != history_.FeaturesRoundBefore(number);
+  const bool from_nothing = other_features || StartsFromNothing(number);
   const bool exists = runner_ != nullptr || tuned_ != nullptr;
   if (exists && !from_nothing) return absl::OkStatus();
   runner_.reset();
@@ -132,10 +162,10 @@ absl::Status CampaignRound::PrepareRunner(std::int64_t number) {
   }
   if (plan_.round.tune) {
     tuned_ = std::make_unique<TunedRunner>(plan_.round);
-    tuned_->Recall(history_.TuningBefore(number));
+    if (!other_features) tuned_->Recall(history_.TuningBefore(number));
     tuned_->RecallLandmarks(landmarks);
   } else {
-    runner_ = std::make_unique<RoundRunner>(plan_.round, pool_->features());
+    runner_ = std::make_unique<RoundRunner>(plan_.round, Features());
     runner_->RecallLandmarks(landmarks);
   }
   return absl::OkStatus();
@@ -143,6 +173,7 @@ absl::Status CampaignRound::PrepareRunner(std::int64_t number) {
 
 const kernel::Features& CampaignRound::Features() const {
   if (tuned_ != nullptr) return *tuned_->features().pool;
+  if (returned_.prepared != nullptr) return *returned_.prepared;
   return job_features_.pool != nullptr ? *job_features_.pool : pool_->features();
 }
 
@@ -240,6 +271,9 @@ absl::StatusOr<RoundResult> CampaignRound::Compute(std::int64_t number, std::int
                          .probabilities = trainable,
                          .select = select};
   FULCRUM_RETURN_IF_ERROR(PrepareRunner(number));
+  if (tuned_ != nullptr && !returned_.stored.empty()) {
+    return tuned_->Run(MemoryFeatureSource(returned_.raw), input, progress, stop, commit);
+  }
   if (tuned_ != nullptr) return tuned_->Run(*pool_, input, progress, stop, commit);
   return runner_->Run(input, progress, stop, commit);
 }
@@ -301,6 +335,7 @@ absl::StatusOr<v1::ModelTrained> CampaignRound::Describe(std::int64_t number, co
     if (accuracy) model.set_accuracy(*accuracy);
   } else {
     model.set_model_process(given_task_.process);
+    model.set_features_round(returned_.stored.round);
   }
   if (result.tuning != nullptr) *model.mutable_tuning() = ToProto(*result.tuning);
   *model.mutable_effort() = history_.EffortOf(number, result, seconds);
@@ -352,6 +387,7 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, P
   if (purpose == Purpose::kSelect && plan_.external) {
     FULCRUM_ASSIGN_OR_RETURN(const bool ready, TakePredictions(number, task, labels));
     if (!ready) return Outcome{.waits_for_model = true};
+    FULCRUM_RETURN_IF_ERROR(TakeFeatures());
   }
   FULCRUM_RETURN_IF_ERROR(RecallPredictions(number));
   v1::CampaignEvent started;

@@ -57,6 +57,7 @@ class CampaignRound {
     runner_.reset();
     tuned_.reset();
     job_features_ = {};
+    returned_ = {};
   }
 
   /// How long a round took that ended with a batch.
@@ -100,6 +101,9 @@ class CampaignRound {
   /// given_ then. Otherwise the task for them is open and published.
   absl::StatusOr<bool> TakePredictions(std::int64_t number, const std::optional<storage::ModelTask>& task,
                                        const RoundLabels& labels);
+  /// Makes the features of a model process those of the round, if there are some for it: what came with the
+  /// predictions of an earlier round, or, if the pool has grown since, with its own.
+  absl::Status TakeFeatures();
   /// Predictions of the round before, if this process did not make them itself.
   absl::Status RecallPredictions(std::int64_t number);
   /// Whether this round must start cold, by the plan or on request.
@@ -156,6 +160,13 @@ class CampaignRound {
   std::string job_normalization_;       // of those
   storage::StoredPredictions given_;    // of a model process, for the round that runs; empty: none
   storage::ModelTask given_task_;       // what they were returned for
+  /// Features that a model process returned, instead of the pool's.
+  struct ReturnedFeatures {
+    storage::ModelFeatures stored = {};               // empty: they are the pool's
+    ingest::PoolFeatures raw = {};                    // if the classifier is tuned
+    std::unique_ptr<kernel::Features> prepared = {};  // otherwise
+  };
+  ReturnedFeatures returned_;
   bool out_of_memory_ = false;
   std::int64_t predicted_round_ = 0;  // the round of last_predicted_; 0: none
   std::vector<ClassIndex> last_predicted_;

@@ -102,6 +102,7 @@ absl::Status CampaignRound::CommitBatch(std::int64_t number, std::int64_t sequen
     Log(LogLevel::kWarning, "files of old rounds are not removed",
         {{"campaign", plan_.name}, {"round", number}, {"error", std::string(removed.message())}});
   }
+  storage::RemoveFeatureFilesBefore(store_.folder(), given_task_.before.round);
   v1::CampaignEvent event;
   event.mutable_batch()->set_round(number);
   event.mutable_batch()->set_items(static_cast<std::int64_t>(batch.items.size() + again + labels.carried));

@@ -114,6 +114,7 @@ constexpr FieldLimit kLimits[] = {
     {"ReleaseModelTaskRequest.lease_id", 0, kLargestId},
     {"ReleaseModelTaskRequest.epoch", 0, kLargestId},
     {"GetModelLabelsRequest.task_id", 0, kLargestId},
+    {"FeatureBlock.rows", 0, 1e9},
     {"GetModelRowsRequest.task_id", 0, kLargestId},
     {"GetModelRowsRequest.first_row", 0, kLargestId},
     {"SubmitPredictionsRequest.Begin.lease_id", 0, kLargestId},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/cluster/cluster_round.h"
 #include "pipeline/commands/command_line.h"
 #include "pipeline/round/pool_source.h"
 #include "pipeline/round/progress.h"
@@ -35,6 +36,9 @@ with its reason. It appears when it is complete and durable; an import that fail
 it was and can be run again.
 
 Importing again adds new rows, by id: an existing row is left out, an existing id with other content is rejected.
+
+Under mpirun (a build with MPI) each process imports some of the files, and they become one pool at the end; a pool
+that exists is extended by one process only.
 
 Example:
   fulcrum import 'embeddings/*.parquet' --id doc --payload text --out pool
@@ -100,17 +104,17 @@ absl::Status WithAdvice(const absl::Status& status) {
   return advice == nullptr ? status : absl::Status(status.code(), absl::StrCat(status.message(), "\n  ", advice));
 }
 
-absl::Status Import(ImportCommandOptions options) {
-  FULCRUM_RETURN_IF_ERROR(Complete(options));
+absl::Status Import(ImportCommandOptions options, const Communicator& peers) {
+  FULCRUM_RETURN_IF_ERROR(AgreeOn(peers, Complete(options)));
   KeepFreedMemory();
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
                                     static_cast<std::size_t>(options.threads));
-  Progress progress("fulcrum import", ChooseProgressStyle(options.quiet, /*verbose=*/false));
+  Progress progress("fulcrum import", ChooseProgressStyle(options.quiet || !peers.is_root(), /*verbose=*/false));
   options.import.control.on_progress = [&](std::size_t rows) { progress.Update("rows", rows, 0); };
-  const absl::StatusOr<ImportResult> result = ImportPool(options.import);
+  const absl::StatusOr<ImportResult> result = ImportPoolTogether(options.import, peers);
   if (!result.ok()) return WithAdvice(result.status());
   progress.Clear();
-  if (!options.quiet) PrintResult(*result, options.import.folder);
+  if (!options.quiet && peers.is_root()) PrintResult(*result, options.import.folder);
   return absl::OkStatus();
 }
 
@@ -152,13 +156,17 @@ CommandRun AddImport(CLI::App& app) {
   app.add_option("--threads", options->threads, "Number of threads; default: all cores")->type_name("N");
   app.add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
   app.footer(kImportFooter);
-  return [options] { return Import(*options); };
+  return [options] {
+    return RunInProcesses("fulcrum import", ExitCodeFor,
+                          [&](const Communicator& peers) { return Import(*options, peers); });
+  };
 }
 
 }  // namespace
 
 Command ImportCommand() {
-  return {"import", "Data", "Import files of any format into a pool that opens immediately", AddImport};
+  return {"import", "Data", "Import files of any format into a pool that opens immediately", AddImport,
+          Command::Processes::kDivideTheWork};
 }
 
 // `fulcrum convert`: a table from one format to another.

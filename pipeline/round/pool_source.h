@@ -18,6 +18,7 @@
 #include "stages/ingest/columns/column_roles.h"
 #include "stages/ingest/columns/row_ids.h"
 #include "stages/ingest/formats/input_stream.h"
+#include "stages/ingest/formats/table_source.h"
 #include "stages/ingest/normalize.h"
 #include "stages/ingest/pool.h"
 #include "stages/kernel/features.h"
@@ -161,6 +162,7 @@ struct ImportOptions {
   bool may_add_nothing = false;
   /// Rows that exist elsewhere: with the same content they exist already, with another one they are rejected.
   storage::PoolWriter::FindElsewhere find_elsewhere = {};
+  ingest::FileShare share = {};  ///< of the files; a share without any adds nothing
   ImportControl control = {};
 };
 
@@ -172,5 +174,11 @@ struct ImportResult {
 
 /// Imports, or adds to the pool that is there; OK when it is on the disk. An error leaves the pool as it was.
 absl::StatusOr<ImportResult> ImportPool(const ImportOptions& options);
+
+/// The same by several processes that see the same folders: each imports its share of the files as a part of the pool,
+/// and the root puts the parts together, in the order of the files. The pool must not exist yet. An id that several
+/// ranks have counts where it comes first, as in one process. Every rank makes the call; the result is at the root. An
+/// error is that of all ranks.
+absl::StatusOr<ImportResult> ImportPoolTogether(const ImportOptions& options, const Communicator& peers);
 
 }  // namespace fulcrum::pipeline

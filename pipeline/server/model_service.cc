@@ -47,8 +47,17 @@ class PredictionStream final : public UploadStream<v1::SubmitPredictionsRequest>
     if (!complete_ && message.message_case() == v1::SubmitPredictionsRequest::kArrow) {
       return upload_->AddArrow(message.arrow());
     }
+    if (!complete_ && message.message_case() == v1::SubmitPredictionsRequest::kPlainFeatures) {
+      FULCRUM_RETURN_IF_ERROR(CheckNumbers(message.plain_features()));
+      return upload_->AddPlainFeatures(message.plain_features());
+    }
+    if (!complete_ && message.message_case() == v1::SubmitPredictionsRequest::kArrowFeatures) {
+      return upload_->AddArrowFeatures(message.arrow_features());
+    }
     if (complete_ || !message.end()) {
-      return absl::InvalidArgumentError("after 'begin' come messages with 'plain' or 'arrow', and then one 'end'");
+      return absl::InvalidArgumentError(
+          "after 'begin' come messages with 'plain' or 'arrow', possibly some with 'plain_features' or "
+          "'arrow_features', and then one 'end'");
     }
     complete_ = true;
     return absl::OkStatus();

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -187,6 +190,7 @@ struct Encoder {
     row.epoch = body.epoch;
     row.value = std::move(body.file);
     row.detail = std::move(body.checksum);
+    if (!body.features_file.empty()) absl::StrAppend(&row.detail, " ", body.features_file, " ", body.features_checksum);
     if (body.late) row.reason = kLate;
   }
   void operator()(ModelTaskClosed& body) const {
@@ -288,9 +292,19 @@ absl::StatusOr<EventBody> DecodeBody(EventRow& row) {
       return ModelLeaseRenewed{row.lease, row.epoch, FromMicros(row.number)};
     case EventKind::kModelLeaseEnded:
       return ModelLeaseEnded{row.lease, row.epoch, std::move(row.reason)};
-    case EventKind::kPredictionsStored:
-      return PredictionsStored{row.round,          row.lease, row.epoch, std::move(row.value), std::move(row.detail),
-                               row.reason == kLate};
+    case EventKind::kPredictionsStored: {
+      // The checksum, and the name and the checksum of the file with features, if there is one.
+      std::vector<std::string> files = absl::StrSplit(row.detail, ' ');
+      files.resize(3);
+      return PredictionsStored{.round = row.round,
+                               .lease = row.lease,
+                               .epoch = row.epoch,
+                               .file = std::move(row.value),
+                               .checksum = std::move(files[0]),
+                               .late = row.reason == kLate,
+                               .features_file = std::move(files[1]),
+                               .features_checksum = std::move(files[2])};
+    }
     case EventKind::kModelTaskClosed:
       return ModelTaskClosed{row.round, std::move(row.reason)};
     case EventKind::kVotesAccepted:

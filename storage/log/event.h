@@ -210,8 +210,10 @@ struct PredictionsStored {
   std::int64_t lease = 0;
   std::int64_t epoch = 0;
   std::string file = {};
-  std::string checksum = {};  ///< of the file
-  bool late = false;          ///< its lease had ended
+  std::string checksum = {};           ///< of the file
+  bool late = false;                   ///< its lease had ended
+  std::string features_file = {};      ///< new features of the rows; empty: none
+  std::string features_checksum = {};  ///< of that file
   bool operator==(const PredictionsStored&) const = default;
 };
 

@@ -44,7 +44,11 @@ std::vector<std::string> NamedFiles(const CampaignState& state) {
     for (const absl::string_view name : absl::StrSplit(round.files, '\n', absl::SkipEmpty())) names.emplace_back(name);
   });
   state.rounds().VisitModels([&](const StoredModel& model) { names.push_back(model.file); });
-  if (const auto& task = state.model_task(); task && task->answered()) names.push_back(task->file);
+  if (const auto& task = state.model_task()) {
+    for (const std::string& file : {task->file, task->features.file, task->before.file}) {
+      if (!file.empty()) names.push_back(file);
+    }
+  }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;

@@ -225,11 +225,16 @@ void CheckFiles(const CampaignFolder& folder, const CampaignState& state, FsckRe
     report.problems.push_back(absl::StrCat("rows appended by event ", rows.sequence, ": the folder ", rows.folder,
                                            " is missing; restore a backup"));
   }
-  if (const auto& task = state.model_task(); task && task->answered()) {
-    const auto checksum = ChecksumOfFile(folder.File(task->file));
-    if (!checksum.ok() || *checksum != task->checksum) {
-      report.problems.push_back(absl::StrCat("predictions for round ", task->round, ": the file ", task->file,
-                                             " is missing or damaged; restore a backup"));
+  if (const auto& task = state.model_task()) {
+    const auto check = [&](const char* what, std::int64_t round, const std::string& file, const std::string& checksum) {
+      const auto found = file.empty() ? checksum : ChecksumOfFile(folder.File(file));
+      if (found.ok() && *found == checksum) return;
+      report.problems.push_back(
+          absl::StrCat(what, " for round ", round, ": the file ", file, " is missing or damaged; restore a backup"));
+    };
+    check("predictions", task->round, task->file, task->checksum);
+    for (const ModelFeatures& each : {task->features, task->before}) {
+      check("features of a model", each.round, each.file, each.checksum);
     }
   }
   state.rounds().VisitModels([&](const StoredModel& model) {

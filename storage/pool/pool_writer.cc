@@ -60,7 +60,8 @@ RejectedRows::~RejectedRows() = default;
 absl::Status RejectedRows::Add(RejectedRow row, std::string place) {
   ++count_;
   if (examples_.size() < kMostExamples) {
-    examples_.push_back(absl::StrCat(place, ", column '", row.column, "': ", row.reason));
+    const std::string id = row.column == "id" && !row.id.empty() ? absl::StrCat(" (", row.id, ")") : "";
+    examples_.push_back(absl::StrCat(place, ", column '", row.column, "': ", row.reason, id));
   }
   rows_.push_back(std::move(row));
   places_.push_back(std::move(place));
@@ -116,6 +117,77 @@ std::string Numbered(absl::string_view stem, std::size_t number, absl::string_vi
 }
 
 }  // namespace
+
+std::string FolderInJointPool(const std::string& folder, std::size_t process) {
+  return absl::StrCat(WithoutTrailingSlash(folder), ".importing/", Numbered("process", process, ""));
+}
+
+absl::StatusOr<JointPool> JointPool::Begin(const std::string& folder) {
+  std::error_code error;
+  const std::string whole = WithoutTrailingSlash(folder);
+  if (fs::exists(whole, error) && !fs::is_empty(whole, error)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", whole,
+                     "' exists, and several processes can only make a new pool; name a folder that does not exist yet, "
+                     "or add to the pool with one process"));
+  }
+  const std::string work_folder = absl::StrCat(whole, ".importing");
+  fs::create_directories(work_folder, error);
+  if (error) return FolderError("make the folder", work_folder, error);
+  FULCRUM_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(work_folder));
+  for (const auto& entry : fs::directory_iterator(work_folder, error)) fs::remove_all(entry.path(), error);
+  return JointPool(whole, std::move(lock));
+}
+
+JointPool::~JointPool() {
+  std::error_code ignored;
+  if (!folder_.empty()) fs::remove_all(absl::StrCat(folder_, ".importing"), ignored);
+}
+
+absl::StatusOr<PoolManifest> JointPool::Publish(const std::vector<std::size_t>& processes) {
+  const std::string work_folder = absl::StrCat(folder_, ".importing");
+  PoolManifest manifest;
+  FeatureStatistics statistics;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const std::size_t process : processes) {
+    const std::string from = FolderInJointPool(folder_, process);
+    FULCRUM_ASSIGN_OR_RETURN(const MappedPool pool, MappedPool::Open(from));
+    FULCRUM_ASSIGN_OR_RETURN(const FeatureStatistics own, pool.Statistics());
+    statistics.Merge(own);
+    names = own.names();
+    const PoolManifest& part_of = pool.manifest();
+    manifest.sparse = part_of.sparse;
+    manifest.has_ids = part_of.has_ids;
+    manifest.rejected += part_of.rejected;
+    const auto take = [&](const std::string& file, const std::string& name) {
+      fs::rename(absl::StrCat(from, "/", file), absl::StrCat(work_folder, "/", name), error);
+      return error ? FolderError("put in its place", file, error) : absl::OkStatus();
+    };
+    for (const std::string& file : part_of.rejected_files) {
+      const std::size_t number = manifest.parts.size();
+      const std::string name = number == 0 ? "rejected.parquet" : Numbered("rejected", number, ".parquet");
+      FULCRUM_RETURN_IF_ERROR(take(file, name));
+      manifest.rejected_files.push_back(name);
+    }
+    for (PoolPart part : part_of.parts) {
+      const std::string file = std::exchange(part.file, Numbered("part", manifest.parts.size(), ".arrow"));
+      FULCRUM_RETURN_IF_ERROR(take(file, part.file));
+      manifest.parts.push_back(std::move(part));
+    }
+    fs::remove_all(from, error);
+  }
+  manifest.features = static_cast<std::int64_t>(statistics.features());
+  manifest.statistics_file = Numbered("statistics", manifest.parts.size() - 1, ".arrow");
+  FULCRUM_RETURN_IF_ERROR(
+      WriteBatchFile(absl::StrCat(work_folder, "/", manifest.statistics_file), *statistics.ToBatch(names)));
+  FULCRUM_RETURN_IF_ERROR(WriteManifest(work_folder, manifest));
+  fs::rename(work_folder, folder_, error);
+  if (error) return FolderError("put in its place", folder_, error);
+  const std::string published = std::exchange(folder_, "");
+  FULCRUM_RETURN_IF_ERROR(SyncFolder(fs::absolute(published).parent_path().string()));
+  return manifest;
+}
 
 void NoteRows(const PoolBlock& block, KnownRows& known) {
   for (std::size_t row = 0; row < block.id_fingerprints.size(); ++row) {

@@ -91,6 +91,31 @@ class MappedPool;
 void NoteRows(const PoolBlock& block, KnownRows& known);
 absl::Status NoteRows(const MappedPool& pool, KnownRows& known);
 
+// A new pool that several processes write together, each a pool of its own in a folder inside that of the new one.
+// Until Publish it is in "FOLDER.importing", like any new pool.
+
+class JointPool {
+ public:
+  /// FailedPrecondition if there is something at `folder` already, Unavailable if another import writes to it. What an
+  /// import left that was killed is removed. Without Publish nothing is left.
+  static absl::StatusOr<JointPool> Begin(const std::string& folder);
+  JointPool(JointPool&& other) noexcept : folder_(std::move(other.folder_)), lock_(std::move(other.lock_)) {
+    other.folder_.clear();
+  }
+  ~JointPool();
+
+  /// The pools of some processes, in their order, become the parts of the new one; OK means that it is on disk.
+  absl::StatusOr<PoolManifest> Publish(const std::vector<std::size_t>& processes);
+
+ private:
+  JointPool(std::string folder, FileLock lock) : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  std::string folder_;  // empty: nothing to remove
+  FileLock lock_;
+};
+
+/// Where a process puts its pool.
+std::string FolderInJointPool(const std::string& folder, std::size_t process);
+
 class PoolWriter {
  public:
   struct Counts {

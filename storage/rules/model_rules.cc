@@ -130,8 +130,9 @@ absl::StatusOr<std::optional<ModelTask>> FindModelTask(Ledger& ledger, const Mod
 
 absl::StatusOr<StorePredictionsAnswer> StorePredictions(Ledger& ledger, const StorePredictionsRequest& request) {
   const ModelLeaseRequest& lease = request.lease;
+  const std::string checksums = absl::StrCat(request.checksum, request.features_checksum);
   const std::int64_t fingerprint =
-      Fingerprint({"predictions", absl::StrCat(lease.lease), absl::StrCat(lease.epoch), request.checksum});
+      Fingerprint({"predictions", absl::StrCat(lease.lease), absl::StrCat(lease.epoch), checksums});
   FULCRUM_ASSIGN_OR_RETURN(const auto repeated, FindRepeated(ledger, {lease.process, lease.request_id, fingerprint}));
   if (repeated.has_value()) {
     const auto* const stored = std::get_if<PredictionsStored>(&repeated->body);
@@ -153,7 +154,9 @@ absl::StatusOr<StorePredictionsAnswer> StorePredictions(Ledger& ledger, const St
                                                                     .epoch = lease.epoch,
                                                                     .file = request.file,
                                                                     .checksum = request.checksum,
-                                                                    .late = late}}));
+                                                                    .late = late,
+                                                                    .features_file = request.features_file,
+                                                                    .features_checksum = request.features_checksum}}));
   return StorePredictionsAnswer{sequence, late, false};
 }
 

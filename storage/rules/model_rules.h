@@ -65,8 +65,10 @@ absl::StatusOr<std::optional<ModelTask>> FindModelTask(Ledger& ledger, const Mod
 
 struct StorePredictionsRequest {
   ModelLeaseRequest lease = {};
-  std::string file = {};      ///< complete and synced
-  std::string checksum = {};  ///< of the file
+  std::string file = {};               ///< complete and synced
+  std::string checksum = {};           ///< of the file
+  std::string features_file = {};      ///< new features of the rows, complete and synced; empty: none
+  std::string features_checksum = {};  ///< of that file; empty: there are no features
 };
 struct StorePredictionsAnswer {
   std::int64_t sequence = 0;

@@ -317,7 +317,9 @@ absl::Status CampaignState::Change(const Event& event, const ModelTaskOpened& op
   if (opened.round != rounds_.count() + 1 || rounds_.open() != nullptr || opened.rows < 1) {
     return absl::DataLossError(absl::StrCat("round ", opened.round, " is not the next one, or has no rows"));
   }
-  figures_.model_task = ModelTask{.id = event.sequence, .round = opened.round, .rows = opened.rows, .since = event.at};
+  ModelTask task{.id = event.sequence, .round = opened.round, .rows = opened.rows, .since = event.at};
+  if (figures_.model_task) task.before = figures_.model_task->FeaturesBefore(opened.round);
+  figures_.model_task = std::move(task);
   return absl::OkStatus();
 }
 

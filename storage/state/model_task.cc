@@ -56,6 +56,7 @@ absl::Status ModelTask::Answer(const PredictionsStored& stored, const std::strin
   expires_at = {};
   file = stored.file;
   checksum = stored.checksum;
+  if (!stored.features_file.empty()) features = {round, rows, stored.features_file, stored.features_checksum};
   return absl::OkStatus();
 }
 
@@ -93,15 +94,36 @@ std::string ModelTaskText(const ModelTask& task) {
       .Add(task.file)
       .Add(task.checksum)
       .Add(task.closed);
+  for (const ModelFeatures& each : {task.features, task.before}) {
+    text.Row().Add(each.round).Add(each.rows).Add(each.file).Add(each.checksum);
+  }
   return text.Take();
 }
+
+namespace {
+
+/// False if the row has something else.
+bool ReadFeatures(std::vector<std::string>& cells, ModelFeatures& features) {
+  if (cells.size() != 4 || !absl::SimpleAtoi(cells[0], &features.round) ||
+      !absl::SimpleAtoi(cells[1], &features.rows)) {
+    return false;
+  }
+  features.file = std::move(cells[2]);
+  features.checksum = std::move(cells[3]);
+  return true;
+}
+
+}  // namespace
 
 absl::StatusOr<ModelTask> ParseModelTask(const std::string& text) {
   constexpr std::size_t kNumbers = 7, kCells = 11;
   FULCRUM_ASSIGN_OR_RETURN(auto rows, JsonRows::Parse(text));
   std::int64_t numbers[kNumbers] = {};
-  bool complete = rows.size() == 1 && rows[0].size() == kCells;
+  // Checkpoints of older programs know of no features.
+  bool complete = (rows.size() == 1 || rows.size() == 3) && rows[0].size() == kCells;
   for (std::size_t i = 0; complete && i < kNumbers; ++i) complete = absl::SimpleAtoi(rows[0][i], &numbers[i]);
+  ModelFeatures features, before;
+  if (complete && rows.size() == 3) complete = ReadFeatures(rows[1], features) && ReadFeatures(rows[2], before);
   if (!complete) return absl::DataLossError("the model task in the checkpoint is damaged");
   std::vector<std::string>& cells = rows[0];
   return ModelTask{.id = numbers[0],
@@ -114,7 +136,9 @@ absl::StatusOr<ModelTask> ParseModelTask(const std::string& text) {
                    .expires_at = FromMicros(numbers[6]),
                    .file = std::move(cells[8]),
                    .checksum = std::move(cells[9]),
-                   .closed = std::move(cells[10])};
+                   .closed = std::move(cells[10]),
+                   .features = std::move(features),
+                   .before = std::move(before)};
 }
 
 }  // namespace fulcrum::storage

@@ -255,6 +255,16 @@ class OfferedRows {
   std::optional<std::vector<std::string>> pruned_;  ///< taken_, if OpenRound has changed it
 };
 
+/// Features of the rows of a pool that a model process returned.
+struct ModelFeatures {
+  std::int64_t round = 0;  ///< that they were returned for
+  std::int64_t rows = 0;   ///< that they are of
+  std::string file = {};   ///< relative to the campaign's folder; empty: none
+  std::string checksum = {};
+  bool operator==(const ModelFeatures&) const = default;
+  bool empty() const { return file.empty(); }
+};
+
 // The task of a round that waits for the predictions of a model process: who has it, until when, and what came of it.
 //
 // A campaign has at most one: that of the next round, or the last one. It changes by its transitions only, one per kind
@@ -275,6 +285,9 @@ struct ModelTask {
   std::string checksum = {};
   std::string closed = {};  ///< why the round does without predictions; empty: it does not
 
+  ModelFeatures features = {};  ///< that came with the predictions
+  ModelFeatures before = {};    ///< the last ones that came with those of an earlier round
+
   bool operator==(const ModelTask&) const = default;
   bool answered() const { return !file.empty(); }
   /// The round waits for it.
@@ -284,6 +297,10 @@ struct ModelTask {
   absl::Status Renew(const ModelLeaseRenewed& renewed);
   absl::Status EndLease(const ModelLeaseEnded& ended);
   absl::Status Answer(const PredictionsStored& stored, const std::string& by);
+  /// What the task of a later opening has as `before`.
+  const ModelFeatures& FeaturesBefore(std::int64_t later_round) const {
+    return features.empty() || round >= later_round ? before : features;
+  }
   absl::Status Close(const ModelTaskClosed& closed_task);
   /// Time that does not count has passed.
   void Shift(std::chrono::microseconds gap);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -216,6 +217,103 @@ TEST_F(ModelProcessTest, WrongPredictionsAreRefusedWithTheReason) {
   EXPECT_TRUE(process.Renew(task).ok()) << "nothing of it ended the lease";
   v1::SubmitPredictionsResponse stored;
   EXPECT_TRUE(process.Submit(task, good, &stored).ok());
+}
+
+TEST_F(ModelProcessTest, ReturnedFeaturesAreTheDistancesFromTheNextRoundOn) {
+  StartDaemon();
+  const auto k_center = [](const std::string& name) {
+    v1::CampaignSpec spec = ExternalSpec(name, 9);
+    spec.mutable_selection()->set_strategy("k-center");
+    return spec;
+  };
+  // Returns the round. What k-center selects does not depend on the probabilities.
+  const auto answer = [&](const std::string& campaign, const ModelProcess::Edit& edit = {}) {
+    LabelUntilTheModel(campaign);
+    ModelProcess process = Process(campaign, "mine");
+    const v1::ModelTask task = process.AcquireOne();
+    v1::SubmitPredictionsResponse stored;
+    const grpc::Status status =
+        process.Submit(task, std::vector<float>(2 * kRows, 0.5F), &stored, NewRequestId(), edit);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return task.round();
+  };
+  CreateStarted(k_center("plain"));
+  const std::int64_t round = answer("plain");
+  answer("plain");
+  LabelUntilTheModel("plain");
+  const auto plain = Client().ExportedBatches("plain");
+
+  // Six rows that nobody was asked about are far from all others and from each other.
+  std::set<std::string> asked, far;
+  for (std::int64_t each = 1; each <= round + 1; ++each) asked.insert(plain.at(each).begin(), plain.at(each).end());
+  std::vector<float> features(kBatch * kRows, 0.0F);
+  for (std::size_t row = 0; row < kRows && far.size() < kBatch; ++row) {
+    if (asked.contains(std::to_string(row))) continue;
+    features[row * kBatch + far.size()] = 10;
+    far.insert(std::to_string(row));
+  }
+  CreateStarted(k_center("embedded"));
+  ASSERT_EQ(answer("embedded",
+                   [&](auto& messages) {
+                     v1::SubmitPredictionsRequest part;
+                     part.mutable_plain_features()->set_rows(kRows);
+                     part.mutable_plain_features()->set_values(
+                         std::string(reinterpret_cast<const char*>(features.data()), features.size() * sizeof(float)));
+                     messages.insert(messages.begin() + 1, part);
+                   }),
+            round);
+  LabelUntilTheModel("embedded");
+  // Durable with the predictions.
+  StopDaemon();
+  StartDaemon();
+  EXPECT_EQ(answer("embedded"), round + 1);
+  EXPECT_EQ(answer("embedded"), round + 2);
+  LabelUntilTheModel("embedded");
+  const auto embedded = Client().ExportedBatches("embedded");
+  EXPECT_EQ(embedded.at(round), plain.at(round)) << "not yet in the round that they came with";
+  EXPECT_EQ(embedded.at(round + 1), far);
+  std::map<std::int64_t, std::int64_t> features_of;
+  DaemonClient client = Client();
+  for (const v1::ModelTrained& model : client.Models("embedded")) features_of[model.round()] = model.features_round();
+  EXPECT_EQ(features_of[round], 0);
+  EXPECT_EQ(features_of[round + 1], round);
+  EXPECT_EQ(features_of[round + 2], round) << "until others come";
+}
+
+TEST_F(ModelProcessTest, WrongFeaturesAreRefusedWithTheReason) {
+  StartDaemon();
+  CreateStarted(ExternalSpec("clouds", 9));
+  LabelUntilTheModel("clouds");
+  ModelProcess process = Process("clouds", "mine");
+  const v1::ModelTask task = process.AcquireOne();
+  const std::vector<float> predictions = process.Predict(task);
+  const auto expect = [&](std::int64_t rows, const std::vector<float>& values, const std::string& text) {
+    v1::SubmitPredictionsResponse response;
+    const grpc::Status status = process.Submit(task, predictions, &response, NewRequestId(), [&](auto& messages) {
+      v1::SubmitPredictionsRequest part;
+      part.mutable_plain_features()->set_rows(rows);
+      part.mutable_plain_features()->set_values(
+          std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
+      messages.insert(messages.end() - 1, part);
+    });
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << text;
+    EXPECT_THAT(status.error_message(), HasSubstr(text));
+  };
+  std::vector<float> bad(3 * kRows, 1.0F);
+  bad[7] = std::numeric_limits<float>::infinity();
+  expect(kRows, bad, "row 2: feature 1 (counted from 0) is inf");
+  bad[7] = 1e30F;
+  expect(kRows, bad, "row 2: its features have the squared length");
+  expect(kRows - 1, std::vector<float>(2 * (kRows - 1), 1.0F), "features for 199 rows, and the task has 200");
+  expect(kRows + 1, std::vector<float>(kRows + 1, 1.0F), "more than 200 rows");
+  expect(kRows, std::vector<float>(kRows + 1, 1.0F), "one 32-bit float for each row and feature");
+  expect(-1, {1.0F}, "rows");
+  v1::SubmitPredictionsResponse response;
+  const grpc::Status status = process.Submit(task, predictions, &response, NewRequestId(), [](auto& messages) {
+    messages.back().set_arrow_features("no Arrow at all");
+  });
+  EXPECT_THAT(status.error_message(), HasSubstr("reading the predictions"));
+  EXPECT_TRUE(process.Submit(task, predictions, &response).ok()) << "nothing of it ended the lease";
 }
 
 TEST_F(ModelProcessTest, AfterTheTimeTheBuiltInClassifierOrFailure) {

@@ -165,6 +165,33 @@ TEST_F(MpirunTest, SelectsTheSameBatchAsOneProcess) {
   ExpectSameBatch(4, {"--strategy", "dbalevs", "--engine", "landmark", "--no-refine"}, "pool");
 }
 
+TEST_F(MpirunTest, ImportsAPoolFromWhichTheSameBatchIsSelected) {
+  const std::string text = Read("pool.csv");
+  const std::string header = text.substr(0, text.find('\n') + 1);
+  std::size_t at = header.size();
+  for (int file = 0; file < 3; ++file) {
+    const std::size_t end =
+        file == 2 ? text.size() : text.find('\n', text.size() / 3 * static_cast<std::size_t>(file + 1)) + 1;
+    folder_.Write("part-" + std::to_string(file) + ".csv", header + text.substr(at, end - at));
+    at = end;
+  }
+  ImportPool();
+  const std::vector<std::string> words = {FULCRUM_PROGRAM, "import", File("part-*.csv"), "--out", File("joint")};
+  const ProcessResult imported = RunProcess(Mpirun(3, words));
+  ASSERT_EQ(imported.exit_code, 0) << imported.standard_error;
+  EXPECT_EQ(CountOf("4000 rows", imported.standard_output), 1u) << imported.standard_output;
+  std::vector<std::string> one = SelectWords("one.csv", {"--tune", "off"}),
+                           joint = SelectWords("joint.csv", {"--tune", "off"});
+  one[kPool] = File("pool");
+  joint[kPool] = File("joint");
+  ASSERT_EQ(RunProcess(one).exit_code, 0);
+  ASSERT_EQ(RunProcess(joint).exit_code, 0);
+  EXPECT_EQ(Read("joint.csv"), Read("one.csv"));
+  const ProcessResult again = RunProcess(Mpirun(2, words));
+  EXPECT_EQ(again.exit_code, 65) << again.standard_error;
+  EXPECT_THAT(again.standard_error, HasSubstr("can only make a new pool"));
+}
+
 TEST_F(MpirunTest, TunesAsOneProcess) {
   ImportPool();
   for (const std::string pool : {"pool.csv", "pool"}) ExpectSameBatch(3, {"--tune", "auto"}, pool);

@@ -18,9 +18,10 @@ for _file in _FILES.file:
 def message(name: str) -> Any:
     """Returns the class of a message, such as "fulcrum.v1.CampaignSpec"."""
     descriptor = _POOL.FindMessageTypeByName(name)
-    if hasattr(message_factory, "GetMessageClass"):
-        return message_factory.GetMessageClass(descriptor)
-    return message_factory.MessageFactory(_POOL).GetPrototype(descriptor)
+    factory: Any = message_factory  # which has one function or the other
+    if hasattr(factory, "GetMessageClass"):
+        return factory.GetMessageClass(descriptor)
+    return factory.MessageFactory(_POOL).GetPrototype(descriptor)
 
 
 def enum_value(enum: str, name: str) -> int:

@@ -185,11 +185,36 @@ def write_stream(columns: Sequence[Column], out: BinaryIO) -> None:
     out.write(struct.pack("<Ii", 0xFFFFFFFF, 0))
 
 
-def array_columns(rows: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
-    """The columns id (if there are ids), f0, f1, ... of a two-dimensional array."""
-    array = numpy.asarray(rows)
+def as_numbers(rows: Any, names: Optional[Sequence[Any]] = None) -> Any:
+    """An array of numbers with two dimensions; masked values are nan. ValueError names the first value that is no number, its
+    column by its name if there are `names`."""
+    array = rows.filled(numpy.nan) if isinstance(rows, numpy.ma.MaskedArray) and rows.dtype.kind == "f" else numpy.asarray(rows)
     if array.ndim != 2:
         raise ValueError(f"an array must have two dimensions, rows and features, not the shape {array.shape}")
+    if array.dtype.kind in "fiub":
+        return array
+    if array.dtype.kind in "OUS":
+        try:
+            return array.astype(numpy.float64)
+        except (TypeError, ValueError):
+            pass
+    for row, column in numpy.ndindex(*array.shape):
+        try:
+            if array.dtype.kind in "OUS":
+                float(array[row, column])
+                continue
+        except (TypeError, ValueError):
+            pass
+        called = f"column {names[column]!r}" if names is not None else f"column {column} (counted from 0)"
+        value = array[row, column].item() if hasattr(array[row, column], "item") else array[row, column]
+        raise ValueError(f"{called} has {value!r} in row {row}: features must be numbers; convert the column, or "
+                         "leave it out")
+    return array.astype(numpy.float64)
+
+
+def array_columns(rows: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
+    """The columns id (if there are ids), f0, f1, ... of a two-dimensional array."""
+    array = as_numbers(rows)
     if ids is not None and len(ids) != len(array):
         raise ValueError(f"there are {len(ids)} ids and {len(array)} rows")
     # 32 bits hold small integers and half floats exactly.
@@ -202,6 +227,8 @@ def array_columns(rows: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
 def sparse_columns(rows: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
     """The columns id (if there are ids), indices and values of a scipy.sparse matrix."""
     matrix = rows.tocsr()
+    if matrix.dtype.kind not in "fiub":
+        raise ValueError(f"a sparse matrix must have numbers, not values of the type {matrix.dtype}")
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -215,6 +242,8 @@ def sparse_columns(rows: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
 
 def frame_columns(frame: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
     """The columns of a data frame, and the column id if there are ids."""
+    if ids is not None and len(ids) != len(frame):
+        raise ValueError(f"there are {len(ids)} ids and {len(frame)} rows")
     if ids is not None:
         frame = frame.assign(id=[str(each) for each in ids])
     return [Column(str(name), _frame_values(frame.iloc[:, place])) for place, name in enumerate(frame.columns)]
@@ -222,12 +251,18 @@ def frame_columns(frame: Any, ids: Optional[Sequence[Any]]) -> List[Column]:
 
 def _frame_values(series: Any) -> Any:
     kind = getattr(series.dtype, "kind", "O")
-    if kind in "iub" and not series.isna().any():
+    # Not all numbers of 64 bits without a sign are numbers with one.
+    whole = kind in "ib" or (kind == "u" and series.dtype.itemsize < 8)
+    if whole and not series.isna().any():
         return series.to_numpy(dtype=numpy.int64)
     if kind in "fiub":
         return series.to_numpy(dtype=numpy.float32 if series.dtype == numpy.float32 else numpy.float64,
                                na_value=numpy.nan)
     missing = series.isna()
+    if kind == "O" and len(series) > 0 and _all_numbers(series):
+        return series.to_numpy(dtype=numpy.float64, na_value=numpy.nan)
+    if kind == "O" and len(series) > 0 and isinstance(series.iloc[0], (list, tuple, numpy.ndarray)):
+        return _lists(series)
     values = [None if lost else each if isinstance(each, bytes) else str(each)
               for each, lost in zip(series.tolist(), missing)]
     if any(isinstance(each, bytes) for each in values):
@@ -235,4 +270,27 @@ def _frame_values(series: Any) -> Any:
     return values
 
 
-__all__ = ["Column", "Lists", "array_columns", "frame_columns", "sparse_columns", "write_stream"]
+def _lists(series: Any) -> Lists:
+    """A column of lists or arrays of numbers, such as embeddings."""
+    try:
+        numbers = as_numbers(numpy.stack([numpy.asarray(each) for each in series.tolist()]))
+    except ValueError as error:
+        first = len(series.iloc[0])
+        for row, each in enumerate(series.tolist()):
+            if not isinstance(each, (list, tuple, numpy.ndarray)) or len(each) != first:
+                text = repr(each)
+                raise ValueError(f"column {str(series.name)!r} has {text if len(text) < 100 else text[:100] + '...'} in row {row}, "
+                                 f"and a list of {first} numbers in row 0: all must be as long") from None
+        raise ValueError(f"column {str(series.name)!r}: {error}") from None
+    small = numbers.dtype.itemsize <= 2 or numbers.dtype == numpy.float32
+    flat = numbers.astype(numpy.float32 if small else numpy.float64).reshape(-1)
+    return Lists(numpy.arange(len(numbers) + 1, dtype=numpy.int64) * numbers.shape[1], flat)
+
+
+def _all_numbers(series: Any) -> bool:
+    """Whether a column of objects has numbers, as after rows were put together from several sources."""
+    import numbers
+    return all(isinstance(each, numbers.Number) and not isinstance(each, complex) for each in series.dropna().tolist())
+
+
+__all__ = ["Column", "Lists", "array_columns", "as_numbers", "frame_columns", "sparse_columns", "write_stream"]

@@ -51,7 +51,10 @@ def _rows_to_predict(rows: Any, pool_columns: Callable[[], Any]) -> Tuple[Option
         id_column, others = pool_columns()
         ids = list(rows[id_column] if id_column in rows.columns else rows.index)
         rows = rows[[name for name in rows.columns if name != id_column and name not in others]]
-        return [str(name) for name in rows.columns], ids, rows.to_numpy()
+        values = rows.to_numpy()
+        if values.shape[1] == 1 and len(values) > 0 and hasattr(values[0, 0], "__len__") and not isinstance(values[0, 0], str):
+            return None, ids, [list(each) for each in values[:, 0]]  # a column of lists, such as embeddings
+        return [str(name) for name in rows.columns], ids, values
     if hasattr(rows, "tocsr"):
         return None, list(range(rows.shape[0])), rows.tocsr()
     if hasattr(rows, "shape") and len(rows.shape) == 2:
@@ -68,12 +71,21 @@ def _width(rows: Any) -> int:
     return max(1, rows.shape[1] if hasattr(rows, "shape") else len(rows[0]))
 
 
-def _feature_rows(rows: Any) -> List[Dict[str, Any]]:
+def _feature_rows(rows: Any, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
     if hasattr(rows, "indptr"):
         parts = zip(rows.indptr[:-1], rows.indptr[1:])
         # Without indices, which an empty row has not, a row has all its features.
         return [{"values": rows.data[a:b].tolist() or [0.0], "indices": rows.indices[a:b].tolist() or [0]} for a, b in parts]
-    return [{"values": [float(value) for value in row]} for row in rows]
+    return [{"values": [_number(value, row, column, names) for column, value in enumerate(values)]}
+            for row, values in enumerate(rows)]
+
+
+def _number(value: Any, row: int, column: int, names: Optional[Sequence[str]]) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        called = f"column '{names[column]}'" if names else f"feature {column} (counted from 0)"
+        raise ValueError(f"{called} has {value!r} in row {row}, which is no number") from None
 
 
 class Campaign:
@@ -277,7 +289,7 @@ class Campaign:
         for begin in range(0, len(ids), at_once):
             fields: Dict[str, Any] = {"item_ids": ids[begin:begin + at_once]}
             if values is not None:
-                fields = {"rows": _feature_rows(values[begin:begin + at_once]), "feature_names": names or []}
+                fields = {"rows": _feature_rows(values[begin:begin + at_once], names), "feature_names": names or []}
             response = self._call("Predict", round=round, **fields)
             for name, each in zip(ids[begin:begin + at_once], response.predictions):
                 row = {"id": name, "label": each.value}
@@ -339,7 +351,7 @@ class Campaign:
         payloads = list(payloads) if payloads is not None else None
         if len(ids) != len(own_ids) or (payloads is not None and len(payloads) != len(ids)):
             raise ValueError("there must be as many ids and payloads as rows")
-        features = _feature_rows(values)
+        features = _feature_rows(values, names)
         at_once = max(1, min(_OFFER_AT_ONCE, _PREDICT_BYTES // (8 * _width(values))))
         results: List[Dict[str, Any]] = []
         for begin in range(0, len(ids), at_once):

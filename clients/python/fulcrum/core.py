@@ -14,6 +14,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from .arrow_stream import as_numbers
+
 try:
     from . import _core
 except ImportError as _error:  # A client without the extension module is complete in all other respects.
@@ -68,6 +70,8 @@ def as_examples(X: Any) -> Any:
     """Returns X as the extension module reads it, without a copy if the layout allows it."""
     if hasattr(X, "tocsr"):
         rows = X.tocsr()
+        if rows.dtype.kind not in "fiub":
+            raise ValueError(f"X must have numbers, not values of the type {rows.dtype}")
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
@@ -75,18 +79,15 @@ def as_examples(X: Any) -> Any:
             raise ValueError(f"X has {rows.shape[1]} columns; there may be at most {np.iinfo(np.int32).max}")
         return (np.asarray(rows.indptr, np.int64), np.asarray(rows.indices, np.int32),
                 np.asarray(rows.data, np.float64), int(rows.shape[1]))
+    names = list(getattr(X, "columns", ())) if hasattr(X, "to_numpy") else getattr(X, "column_names", None)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     rows = np.asarray(X)
-    if rows.dtype.kind not in "fiub":
-        try:
-            rows = rows.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"X must have numbers, not {rows.dtype}") from None
-    elif rows.dtype not in (np.float64, np.float32) or not rows.dtype.isnative:
-        rows = rows.astype(np.float64)
     if rows.ndim != 2:
         raise ValueError(f"X must have two dimensions, rows and features, not the shape {rows.shape}")
+    rows = as_numbers(X if isinstance(X, np.ma.MaskedArray) else rows, names)
+    if rows.dtype not in (np.float64, np.float32) or not rows.dtype.isnative:
+        rows = rows.astype(np.float64)
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ValueError(f"X has the shape {rows.shape}: there is nothing to select from")
     itemsize = rows.dtype.itemsize

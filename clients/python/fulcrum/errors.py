@@ -1,6 +1,6 @@
 """What went wrong, with the server's details."""
 
-from typing import List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import grpc
 
@@ -12,7 +12,8 @@ class FulcrumError(Exception):
 
     def __init__(self, code: str, message: str, fields: Optional[List[Tuple[str, str]]] = None,
                  retry_seconds: Optional[float] = None):
-        places = "".join(f"\n  {field}: {reason}" for field, reason in fields or [])
+        # Some messages have them already.
+        places = "".join(f"\n  {field}: {reason}" for field, reason in fields or [] if f"{field}: {reason}" not in message)
         super().__init__(f"{code}: {message}{places}")
         #: Name of the gRPC status code, such as "NOT_FOUND".
         self.code = code
@@ -57,5 +58,6 @@ def from_details(code: str, message: str, details: bytes) -> FulcrumError:
 
 def from_rpc(error: grpc.RpcError) -> FulcrumError:
     """Makes an error from one of gRPC."""
-    trailers = dict(error.trailing_metadata() or ())
+    pairs: Any = error.trailing_metadata() or ()
+    trailers: Dict[str, Any] = dict(pairs)
     return from_details(error.code().name, error.details() or "", trailers.get("grpc-status-details-bin", b""))

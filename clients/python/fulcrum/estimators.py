@@ -12,9 +12,9 @@ from . import _core, core
 try:  # scikit-learn 1.6 and later
     from sklearn.utils.validation import validate_data
 except ImportError:
-    def validate_data(estimator: Any, *data: Any, **options: Any) -> Any:
+    def validate_data(_estimator: Any, /, *data: Any, **options: Any) -> Any:  # type: ignore[misc,unused-ignore]
         """The method that the function replaced."""
-        return estimator._validate_data(*data, **options)
+        return _estimator._validate_data(*data, **options)
 
 __all__ = ["FulcrumClassifier", "FulcrumQueryStrategy"]
 
@@ -66,9 +66,8 @@ class FulcrumClassifier(ClassifierMixin, BaseEstimator):
         self._trained_on = (X, labels, kept)
 
     def __getstate__(self) -> Dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("_predictor", None)
-        return state
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_predictor"}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -164,9 +163,8 @@ class FulcrumQueryStrategy(BaseEstimator):
                 given["predictions"], given["classes"] = model.predict_proba(X), model.classes_
             else:
                 given["predictions"] = model.predict(X)
-        seed = self.random_state
-        if isinstance(seed, np.random.RandomState):
-            seed = int(seed.randint(1 << 31))
+        state: Any = self.random_state
+        seed = int(state.randint(1 << 31)) if isinstance(state, np.random.RandomState) else state
         chosen = core.select(X, labels, strategy=self.strategy, batch=batch_size, candidates=allowed,
                              missing_label=self.missing_label, seed=seed, **given)
         indices = chosen.indices - first

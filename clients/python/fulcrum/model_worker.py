@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 import grpc
 
@@ -31,11 +31,24 @@ def _floats(data: bytes) -> "array.array[float]":
     return numbers
 
 
-def _takes_ids(estimator: Any, method: str) -> bool:
+def _takes_ids(function: Any) -> bool:
     try:
-        return "ids" in inspect.signature(getattr(estimator, method)).parameters
-    except (AttributeError, TypeError, ValueError):  # there is none, or it says nothing about itself
+        return "ids" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # there is none, or it says nothing about itself
         return False
+
+
+def _matrix_bytes(rows: Any) -> bytes:
+    """A matrix as 32-bit floats, row after row."""
+    if numpy is not None:
+        if hasattr(rows, "toarray"):
+            rows = rows.toarray()
+        data: bytes = numpy.asarray(rows, dtype="<f4").tobytes()
+        return data
+    numbers = array.array("f", (value for row in rows for value in row))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
 
 
 def _bytes(rows: Any, columns: Sequence[Optional[int]]) -> bytes:
@@ -129,27 +142,44 @@ class ModelWorker:
     If `fit` or `predict_proba` has a parameter `ids`, it gets the names of the rows in the pool, for example to look up
     texts or images: `fit(X, y, ids=...)`, `predict_proba(X, ids=...)`.
 
+    With `features` the model also returns new features (embeddings) of the rows: True calls `estimator.transform(X)` after
+    `fit`, a function is called with X in its place; a parameter `ids` is filled as above. From the next round on, the
+    server computes the distances between rows from these features; X stays what was given as the pool. Rows of a
+    scipy.sparse matrix are returned with their zeros.
+
     The lease of the task is renewed while the estimator works. If the process dies, another one gets the task when the
     lease expires; start as many as you like. If the estimator raises an exception, the task is returned to the campaign
     and run() raises it. `stop()`, from any thread or a signal handler, ends run() after the current task.
     """
 
     def __init__(self, client: Any, campaign: Any, estimator: Any, *, process: str = "python-model",
-                 predict_rows: int = 200_000):
+                 predict_rows: int = 200_000, features: Union[bool, Callable[..., Any], None] = None):
+        if features is True and not callable(getattr(estimator, "transform", None)):
+            raise TypeError(f"features=True calls the method transform of the estimator, which {type(estimator).__name__} "
+                            "does not have; give a function that returns the features of rows")
+        if features not in (None, True, False) and not callable(features):
+            raise TypeError(f"features is True or a function that returns the features of rows, not {features!r}")
         self._connection = client.connection
         self._campaign = getattr(campaign, "name", campaign)
         self._process = process
         self._estimator = estimator
         self._predict_rows = predict_rows
-        self._fit_takes_ids = _takes_ids(estimator, "fit")
-        self._predict_takes_ids = _takes_ids(estimator, "predict_proba")
+        for method in ("fit", "predict_proba"):
+            if not callable(getattr(estimator, method, None)):
+                raise TypeError(f"the estimator needs the methods fit and predict_proba; {type(estimator).__name__} has no "
+                                f"{method}")
+        self._features: Any = estimator.transform if features is True else features or None
+        self._fit_takes_ids = _takes_ids(estimator.fit)
+        self._predict_takes_ids = _takes_ids(estimator.predict_proba)
+        self._features_take_ids = self._features is not None and _takes_ids(self._features)
         self._stopping = threading.Event()
         self._rows = _Rows()
         #: Rounds whose predictions the server has on disk.
         self.rounds = 0
-        #: Seconds so far: in the estimator ("fit", "predict"), and around it ("acquire", "read", "submit"). Waiting for
+        #: Seconds so far: in the estimator ("fit", "predict", "features"), and around it ("acquire", "read", "submit"). Waiting for
         #: labels is not counted.
-        self.seconds: Dict[str, float] = {"acquire": 0.0, "read": 0.0, "fit": 0.0, "predict": 0.0, "submit": 0.0}
+        self.seconds: Dict[str, float] = {"acquire": 0.0, "read": 0.0, "fit": 0.0, "predict": 0.0, "features": 0.0,
+                                          "submit": 0.0}
 
     def stop(self) -> None:
         """Lets run() return after the current task."""
@@ -170,6 +200,15 @@ class ModelWorker:
             elif response.campaign_over:
                 break
         return self.rounds
+
+    async def run_async(self) -> int:
+        """The same inside an event loop: works on a thread. If it is cancelled, it ends after the current task."""
+        import asyncio
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, self.run)
+        except asyncio.CancelledError:
+            self.stop()
+            raise
 
     def _call(self, method: str, request_id: str = "", **fields: Any) -> Any:
         request = api.message(f"fulcrum.v1.{method}Request")(
@@ -223,7 +262,7 @@ class ModelWorker:
             return
         request = api.message("fulcrum.v1.GetModelRowsRequest")(
             campaign=self._campaign, task_id=task.task_id, first_row=self._rows.count,
-            with_ids=self._fit_takes_ids or self._predict_takes_ids)
+            with_ids=self._fit_takes_ids or self._predict_takes_ids or self._features_take_ids)
         for part in self._connection.stream("GetModelRows", request):
             self._rows.add(part.plain, task, part.item_ids)
         if self._rows.count != task.rows:
@@ -259,7 +298,9 @@ class ModelWorker:
 
     def _submit(self, task: Any, known: List[str]) -> None:
         columns: Optional[List[Optional[int]]] = None
+        names: List[str] = []
         parts: List[bytes] = []
+        features: List[Any] = []
         matrix = self._rows.matrix()
         for first in range(0, task.rows, self._predict_rows):
             last = min(first + self._predict_rows, task.rows)
@@ -277,13 +318,23 @@ class ModelWorker:
                 raise ValueError(f"predict_proba returned {len(found[0])} columns for {len(names)} classes")
             parts.append(_bytes(found, columns))
             self.seconds["submit"] += time.perf_counter() - begun
+            if self._features is None:
+                continue
+            more = {"ids": self._rows.ids[first:last]} if self._features_take_ids else {}
+            found = self._timed("features", lambda rows=rows, more=more: self._features(rows, **more))
+            given = found.shape[0] if hasattr(found, "shape") else len(found)
+            if given != last - first:
+                raise ValueError(f"there are features of {given} rows for {last - first} rows")
+            begun = time.perf_counter()
+            features.append((given, _matrix_bytes(found)))
+            self.seconds["submit"] += time.perf_counter() - begun
         # The same request id and content in every attempt: they take effect once.
         begun = time.perf_counter()
         request_id = new_request_id()
-        self._retry(lambda: self._send(self._requests(task, request_id, parts)))
+        self._retry(lambda: self._send(self._requests(task, request_id, parts, features)))
         self.seconds["submit"] += time.perf_counter() - begun
 
-    def _requests(self, task: Any, request_id: str, parts: List[bytes]) -> Iterator[Any]:
+    def _requests(self, task: Any, request_id: str, parts: List[bytes], features: List[Any]) -> Iterator[Any]:
         request = api.message("fulcrum.v1.SubmitPredictionsRequest")
         yield request(begin={"campaign": self._campaign, "process": self._process, "request_id": request_id,
                              "lease_id": task.lease_id, "epoch": task.epoch})
@@ -291,6 +342,12 @@ class ModelWorker:
         for part in parts:
             for first in range(0, len(part), size):
                 yield request(plain=part[first:first + size])
+        for rows, data in features:
+            row_bytes = len(data) // rows
+            at_once = max(1, _BYTES_PER_PART // max(1, row_bytes))
+            for begin in range(0, rows, at_once):
+                end = min(begin + at_once, rows)
+                yield request(plain_features={"rows": end - begin, "values": data[begin * row_bytes:end * row_bytes]})
         yield request(end=True)
 
     def _send(self, requests: Iterator[Any]) -> Any:

@@ -54,6 +54,18 @@ def without_columns(rows: Any, names: Sequence[str]) -> Any:
 
 
 def _write_arrow(rows: Any, ids: Optional[Sequence[Any]], path: str) -> None:
+    if hasattr(rows, "to_frame") and not hasattr(rows, "columns"):
+        raise TypeError("a pool is a data frame, not one column of it; to_frame() makes a frame of a column")
+    if hasattr(rows, "schema") and hasattr(rows, "to_pydict") and not hasattr(rows, "to_batches"):
+        _write_batches(iter([rows]), path)  # one record batch
+        return
+    known = any(hasattr(rows, name) for name in ("to_csv", "to_batches", "read_next_batch"))
+    if not known and hasattr(rows, "__arrow_c_stream__"):
+        import pyarrow
+        rows = pyarrow.table(rows)  # such as a data frame of polars
+    if isinstance(rows, list) and rows and isinstance(rows[0], (list, tuple)):
+        array: Any = _as_array(rows)
+        return _write_arrow(array, ids, path)
     is_frame, is_sparse = hasattr(rows, "to_csv"), hasattr(rows, "tocsr")
     if is_frame or is_sparse or (hasattr(rows, "shape") and not hasattr(rows, "to_batches")):
         from .arrow_stream import array_columns, frame_columns, sparse_columns, write_stream
@@ -66,7 +78,23 @@ def _write_arrow(rows: Any, ids: Optional[Sequence[Any]], path: str) -> None:
         return
     if ids is not None:
         raise ValueError("ids are for arrays, matrices and data frames; name the id column of an Arrow table with id_column")
-    _write_batches(iter(rows.to_batches() if hasattr(rows, "to_batches") else rows), path)
+    batches = rows.to_batches() if hasattr(rows, "to_batches") else rows
+    if not hasattr(batches, "__iter__"):
+        raise TypeError(_wrong_pool(f"the {type(rows).__name__} {rows!r}"))
+    _write_batches(iter(batches), path)
+
+
+def _wrong_pool(given: str) -> str:
+    return f"a pool is a data frame, an array, a sparse matrix, an Arrow table, record batches or a path, not {given}"
+
+
+def _as_array(rows: List[Any]) -> Any:
+    import numpy
+    widths = {len(row) for row in rows}
+    if len(widths) > 1:
+        odd = next(number for number, row in enumerate(rows) if len(row) != len(rows[0]))
+        raise ValueError(f"row {odd} has {len(rows[odd])} features, and the rows before it {len(rows[0])}")
+    return numpy.asarray(rows)
 
 
 def _write_batches(batches: Iterator[Any], path: str) -> None:
@@ -76,8 +104,7 @@ def _write_batches(batches: Iterator[Any], path: str) -> None:
     if first is None:
         raise ValueError("there are no rows")
     if not hasattr(first, "schema"):
-        raise TypeError(f"a pool is a data frame, an array, a sparse matrix, an Arrow table, record batches or a path, not an iterable of "
-                        f"{type(first).__name__}")
+        raise TypeError(_wrong_pool(f"an iterable of {type(first).__name__}"))
     with pyarrow.OSFile(path, "wb") as sink, pyarrow.ipc.new_stream(sink, first.schema) as writer:
         writer.write_batch(first)
         for batch in batches:

@@ -3,6 +3,7 @@
 FULCRUM is the program. With the argument `model` or `label` the file is a worker process, which the test kills.
 """
 
+import asyncio
 import os
 import random
 import signal
@@ -35,6 +36,10 @@ class NearestCentroid:
             weights = [2.718281828459045 ** (min(squares) - square) for square in squares]
             found.append([weight / sum(weights) for weight in weights])
         return found
+
+    def transform(self, rows):
+        """The rows relative to the means of the classes: other features in every round."""
+        return [[float(value) - mean for name in self.classes_ for value, mean in zip(row, self.means[name])] for row in rows]
 
 
 def estimator():
@@ -150,6 +155,77 @@ class ModelWorkerTest(DaemonTest):
             self.assertEqual(label, "neg" if int(name[4:]) % 2 == 0 else "pos")
         self.assertEqual(predicted[:2], [(150, names[:150]), (50, names[150:])])
 
+    def test_new_features_are_those_of_the_next_rounds(self):
+        """Six rows that nobody was asked about get features far from all others: k-center selects exactly these, one round
+        later. A list of lists, a method, and a function that gets the names of rows."""
+
+        class Embeds(NearestCentroid):
+            far = frozenset()
+
+            def transform(self, rows):
+                places = sorted(self.far)
+                return [[10.0 if row in self.far and places[axis] == row else 0.0 for axis in range(6)]
+                        for row in range(len(rows))]
+
+        plain = self.create("plain", 6, "k-center")
+        labels = self.label_all(plain)
+        fulcrum.ModelWorker(self.client, plain, NearestCentroid()).run()
+        labels.join(60)
+        first = min(self.models(plain))
+        asked = {int(row) for batch in self.batches(plain).values() for row in batch}
+        Embeds.far = frozenset([row for row in range(200) if row not in asked][:6])
+        by_name = Embeds()
+        for name, given in (("method", True), ("function", lambda rows, ids: by_name.transform([*map(int, ids)]))):
+            with self.subTest(name):
+                campaign = self.create(name, 6, "k-center")
+                labels = self.label_all(campaign)
+                worker = fulcrum.ModelWorker(self.client, campaign, Embeds(), features=given)
+                worker.run()
+                labels.join(60)
+                batches = self.batches(campaign)
+                self.assertEqual(batches[first], self.batches(plain)[first], "not yet in the round that they came with")
+                self.assertEqual({int(row) for row in batches[first + 1]}, Embeds.far)
+                self.assertGreater(worker.seconds["features"], 0)
+                rounds = self.models(campaign)
+                self.assertEqual(rounds[first], 0)
+                self.assertEqual([rounds[number] for number in rounds if number > first],
+                                 [number - 1 for number in rounds if number > first])
+
+    def models(self, campaign):
+        """By round: the round whose features were used."""
+        found = {}
+        for event in campaign.events():
+            if not event.HasField("model"):
+                return found
+            found[event.model.round] = event.model.features_round
+        return found
+
+    def test_wrong_features_return_the_task_and_say_what_is_wrong(self):
+        campaign = self.create("wrong", rounds=2, lease_time="1h")
+        labels = self.label_all(campaign)
+        nan = float("nan")
+        for features, error, text in (
+                (lambda rows: [[1.0]] * (len(rows) - 1), ValueError, "199 rows for 200"),
+                (lambda rows: [[1.0, nan]] * len(rows), fulcrum.FulcrumError, r"row 0: feature 1 \(counted from 0\) is nan")):
+            with self.assertRaisesRegex(error, text):
+                fulcrum.ModelWorker(self.client, campaign, NearestCentroid(), features=features).run()
+        with self.assertRaisesRegex(TypeError, "method transform.*NearestCentroid"):
+            fulcrum.ModelWorker(self.client, campaign, NearestCentroid(), features=True)
+        with self.assertRaisesRegex(TypeError, "features is True or a function"):
+            fulcrum.ModelWorker(self.client, campaign, NearestCentroid(), features=3)
+        with self.assertRaisesRegex(TypeError, "int has no fit"):
+            fulcrum.ModelWorker(self.client, campaign, 3)
+        campaign.stop()
+        labels.join(30)
+
+    def test_it_works_in_an_event_loop(self):
+        campaign = self.create("loop", rounds=3)
+        labels = self.label_all(campaign)
+        worker = fulcrum.ModelWorker(self.client, campaign, NearestCentroid())
+        self.assertEqual(asyncio.run(worker.run_async()), worker.rounds)
+        labels.join(30)
+        self.assertEqual(campaign.state, "done")
+
     def test_refused_probabilities_return_the_task_at_once(self):
         campaign = self.create("refused", rounds=2, lease_time="1h")
         labels = self.label_all(campaign)
@@ -193,14 +269,15 @@ class ModelWorkerTest(DaemonTest):
     def test_killed_workers_models_and_daemons_lose_nothing(self):
         """The labeling worker and the model process are killed every second, the daemon every five."""
         rounds = 8
-        reference = self.create("reference", rounds)
+        # Its distances are those of the features that the model returns.
+        reference = self.create("reference", rounds, "adaptive-herding")
         labels = self.label_all(reference)
-        fulcrum.ModelWorker(self.client, reference, NearestCentroid()).run()
+        fulcrum.ModelWorker(self.client, reference, NearestCentroid(), features=True).run()
         labels.join(30)
         expected = self.batches(reference)
         self.assertEqual(len(expected), rounds)
 
-        campaign = self.create("killed", rounds)
+        campaign = self.create("killed", rounds, "adaptive-herding")
         over = threading.Event()
         kills = {"label": 0, "model": 0, "daemon": 0}
         # The last round is not labeled before both kinds were killed often enough.
@@ -257,7 +334,7 @@ def work(kind, address, name):
             def fit(self, rows, labels):
                 time.sleep(0.3)
                 return super().fit(rows, labels)
-        fulcrum.ModelWorker(client, name, Slow(), process="model").run()
+        fulcrum.ModelWorker(client, name, Slow(), process="model", features=True).run()
     else:
         def label(task):
             time.sleep(0.02)

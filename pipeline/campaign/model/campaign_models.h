@@ -43,6 +43,9 @@ class ModelHistory {
   /// What the classifier of the last round before this one chose for itself; null if it was not tuned.
   std::shared_ptr<const TunedSettings> TuningBefore(std::int64_t round) const;
 
+  /// The round whose features of a model process the last round before this one used; 0: it used the pool's.
+  std::int64_t FeaturesRoundBefore(std::int64_t round) const;
+
   /// What a round took, next to what the last cold round before it took.
   v1::RoundEffort EffortOf(std::int64_t round, const RoundResult& result, double seconds) const;
 

@@ -85,6 +85,11 @@ std::shared_ptr<const TunedSettings> TuningFrom(const v1::ClassifierTuning& tuni
   return settings;
 }
 
+std::int64_t ModelHistory::FeaturesRoundBefore(std::int64_t round) const {
+  const auto after = models_.lower_bound(round);
+  return after == models_.begin() ? 0 : std::prev(after)->second.features_round();
+}
+
 std::shared_ptr<const TunedSettings> ModelHistory::TuningBefore(std::int64_t round) const {
   const auto after = models_.lower_bound(round);
   if (after == models_.begin()) return nullptr;

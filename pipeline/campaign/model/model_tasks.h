@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +24,10 @@
 #include "storage/pool/mapped_pool.h"
 #include "storage/rules/model_rules.h"
 #include "storage/state/tables.h"
+
+namespace arrow {
+class RecordBatch;
+}
 
 namespace fulcrum::pipeline {
 
@@ -113,7 +118,8 @@ class ModelRowPages {
   std::int64_t next_;
 };
 
-// Takes in the predictions of a model process, part by part: checks them, and makes them durable.
+// Takes in the predictions of a model process, and new features if it returns some, part by part: checks them, and
+// makes them durable.
 //
 // What is wrong with them is said with the row and the class. Nothing is stored before all rows have arrived and are
 // right. Used by one thread at a time.
@@ -129,18 +135,32 @@ class PredictionUpload {
   absl::Status AddPlain(const std::string& bytes);
   /// An Arrow IPC stream with a column per class.
   absl::Status AddArrow(const std::string& bytes);
+  /// New features of rows, in their order, as a block of dense rows.
+  absl::Status AddPlainFeatures(const v1::FeatureBlock& block);
+  /// The same as an Arrow IPC stream with a column of lists.
+  absl::Status AddArrowFeatures(const std::string& bytes);
   /// Everything has arrived: on disk when it returns OK.
   absl::StatusOr<storage::StorePredictionsAnswer> Finish();
 
  private:
   PredictionUpload(std::shared_ptr<Campaign> campaign, storage::ModelLeaseRequest lease);
   absl::Status Add(std::span<const float> rows);
+  absl::Status AddFeatures(std::span<const float> rows, std::size_t width);
+  /// Opens the file, now that the number of features is known.
+  absl::Status BeginFeatures(std::size_t width);
+  absl::Status FinishFeatures();
+  /// Calls `use` with each batch of a stream, whose ids are checked: they name the rows from `first` on.
+  absl::Status ReadArrow(const std::string& bytes, const std::function<std::int64_t()>& first,
+                         const std::function<absl::Status(const arrow::RecordBatch&)>& use) const;
 
   const std::shared_ptr<Campaign> campaign_;
   const std::shared_ptr<const CampaignPlan> plan_;
   const storage::ModelLeaseRequest lease_;
   std::optional<storage::ModelTask> task_;  // nothing if it is over: the request may be a repeat
   std::optional<storage::PredictionFileWriter> writer_;
+  std::optional<storage::PredictionFileWriter> features_;  // nothing if none were returned
+  double largest_length_ = 0;                              // squared, of the features of a row
+  std::int64_t longest_row_ = 0;                           // that has it
   bool stored_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,9 +16,13 @@
 #include "pipeline/campaign/campaign.h"
 #include "pipeline/campaign/campaign_plan.h"
 #include "pipeline/campaign/model/model_tasks.h"
+#include "pipeline/round/memory_budget.h"
+#include "pipeline/round/round.h"
+#include "stages/core/matrix.h"
 #include "stages/core/status_macros.h"
 #include "stages/ingest/arrow_status.h"
 #include "stages/ingest/formats/input_stream.h"
+#include "stages/kernel/features.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -28,7 +33,10 @@ constexpr double kSumTolerance = 1e-3;
 constexpr std::int64_t kMostArrowBytes = std::int64_t{64} << 20;
 // A repeated request is read only to compare it with the first.
 constexpr std::int64_t kMostRepeatedRows = std::int64_t{1} << 32;
+// Squares of single features can be summed over all rows.
+constexpr double kMostLength = 1e30;
 constexpr char kIdColumn[] = "id";
+constexpr char kFeaturesColumn[] = "features";
 
 /// The values of a column of probabilities; false if it is not one.
 bool CopyColumn(const arrow::Array& column, std::size_t stride, float* to) {
@@ -88,7 +96,9 @@ absl::StatusOr<std::unique_ptr<PredictionUpload>> PredictionUpload::Begin(std::s
 }
 
 PredictionUpload::~PredictionUpload() {
-  if (!stored_ && writer_) writer_->Discard();
+  if (stored_) return;
+  if (writer_) writer_->Discard();
+  if (features_) features_->Discard();
 }
 
 absl::Status PredictionUpload::Add(std::span<const float> rows) {
@@ -131,7 +141,8 @@ absl::Status PredictionUpload::AddPlain(const std::string& bytes) {
   return Add(rows);
 }
 
-absl::Status PredictionUpload::AddArrow(const std::string& bytes) {
+absl::Status PredictionUpload::ReadArrow(const std::string& bytes, const std::function<std::int64_t()>& first,
+                                         const std::function<absl::Status(const arrow::RecordBatch&)>& use) const {
   constexpr char kReading[] = "reading the predictions";
   arrow::ipc::IpcReadOptions options;
   options.memory_pool = ingest::CappedPool(kMostArrowBytes);
@@ -144,7 +155,6 @@ absl::Status PredictionUpload::AddArrow(const std::string& bytes) {
                         kReading);
   if (!opened.ok()) return refused(opened.status());
   const std::shared_ptr<arrow::ipc::RecordBatchStreamReader> reader = *std::move(opened);
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<int> columns, MatchClasses(*reader->schema(), plan_->classes));
   const int id_column = reader->schema()->GetFieldIndex(kIdColumn);
   while (true) {
     std::shared_ptr<arrow::RecordBatch> batch;
@@ -155,7 +165,7 @@ absl::Status PredictionUpload::AddArrow(const std::string& bytes) {
       const auto& ids = static_cast<const arrow::StringArray&>(*batch->column(id_column));
       const std::shared_ptr<const CampaignPool> pool = campaign_->pool();
       for (std::int64_t i = 0; i < ids.length(); ++i) {
-        const std::int64_t row = writer_->rows() + i;
+        const std::int64_t row = first() + i;
         if (row >= static_cast<std::int64_t>(pool->rows())) break;
         const std::string expected = pool->ids().TextOf(static_cast<RowIndex>(row));
         if (ids.GetView(i) == expected) continue;
@@ -164,15 +174,142 @@ absl::Status PredictionUpload::AddArrow(const std::string& bytes) {
                                                        "' there; return rows in the order of the pool"));
       }
     }
-    std::vector<float> rows(static_cast<std::size_t>(batch->num_rows()) * columns.size());
+    FULCRUM_RETURN_IF_ERROR(use(*batch));
+  }
+}
+
+absl::Status PredictionUpload::AddArrow(const std::string& bytes) {
+  const auto add = [&](const arrow::RecordBatch& batch) -> absl::Status {
+    FULCRUM_ASSIGN_OR_RETURN(const std::vector<int> columns, MatchClasses(*batch.schema(), plan_->classes));
+    std::vector<float> rows(static_cast<std::size_t>(batch.num_rows()) * columns.size());
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      if (CopyColumn(*batch->column(columns[c]), columns.size(), rows.data() + c)) continue;
+      if (CopyColumn(*batch.column(columns[c]), columns.size(), rows.data() + c)) continue;
       return absl::InvalidArgumentError(absl::StrCat("the column '", plan_->classes[c], "' is of the type ",
-                                                     batch->column(columns[c])->type()->ToString(),
+                                                     batch.column(columns[c])->type()->ToString(),
                                                      "; it must be float or double"));
     }
-    FULCRUM_RETURN_IF_ERROR(Add(rows));
+    return Add(rows);
+  };
+  return ReadArrow(
+      bytes, [this] { return writer_->rows(); }, add);
+}
+
+absl::Status PredictionUpload::AddPlainFeatures(const v1::FeatureBlock& block) {
+  const std::size_t rows = static_cast<std::size_t>(std::max<std::int64_t>(block.rows(), 0));
+  const std::size_t numbers = block.values().size() / sizeof(float);
+  if (rows == 0 || numbers == 0 || block.values().size() % (rows * sizeof(float)) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a part of the features has ", block.values().size(), " bytes for ",
+                                                   block.rows(),
+                                                   " rows; it must have one 32-bit float for each row "
+                                                   "and feature"));
   }
+  std::vector<float> values(numbers);
+  std::memcpy(values.data(), block.values().data(), block.values().size());
+  return AddFeatures(values, numbers / rows);
+}
+
+absl::Status PredictionUpload::AddArrowFeatures(const std::string& bytes) {
+  const auto add = [&](const arrow::RecordBatch& batch) -> absl::Status {
+    const std::shared_ptr<arrow::Array> column = batch.GetColumnByName(kFeaturesColumn);
+    const auto wrong = [&](const std::string& what) {
+      return absl::InvalidArgumentError(absl::StrCat("the column '", kFeaturesColumn, "' ", what,
+                                                     "; it must have lists of float or double, all of one length"));
+    };
+    if (column == nullptr) return wrong("is missing, or there is more than one");
+    if (column->null_count() > 0) return wrong("has nulls");
+    std::shared_ptr<arrow::Array> values;
+    if (column->type_id() == arrow::Type::FIXED_SIZE_LIST) {
+      const auto flat = static_cast<const arrow::FixedSizeListArray&>(*column).Flatten();
+      if (flat.ok()) values = *flat;
+    } else if (column->type_id() == arrow::Type::LIST) {
+      const auto flat = static_cast<const arrow::ListArray&>(*column).Flatten();
+      if (flat.ok()) values = *flat;
+      const auto& lists = static_cast<const arrow::ListArray&>(*column);
+      for (std::int64_t i = 1; i < lists.length(); ++i) {
+        if (lists.value_length(i) != lists.value_length(0)) return wrong("has lists of several lengths");
+      }
+    }
+    if (values == nullptr) return wrong(absl::StrCat("is of the type ", column->type()->ToString()));
+    if (batch.num_rows() == 0) return absl::OkStatus();
+    std::vector<float> rows(static_cast<std::size_t>(values->length()));
+    if (!CopyColumn(*values, 1, rows.data())) return wrong(absl::StrCat("is of the type ", column->type()->ToString()));
+    return AddFeatures(rows, rows.size() / static_cast<std::size_t>(batch.num_rows()));
+  };
+  return ReadArrow(
+      bytes, [this] { return features_ ? features_->rows() : 0; }, add);
+}
+
+absl::Status PredictionUpload::BeginFeatures(std::size_t width) {
+  if (width == 0) return absl::InvalidArgumentError("rows have no features; return at least one, or none at all");
+  constexpr auto kKind = storage::ModelFileKind::kFeatures;
+  if (!task_) {
+    features_.emplace(width, kKind);
+    return absl::OkStatus();
+  }
+  // A round holds them as they are and normalised.
+  const double needed = 2.0 * sizeof(double) * static_cast<double>(width) * static_cast<double>(task_->rows);
+  const std::size_t usable = plan_->round.memory_bytes > 0 ? plan_->round.memory_bytes : UsableMemoryBytes();
+  if (needed > static_cast<double>(usable)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%d features of %d rows take %.0f MiB in a round, which may use %.0f MiB; return fewer features, "
+        "or raise selection.memory_mib",
+        width, task_->rows, needed / (1 << 20), static_cast<double>(usable) / (1 << 20)));
+  }
+  FULCRUM_ASSIGN_OR_RETURN(auto writer, storage::PredictionFileWriter::Create(campaign_->store().folder(), task_->round,
+                                                                              lease_.lease, width, kKind));
+  features_.emplace(std::move(writer));
+  return absl::OkStatus();
+}
+
+absl::Status PredictionUpload::AddFeatures(std::span<const float> rows, std::size_t width) {
+  if (!features_) FULCRUM_RETURN_IF_ERROR(BeginFeatures(width));
+  const std::int64_t first = features_->rows();
+  if (width != features_->columns()) {
+    return absl::InvalidArgumentError(absl::StrCat("row ", first, " has ", width, " features, and the rows before it ",
+                                                   features_->columns(), "; all rows must have as many"));
+  }
+  const std::int64_t most = task_ ? task_->rows : kMostRepeatedRows;
+  if (first + static_cast<std::int64_t>(rows.size() / width) > most) {
+    return absl::InvalidArgumentError(absl::StrCat("there are features for more than ", most,
+                                                   " rows, which the task has; return those of each row once"));
+  }
+  for (std::size_t i = 0; i < rows.size(); i += width) {
+    const auto row = first + static_cast<std::int64_t>(i / width);
+    double length = 0;
+    for (std::size_t j = 0; j < width; ++j) {
+      const double value = rows[i + j];
+      length += value * value;
+      if (std::isfinite(value)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrFormat("row %d: feature %d (counted from 0) is %g; features must be finite numbers", row, j, value));
+    }
+    if (length <= largest_length_) continue;
+    largest_length_ = length;
+    longest_row_ = row;
+  }
+  return features_->Add(rows);
+}
+
+absl::Status PredictionUpload::FinishFeatures() {
+  if (!features_) return absl::OkStatus();
+  if (task_ && features_->rows() != task_->rows) {
+    return absl::InvalidArgumentError(absl::StrCat("there are features for ", features_->rows(),
+                                                   " rows, and the task has ", task_->rows,
+                                                   "; return those of every row, or none"));
+  }
+  // Later rounds could compute nothing from them.
+  Matrix<double> longest(1, 1);
+  longest(0, 0) = std::sqrt(largest_length_);
+  const RowIndex row[] = {0};
+  const bool scaled = plan_->round.tune || !plan_->normalize.empty();
+  const absl::Status usable = CheckKernels(plan_->round, kernel::DenseFeatures(std::move(longest)), row);
+  if (largest_length_ > kMostLength || (!scaled && !usable.ok())) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("row %d: its features have the squared length %g, which is too large for the kernels of the "
+                        "campaign; return smaller ones, such as rows of length 1",
+                        longest_row_, largest_length_));
+  }
+  return features_->Finish();
 }
 
 absl::StatusOr<storage::StorePredictionsAnswer> PredictionUpload::Finish() {
@@ -181,11 +318,16 @@ absl::StatusOr<storage::StorePredictionsAnswer> PredictionUpload::Finish() {
                                                    " rows, and the task has ", task_->rows,
                                                    "; return one row of probabilities for each of them"));
   }
+  FULCRUM_RETURN_IF_ERROR(FinishFeatures());
   FULCRUM_RETURN_IF_ERROR(writer_->Finish());
-  // Whatever the store says after a disk error, the log may name the file.
+  // Whatever the store says after a disk error, the log may name the files.
   stored_ = true;
-  const auto answer = campaign_->store().Run(
-      storage::StorePredictions, {.lease = lease_, .file = writer_->name(), .checksum = writer_->checksum()});
+  const auto answer =
+      campaign_->store().Run(storage::StorePredictions, {.lease = lease_,
+                                                         .file = writer_->name(),
+                                                         .checksum = writer_->checksum(),
+                                                         .features_file = features_ ? features_->name() : "",
+                                                         .features_checksum = features_ ? features_->checksum() : ""});
   stored_ =
       answer.ok() ? !answer->repeated : !(absl::IsAborted(answer.status()) || absl::IsAlreadyExists(answer.status()));
   return answer;

@@ -1,7 +1,10 @@
 #include "stages/ingest/formats/table_source.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -132,9 +135,38 @@ absl::StatusOr<std::unique_ptr<TableSource>> OpenTable(const std::string& path, 
                                           KnownEndings(), " (text and IPC streams also with .gz or .zst)"));
 }
 
+namespace {
+
+/// A file belongs to the part that has its middle, if all files are one after the other.
+std::vector<SourceFile> FilesOfShare(std::vector<SourceFile> files, const FileShare& share) {
+  if (share.parts <= 1) return files;
+  std::vector<double> bytes;
+  double total = 0;
+  for (const SourceFile& file : files) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(file.path, error);
+    // Of what is elsewhere every file counts the same.
+    bytes.push_back(error ? 1.0 : static_cast<double>(size) + 1);
+    total += bytes.back();
+  }
+  std::vector<SourceFile> own;
+  double before = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const double middle = (before + bytes[i] / 2) / total * static_cast<double>(share.parts);
+    if (std::min(static_cast<std::size_t>(middle), share.parts - 1) == share.part) own.push_back(std::move(files[i]));
+    before += bytes[i];
+  }
+  return own;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<TableSource>> OpenSources(const std::vector<std::string>& named,
-                                                         const ColumnOptions& columns, const InputLimits& limits) {
-  FULCRUM_ASSIGN_OR_RETURN(const std::vector<SourceFile> files, ListSources(named));
+                                                         const ColumnOptions& columns, const InputLimits& limits,
+                                                         const FileShare& share) {
+  FULCRUM_ASSIGN_OR_RETURN(std::vector<SourceFile> all, ListSources(named));
+  const std::vector<SourceFile> files = FilesOfShare(std::move(all), share);
+  if (files.empty()) return nullptr;
   const std::string title = TitleOf(named);
   TableRequest request;
   request.limits = limits;

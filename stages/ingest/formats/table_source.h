@@ -121,11 +121,18 @@ std::string FormatName(const std::string& path);
 /// ".csv, .parquet, ..."
 std::string KnownEndings();
 
+/// Which of the files one of several processes reads: consecutive ones, with about as many bytes as those of the
+/// others.
+struct FileShare {
+  std::size_t part = 0;
+  std::size_t parts = 1;
+};
+
 /// Opens what a user names (files, folders, globs: see ListSources) as one table, with the columns that the options
-/// need and no others.
+/// need and no others. Null if there is no file for this share.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenSources(const std::vector<std::string>& named,
                                                          const ColumnOptions& columns = {},
-                                                         const InputLimits& limits = {});
+                                                         const InputLimits& limits = {}, const FileShare& share = {});
 
 // One function per format, implemented next to its reader.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenCsv(const std::string& path, const TableRequest& request);

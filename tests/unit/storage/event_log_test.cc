@@ -106,6 +106,8 @@ TEST(EventTest, EveryKindComesBackAndKeepsItsNumberAndColumns) {
       {ModelLeaseEnded{1, 2, "r"}, {.kind = EventKind{53}, .lease = 1, .epoch = 2, .reason = "r"}},
       {PredictionsStored{1, 2, 3, "f", "c", true},
        {.kind = EventKind{54}, .lease = 2, .epoch = 3, .round = 1, .value = "f", .reason = "late", .detail = "c"}},
+      {PredictionsStored{1, 2, 3, "f", "c", false, "g", "d"},
+       {.kind = EventKind{54}, .lease = 2, .epoch = 3, .round = 1, .value = "f", .detail = "c g d"}},
       {ModelTaskClosed{1, "r"}, {.kind = EventKind{55}, .round = 1, .reason = "r"}},
       {VotesAccepted{"i", "r"}, {.kind = EventKind{45}, .item = "i", .reason = "r"}},
       {AnnotatorsEstimated{5, "c"}, {.kind = EventKind{60}, .number = 5, .detail = "c"}},

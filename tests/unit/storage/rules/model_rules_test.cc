@@ -36,7 +36,8 @@ class ModelRulesTest : public StoreTest {
             .lease_time = kLease};
   }
   /// Writes predictions and stores them.
-  absl::StatusOr<StorePredictionsAnswer> Store(const ModelLeaseRequest& lease, float p = 0.25F) {
+  absl::StatusOr<StorePredictionsAnswer> Store(const ModelLeaseRequest& lease, float p = 0.25F,
+                                               const ModelFeatures& features = {}) {
     auto writer = PredictionFileWriter::Create(store_->folder(), 1, lease.lease, 2);
     EXPECT_TRUE(writer.ok()) << writer.status();
     for (std::int64_t row = 0; row < kTaskRows; ++row) {
@@ -44,7 +45,11 @@ class ModelRulesTest : public StoreTest {
       EXPECT_TRUE(writer->Add(values).ok());
     }
     EXPECT_TRUE(writer->Finish().ok());
-    return store_->Run(StorePredictions, {.lease = lease, .file = writer->name(), .checksum = writer->checksum()});
+    return store_->Run(StorePredictions, {.lease = lease,
+                                          .file = writer->name(),
+                                          .checksum = writer->checksum(),
+                                          .features_file = features.file,
+                                          .features_checksum = features.checksum});
   }
   const ModelTask& Task() const { return *store_->status()->model_task; }
 };
@@ -98,6 +103,67 @@ TEST_F(ModelRulesTest, PredictionsAreKeptOverARestartAndByTheCheckpoint) {
   auto report = CheckCampaign(Folder());
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->problems.empty()) << report->problems.front();
+}
+
+TEST_F(ModelRulesTest, FeaturesAreThoseOfLaterRoundsUntilOthersCome) {
+  Open();
+  ModelFeatures first{.round = 1, .rows = kTaskRows};
+  {
+    const auto lease = Acquire("a");
+    auto writer = PredictionFileWriter::Create(store_->folder(), 1, lease->lease, 2, ModelFileKind::kFeatures);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const float rows[] = {1, 2, 3, 4, 5, 6};
+    ASSERT_TRUE(writer->Add(rows).ok());
+    ASSERT_TRUE(writer->Finish().ok());
+    first.file = writer->name();
+    first.checksum = writer->checksum();
+    const ModelLeaseRequest request = Lease("a", *lease, "features");
+    ASSERT_TRUE(Store(request, 0.25F, first).ok());
+    EXPECT_TRUE(Store(request, 0.25F, first)->repeated);
+    EXPECT_EQ(Store(request, 0.25F).status().code(), absl::StatusCode::kAlreadyExists) << "without the features";
+  }
+  EXPECT_EQ(Task().features, first);
+  EXPECT_TRUE(Task().before.empty()) << "they are not for the round that they came with";
+  // The same round again, since the pool has grown: no round used them yet.
+  Open(kTaskRows + 1);
+  EXPECT_TRUE(Task().features.empty());
+  EXPECT_TRUE(Task().before.empty());
+}
+
+TEST_F(ModelRulesTest, FeaturesOfAnEarlierRoundAreKeptBackedUpAndChecked) {
+  Open();
+  const auto lease = Acquire("a");
+  auto writer = PredictionFileWriter::Create(store_->folder(), 1, lease->lease, 2, ModelFileKind::kFeatures);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const float rows[] = {1, 2, 3, 4, 5, 6};
+  ASSERT_TRUE(writer->Add(rows).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  const ModelFeatures features{1, kTaskRows, writer->name(), writer->checksum()};
+  ASSERT_TRUE(Store(Lease("a", *lease), 0.25F, features).ok());
+  Batch({"x"});
+  LabelNext("w", "v");
+  ASSERT_TRUE(store_->Run(AdvanceRound, {.round = 1}).ok());
+  Open();
+  EXPECT_EQ(Task().before, features);
+  ASSERT_TRUE(store_->WriteCheckpoint().ok());
+  Reopen();
+  EXPECT_EQ(Task().before, features);
+  RemoveFeatureFilesBefore(store_->folder(), Task().before.round);
+  const auto read = ReadFeatureFile(store_->folder(), features.file, features.checksum);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->rows(), 3u);
+  EXPECT_EQ((*read)(2, 1), 6);
+  EXPECT_EQ(ReadPredictionFile(store_->folder(), features.file, features.checksum).status().code(),
+            absl::StatusCode::kDataLoss)
+      << "they are no predictions";
+
+  store_.reset();
+  EXPECT_TRUE(CheckCampaign(Folder())->problems.empty());
+  ASSERT_TRUE(BackUpCampaign(Folder(), directory_.File("backup")).ok());
+  ASSERT_TRUE(RestoreCampaign(directory_.File("backup"), directory_.File("restored")).ok());
+  EXPECT_TRUE(ReadFeatureFile(CampaignFolder(directory_.File("restored")), features.file, features.checksum).ok());
+  RemoveFeatureFilesBefore(CampaignFolder(Folder()), 2);
+  EXPECT_EQ(CheckCampaign(Folder())->problems.size(), 1u);
 }
 
 TEST_F(ModelRulesTest, LatePredictionsCountIfNoOthersHaveArrived) {
