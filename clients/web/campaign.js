@@ -338,12 +338,12 @@ export function campaignScreen(name, may) {
   }
 
   async function exportLabels() {
-    const columns = ["itemId", "value", "annotator", "time", "kind", "round", "counts", "decision", "agreement"];
+    const columns = ["itemId", "value", "annotator", "time", "kind", "round", "counts", "decision", "agreement", "suggested"];
     // A cell that begins like a formula would run in a spreadsheet.
     const safe = (value) => (/^[=+\-@\t\r]/.test(value) && !/^-?\d/.test(value) ? `'${value}` : value);
     const quote = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
     const lines = [columns.join(",")];
-    await stream("CampaignService/ExportLabels", { campaign: name }, (message) => {
+    await stream("CampaignService/ExportLabels", { campaign: name, errors: true }, (message) => {
       for (const label of message.labels ?? []) lines.push(columns.map((column) => quote(safe(String(label[column] ?? "")))).join(","));
     });
     download(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }), `${name}-labels.csv`);

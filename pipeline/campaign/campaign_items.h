@@ -51,5 +51,7 @@ absl::Status PauseAnnotator(Campaign& campaign, const v1::PauseAnnotatorRequest&
 absl::Status ResumeAnnotator(Campaign& campaign, const v1::ResumeAnnotatorRequest& request, const ChangeOrder& order);
 /// At most `most` of them. FailedPrecondition with too few labels.
 absl::StatusOr<v1::ListLabelErrorsResponse> ListLabelErrors(Campaign& campaign, std::size_t most);
+/// The same for an export: none if there are too few labels to look for them.
+absl::StatusOr<storage::LikelyErrors> FindLikelyErrors(Campaign& campaign);
 
 }  // namespace fulcrum::pipeline

@@ -342,6 +342,8 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   const v1::AdvanceSpec& advance = spec.advance();
   settings.policy.soft_time = ToMilliseconds(advance.soft_time());
   settings.policy.hard_time = ToMilliseconds(advance.hard_time());
+  settings.policy.learn_soft = !advance.has_soft_time();
+  settings.policy.learn_hard = !advance.has_hard_time();
   if (advance.has_soft_share()) settings.policy.soft_share = advance.soft_share();
   if (advance.has_hard_minimum()) settings.policy.hard_minimum = advance.hard_minimum();
   // Rows are compared with the last one only; a reader may be a round late.

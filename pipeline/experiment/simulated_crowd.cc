@@ -16,6 +16,8 @@ constexpr std::size_t kNewVotesShare = 10;
 constexpr std::size_t kVotesBeforePause = 20;
 constexpr std::size_t kMoreVotesOnATie = 2;
 constexpr double kTie = 1e-9;
+// Standard deviation of the logarithm of an answer time.
+constexpr double kTimeSpread = 0.5;
 
 }  // namespace
 
@@ -40,7 +42,27 @@ SimulatedCrowd::SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const
       classes_(class_count),
       truth_(truth),
       random_(seed),
-      paused_(annotators_.size(), false) {}
+      paused_(annotators_.size(), false),
+      free_at_(annotators_.size(), 0) {
+  for (const SimulatedAnnotator& annotator : annotators_) takes_time_ = takes_time_ || annotator.seconds > 0;
+}
+
+std::uint32_t SimulatedCrowd::ChooseAnnotator(const std::vector<std::uint32_t>& available) {
+  const std::uint32_t any = available[random_.Below(available.size())];
+  if (!takes_time_) return any;
+  // Of those who are free at the same time any.
+  std::uint32_t first = any;
+  for (const std::uint32_t a : available) {
+    if (free_at_[a] < free_at_[first]) first = a;
+  }
+  return first;
+}
+
+void SimulatedCrowd::SpendTime(std::uint32_t annotator) {
+  if (!takes_time_) return;
+  const double mean = annotators_[annotator].seconds;
+  free_at_[annotator] += mean * std::exp(kTimeSpread * random_.Normal() - kTimeSpread * kTimeSpread / 2);
+}
 
 std::vector<double> SimulatedCrowd::PosteriorOf(RowIndex row, std::span<const consensus::ItemVote> votes) const {
   if (rule_.dawid_skene) {
@@ -113,12 +135,14 @@ bool SimulatedCrowd::Vote(Asked& asked, std::uint32_t item) {
       if (!asked.unavailable[a] && !paused_[a]) available.push_back(a);
     }
     if (available.empty()) return false;
-    const std::uint32_t annotator = available[random_.Below(available.size())];
+    const std::uint32_t annotator = ChooseAnnotator(available);
     asked.unavailable[annotator] = true;
+    SpendTime(annotator);
     if (random_.Uniform() < annotators_[annotator].skip) continue;
     const ClassIndex value = AnswerOf(annotator, truth_[asked.row]);
     asked.votes.push_back({annotator, static_cast<std::size_t>(value)});
     votes_.push_back({item, annotator, value});
+    cost_ += annotators_[annotator].cost;
     return true;
   }
 }
@@ -168,6 +192,8 @@ void SimulatedCrowd::Ask(std::span<const RowIndex> rows, std::size_t votes, std:
     }
   }
   if (votes_.size() > estimated_votes_) Estimate();
+  for (const double free_at : free_at_) seconds_ = std::max(seconds_, free_at);
+  std::ranges::fill(free_at_, seconds_);
   WriteLabels(labels, weights);
 }
 

@@ -156,7 +156,7 @@ absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest&
   const Round* const round = ledger.state().rounds().Find(request.round);
   if (round == nullptr) return absl::NotFoundError(absl::StrCat("there is no round ", request.round));
   if (!round->open) return AdvanceAnswer{true, round->reason, {}};
-  RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, ledger.state().LastProgress(), ledger.Now());
+  RoundVerdict verdict = JudgeRound(ledger.state().Policy(), ledger.state().LastProgress(), ledger.Now());
   if (!verdict.advance && !request.forced.empty()) verdict = {.advance = true, .reason = request.forced};
   if (!verdict.advance) return AdvanceAnswer{false, "", verdict.look_again};
   // Items that nobody else can answer would have a place in every batch from now on.

@@ -15,6 +15,8 @@
 namespace fulcrum::storage {
 namespace {
 
+constexpr absl::string_view kLearned = ", learned from earlier answers";
+
 bool ShareReached(const RoundPolicy& policy, const RoundProgress& progress) {
   return static_cast<double>(progress.settled) >= policy.soft_share * static_cast<double>(progress.items);
 }
@@ -28,10 +30,14 @@ RoundVerdict JudgeRound(const RoundPolicy& policy, const RoundProgress& progress
   const bool has_soft = policy.soft_time.count() > 0;
   const bool has_hard = policy.hard_time.count() > 0;
   if (has_soft && now >= soft_end && ShareReached(policy, progress)) {
-    return {.advance = true, .reason = absl::StrCat("soft time: ", progress.settled, " of ", progress.items)};
+    return {.advance = true,
+            .reason = absl::StrCat("soft time", policy.learn_soft ? kLearned : "", ": ", progress.settled, " of ",
+                                   progress.items)};
   }
   if (has_hard && now >= hard_end && progress.labeled >= policy.hard_minimum) {
-    return {.advance = true, .reason = absl::StrCat("hard time: ", progress.labeled, " of ", progress.items)};
+    return {.advance = true,
+            .reason = absl::StrCat("hard time", policy.learn_hard ? kLearned : "", ": ", progress.labeled, " of ",
+                                   progress.items)};
   }
   RoundVerdict verdict;
   if (has_soft && now < soft_end) verdict.look_again = soft_end;
@@ -111,6 +117,10 @@ const std::vector<Field>& Fields() {
           "hard_time_ms", [](auto& s) -> auto& { return s.policy.hard_time; }),
       Number(
           "hard_minimum", [](auto& s) -> auto& { return s.policy.hard_minimum; }),
+      OnlyIfSet(Number(
+          "learn_soft_time", [](auto& s) -> auto& { return s.policy.learn_soft; })),
+      OnlyIfSet(Number(
+          "learn_hard_time", [](auto& s) -> auto& { return s.policy.learn_hard; })),
       OnlyIfSet(Number(
           "consensus", [](auto& s) -> auto& { return s.consensus; })),
       OnlyIfSet(Number(

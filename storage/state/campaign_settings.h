@@ -28,6 +28,9 @@ struct RoundPolicy {
   /// After this time `hard_minimum` labeled items suffice; zero: no hard time.
   std::chrono::milliseconds hard_time{0};
   std::int64_t hard_minimum = 1;
+  /// The times are learned from how long answers take (CampaignState::Policy); until then they are as above.
+  bool learn_soft = false;
+  bool learn_hard = false;
 
   bool operator==(const RoundPolicy&) const = default;
 };

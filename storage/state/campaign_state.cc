@@ -1,6 +1,7 @@
 #include "storage/state/campaign_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 #include <variant>
@@ -14,6 +15,13 @@ namespace {
 
 // More known answers than this are labels like others: the list is in memory and in every checkpoint.
 constexpr std::size_t kMostGold = 100'000;
+
+// The times of a round are learned from so many answers on: so many times what its answers should take, but not less
+// than a short break, or a long one.
+constexpr std::int64_t kLeastTimed = 20;
+constexpr double kSoftFactor = 3, kHardFactor = 30;
+constexpr std::chrono::minutes kLeastSoftTime{1};
+constexpr std::chrono::hours kLeastHardTime{1};
 
 /// Whether an item waits anew for an annotator from this event on. That rows were added, a setting was changed or a
 /// lease was renewed brings nobody nearer.
@@ -126,6 +134,22 @@ RoundProgress CampaignState::LastProgress() const {
   return progress;
 }
 
+RoundPolicy CampaignState::Policy() const {
+  const CampaignSettings& settings = figures_.settings;
+  RoundPolicy policy = settings.policy;
+  const AnnotatorActivity& all = activity_.total();
+  if (!(policy.learn_soft || policy.learn_hard) || all.timed < kLeastTimed) return policy;
+  // With adaptive overlap most items need more than one vote.
+  const auto votes = static_cast<double>(std::max<std::int64_t>(settings.overlap, settings.confidence > 0 ? 2 : 1));
+  const double answers = static_cast<double>(LastProgress().items) * votes;
+  const double seconds =
+      answers * all.MeanSeconds() / static_cast<double>(std::max<std::size_t>(activity_.at_work(), 1));
+  const auto times = [&](double factor) { return std::chrono::milliseconds(std::llround(seconds * factor * 1e3)); };
+  if (policy.learn_soft) policy.soft_time = std::max<std::chrono::milliseconds>(kLeastSoftTime, times(kSoftFactor));
+  if (policy.learn_hard) policy.hard_time = std::max<std::chrono::milliseconds>(kLeastHardTime, times(kHardFactor));
+  return policy;
+}
+
 absl::Status CampaignState::Count(const absl::StatusOr<StatusChange>& change) {
   if (change.ok()) rounds_.Count(*change);
   return change.status();
@@ -140,6 +164,7 @@ absl::Status CampaignState::Change(const Event& event, const StoreOpened& opened
     return absl::DataLossError("its gap is negative, or should be, and does not match its time");
   }
   leases_.Shift(gap);
+  activity_.Shift(gap);
   leases_.Visit([this](const Lease& lease) { items_.MarkChanged(lease.item); });
   rounds_.Shift(gap);
   // Half of the time for which items wait at most: after a long stop somebody can still come, and a store that is
@@ -222,6 +247,7 @@ absl::Status CampaignState::Change(const Event& event, const LeaseGranted& grant
     return absl::DataLossError(absl::StrCat("'", event.annotator, "' may not answer item '", granted.item, "'"));
   }
   FULCRUM_ASSIGN_OR_RETURN(const Item* const item, items_.LeaseSlot(granted, event.sequence));
+  activity_.StartWork(event.annotator, event.at);
   leases_.Grant({.id = event.sequence,
                  .item = granted.item,
                  .slot = granted.slot,
@@ -241,6 +267,11 @@ absl::Status CampaignState::Change(const Event& /*event*/, const LeaseRenewed& r
 
 absl::Status CampaignState::EndLease(const Event& event, std::int64_t id, ItemTable::Unanswered how) {
   FULCRUM_ASSIGN_OR_RETURN(const Lease lease, leases_.End(id));
+  // A task that is given back need not be the one at hand.
+  const bool more_tasks = leases_.HeldBy(lease.annotator).leases > 0;
+  if (how != ItemTable::Unanswered::kReleased || !more_tasks) {
+    activity_.EndWork(lease.annotator, event.at, more_tasks);
+  }
   return Count(items_.ReturnSlot(lease, how, MomentOf(event)));
 }
 
@@ -272,8 +303,17 @@ absl::Status CampaignState::Change(const Event& event, const LabelSubmitted& sub
   FULCRUM_RETURN_IF_ERROR(Count(items_.AddVote(submitted, event.annotator, lease, MomentOf(event))));
   ++figures_.totals.labels;
   figures_.totals.cost += submitted.cost;
-  activity_.Add(event.annotator, {.answers = 1, .cost = submitted.cost});
-  if (lease != nullptr) return leases_.End(submitted.lease).status();
+  AnnotatorActivity done = {.answers = 1, .cost = submitted.cost};
+  if (lease != nullptr) {
+    if (const auto took = activity_.WorkTime(event.annotator, event.at, figures_.settings.lease_time)) {
+      done.timed = 1;
+      done.micros = took->count();
+    }
+    FULCRUM_RETURN_IF_ERROR(leases_.End(submitted.lease).status());
+    activity_.EndWork(event.annotator, event.at, leases_.HeldBy(event.annotator).leases > 0);
+  }
+  activity_.Add(event.annotator, done);
+  if (lease != nullptr) return absl::OkStatus();
   ++figures_.totals.late_labels;
   return absl::OkStatus();
 }

@@ -89,6 +89,8 @@ class CampaignState {
   /// Of the last round, by which it is judged. It needs as many answers as its batch has items, whether they are to
   /// those or to items that a stream brought: otherwise a steady stream would never let it end.
   RoundProgress LastProgress() const;
+  /// By which it is judged: that of the settings, with the times that are learned from the answers so far.
+  RoundPolicy Policy() const;
 
   /// Whether an annotator may be asked about an item: they have neither answered, declined nor leased it.
   bool MayAnswer(const Item& item, absl::string_view annotator) const;

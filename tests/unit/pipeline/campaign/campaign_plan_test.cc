@@ -127,6 +127,8 @@ TEST(PlanCampaign, TakesWhatIsSaid) {
   EXPECT_EQ(plan->settings.most_votes, 5);
   EXPECT_EQ(plan->settings.lease_time, std::chrono::seconds(90));
   EXPECT_EQ(plan->settings.policy.soft_time, std::chrono::hours(1));
+  EXPECT_FALSE(plan->settings.policy.learn_soft);
+  EXPECT_TRUE(plan->settings.policy.learn_hard);
   EXPECT_EQ(plan->settings.label_budget, 500);
   EXPECT_EQ(plan->settings.cost_budget, 12.5);
   EXPECT_EQ(plan->stop.plateau_rounds, 4);

@@ -169,7 +169,7 @@ TEST_F(AssignmentTest, NoAnnotatorSpendsMoreThanItsBudgetTasksThatItHasIncluded)
   for (const GrantedLease& lease : first->leases) ASSERT_TRUE(Submit("ada", lease, "cat").ok());
   Reopen();
   EXPECT_EQ(Acquire("ada", 9)->leases.size(), 1u);
-  EXPECT_EQ(Replayed().activity().Of("ada"), (AnnotatorActivity{.answers = 2, .cost = 6}));
+  EXPECT_EQ(Replayed().activity().Of("ada"), (AnnotatorActivity{.answers = 2, .cost = 6, .timed = 2}));
   LabelNext("bob", "dog");
   EXPECT_EQ(Replayed().activity().Of("bob").cost, 1.5);
   EXPECT_EQ(store_->status()->totals.cost, 7.5);
