@@ -333,7 +333,8 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   }
   for (const v1::AnnotatorTerms& terms : labeling.annotators()) {
     problems.Add("labeling.annotators", storage::CheckText("name of an annotator", terms.name()));
-    if (!settings.annotators.emplace(terms.name(), storage::AnnotatorTerms{terms.cost(), terms.budget()}).second) {
+    const storage::AnnotatorTerms own = {terms.cost(), terms.budget(), terms.hourly_cost()};
+    if (!settings.annotators.emplace(terms.name(), own).second) {
       problems.Add("labeling.annotators", absl::StrCat("'", terms.name(), "' is listed twice"));
     }
   }

@@ -58,6 +58,7 @@ constexpr FieldLimit kLimits[] = {
     {"StreamSpec.drift_rate", 0.0001, 0.5},
     {"AnnotatorTerms.cost", 0, 1e15},
     {"AnnotatorTerms.budget", 0, 1e15},
+    {"AnnotatorTerms.hourly_cost", 0, 1e15},
     {"LabelingSpec.overlap", 0, 1000},
     {"LabelingSpec.margin", 1, 1000},
     {"LabelingSpec.most_votes", 1, 10'000},

@@ -52,6 +52,7 @@ namespace {
 constexpr absl::string_view kSpecification = "specification=";
 constexpr absl::string_view kClass = "class=";
 constexpr absl::string_view kAnnotator = "annotator=";  // cost, budget, name
+constexpr absl::string_view kHourly = "hourly=";        // cost of an hour, name; only if it costs something
 
 /// A number of the settings, under the name it has in the text.
 struct Field {
@@ -159,6 +160,14 @@ absl::Status SetTerms(absl::string_view line, CampaignSettings& settings) {
   return absl::OkStatus();
 }
 
+absl::Status SetHourlyCost(absl::string_view line, CampaignSettings& settings) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+  const auto cost = ParseNumber(parts.first);
+  if (!cost) return absl::DataLossError("the hourly cost of an annotator in the settings is damaged");
+  settings.annotators[std::string(parts.second)].hourly_cost = *cost;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckSettings(const CampaignSettings& settings) {
@@ -187,6 +196,7 @@ absl::Status CheckSettings(const CampaignSettings& settings) {
   for (const auto& [name, terms] : settings.annotators) {
     at_least(absl::StrCat("the cost of '", name, "'"), terms.cost, 0);
     at_least(absl::StrCat("the budget of '", name, "'"), terms.budget, 0);
+    at_least(absl::StrCat("the hourly cost of '", name, "'"), terms.hourly_cost, 0);
     if (name.empty() || name.find('\n') != std::string::npos) wrong.push_back("the name of an annotator is not valid");
   }
   at_least("classifier_weight", settings.classifier_weight, 0);
@@ -224,6 +234,10 @@ std::string SettingsToText(const CampaignSettings& settings) {
     text.push_back(' ');
     AppendNumber(terms.budget, text);
     absl::StrAppend(&text, " ", name, "\n");
+    if (terms.hourly_cost == 0) continue;
+    absl::StrAppend(&text, kHourly);
+    AppendNumber(terms.hourly_cost, text);
+    absl::StrAppend(&text, " ", name, "\n");
   }
   absl::StrAppend(&text, kSpecification, settings.specification);
   return text;
@@ -242,6 +256,8 @@ absl::StatusOr<CampaignSettings> SettingsFromText(absl::string_view text) {
       settings.classes.emplace_back(line);
     } else if (absl::ConsumePrefix(&line, kAnnotator)) {
       FULCRUM_RETURN_IF_ERROR(SetTerms(line, settings));
+    } else if (absl::ConsumePrefix(&line, kHourly)) {
+      FULCRUM_RETURN_IF_ERROR(SetHourlyCost(line, settings));
     } else {
       FULCRUM_RETURN_IF_ERROR(SetField(line, settings));
     }

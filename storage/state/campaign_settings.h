@@ -54,6 +54,8 @@ RoundVerdict JudgeRound(const RoundPolicy& policy, const RoundProgress& progress
 struct AnnotatorTerms {
   double cost = 0;    ///< of an answer, besides what the item costs
   double budget = 0;  ///< of all answers; 0: no limit
+  /// Besides both: of an hour, for the time that an answer is expected to take when its task is leased.
+  double hourly_cost = 0;
 
   bool operator==(const AnnotatorTerms&) const = default;
 };

@@ -1,8 +1,6 @@
 #include "storage/state/campaign_state.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <type_traits>
 #include <variant>
 
@@ -15,13 +13,6 @@ namespace {
 
 // More known answers than this are labels like others: the list is in memory and in every checkpoint.
 constexpr std::size_t kMostGold = 100'000;
-
-// The times of a round are learned from so many answers on: so many times what its answers should take, but not less
-// than a short break, or a long one.
-constexpr std::int64_t kLeastTimed = 20;
-constexpr double kSoftFactor = 3, kHardFactor = 30;
-constexpr std::chrono::minutes kLeastSoftTime{1};
-constexpr std::chrono::hours kLeastHardTime{1};
 
 /// Whether an item waits anew for an annotator from this event on. That rows were added, a setting was changed or a
 /// lease was renewed brings nobody nearer.
@@ -62,19 +53,6 @@ bool CampaignState::MayAnswer(const Item& item, absl::string_view annotator) con
   return std::none_of(item.slots.begin(), item.slots.end(), [&](const Slot& slot) {
     return slot.lease != 0 && leases_.Find(slot.lease)->annotator == annotator;
   });
-}
-
-double CampaignState::CostOf(const Item& item, absl::string_view annotator) const {
-  const auto& terms = figures_.settings.annotators;
-  const auto own = terms.find(annotator);
-  return item.cost + (own == terms.end() ? 0 : own->second.cost);
-}
-
-double CampaignState::LeftFor(absl::string_view annotator) const {
-  const auto& terms = figures_.settings.annotators;
-  const auto own = terms.find(annotator);
-  if (own == terms.end() || own->second.budget <= 0) return std::numeric_limits<double>::infinity();
-  return own->second.budget - activity_.Of(annotator).cost - leases_.HeldBy(annotator).cost;
 }
 
 std::span<const double> CampaignState::VoiceOn(absl::string_view item) const {
@@ -132,22 +110,6 @@ RoundProgress CampaignState::LastProgress() const {
   RoundProgress progress = round->progress();
   if (round->open) progress.items -= offered_.figures().in_round;
   return progress;
-}
-
-RoundPolicy CampaignState::Policy() const {
-  const CampaignSettings& settings = figures_.settings;
-  RoundPolicy policy = settings.policy;
-  const AnnotatorActivity& all = activity_.total();
-  if (!(policy.learn_soft || policy.learn_hard) || all.timed < kLeastTimed) return policy;
-  // With adaptive overlap most items need more than one vote.
-  const auto votes = static_cast<double>(std::max<std::int64_t>(settings.overlap, settings.confidence > 0 ? 2 : 1));
-  const double answers = static_cast<double>(LastProgress().items) * votes;
-  const double seconds =
-      answers * all.MeanSeconds() / static_cast<double>(std::max<std::size_t>(activity_.at_work(), 1));
-  const auto times = [&](double factor) { return std::chrono::milliseconds(std::llround(seconds * factor * 1e3)); };
-  if (policy.learn_soft) policy.soft_time = std::max<std::chrono::milliseconds>(kLeastSoftTime, times(kSoftFactor));
-  if (policy.learn_hard) policy.hard_time = std::max<std::chrono::milliseconds>(kLeastHardTime, times(kHardFactor));
-  return policy;
 }
 
 absl::Status CampaignState::Count(const absl::StatusOr<StatusChange>& change) {

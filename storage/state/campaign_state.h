@@ -77,6 +77,8 @@ class CampaignState {
   const ActivityTable& activity() const { return activity_; }
   /// What an answer of an annotator to an item costs, unless the answer says otherwise.
   double CostOf(const Item& item, absl::string_view annotator) const;
+  /// What an answer of an annotator is expected to take, by its answers and those of the others so far.
+  double SecondsOf(absl::string_view annotator) const;
   /// What the budget of an annotator leaves, its live leases counted as answered; infinity without a budget.
   double LeftFor(absl::string_view annotator) const;
 
