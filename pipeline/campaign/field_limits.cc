@@ -69,6 +69,7 @@ constexpr FieldLimit kLimits[] = {
     {"RetentionSpec.models", 0, 1e6},
     {"LabelingSpec.max_votes", 1, 10'000},
     {"LabelingSpec.confidence", 0, 1, /*above_low=*/true, /*below_high=*/true},
+    {"LabelingSpec.first_confidence", 0, 1, /*above_low=*/true, /*below_high=*/true},
     {"LabelingSpec.classifier_weight", 0, 1},
     {"GoldSpec.rate", 0, 1, /*above_low=*/false, /*below_high=*/true},
     {"QualitySpec.pause_below", 0, 1},

@@ -158,6 +158,7 @@ VotingRule ReadVoting(SpecProblems& problems, SpecFields& parent) {
   rule.overlap = adaptive ? 0 : fields.Count("overlap", 1, 1, 1000);
   rule.max_votes = fields.Count("max_votes", rule.max_votes, 1, 1000);
   rule.confidence = fields.Number("confidence", rule.confidence, {0, 1, /*above_low=*/true});
+  rule.first_confidence = fields.Number("first_confidence", rule.first_confidence, {0, 1, /*above_low=*/true});
   rule.classifier_weight = fields.Number("classifier_weight", rule.classifier_weight, {0, 1});
   rule.weights = ReadSwitch(fields, "weights");
   rule.pause_below = fields.Number("pause_below", 0, {0, 1});

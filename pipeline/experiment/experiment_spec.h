@@ -63,6 +63,7 @@ struct VotingRule {
   std::size_t overlap = 1;  ///< 0: until the most probable class has the probability `confidence`; with Dawid-Skene
   std::size_t max_votes = 5;
   double confidence = 0.95;
+  double first_confidence = 0.8;   ///< that a row needs when it is asked about for the first time
   double classifier_weight = 0.5;  ///< of the classifier besides the votes; with an adaptive number of votes
   bool weights = true;             ///< labels are trained on with their probability as weight; with Dawid-Skene
   double pause_below = 0;  ///< annotators that are surely less accurate are not asked any more; with Dawid-Skene
@@ -108,10 +109,12 @@ class SimulatedCrowd {
     RowIndex row = 0;
     std::vector<consensus::ItemVote> votes = {};
     std::vector<bool> unavailable = {};  ///< by annotator: has voted or skipped
+    std::size_t votes_before = 0;        ///< of earlier rounds
   };
   enum class Next { kAsk, kDecided, kDropped };
 
-  Next NextFor(const Asked& asked) const;
+  /// `again`: it has votes of earlier rounds, and got none in this one yet.
+  Next NextFor(const Asked& asked, bool again) const;
   /// Votes once more on the row; false if there is no annotator to ask.
   bool Vote(Asked& asked, std::uint32_t item);
   bool AnybodyLeft(const Asked& asked) const;

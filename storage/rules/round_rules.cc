@@ -382,7 +382,7 @@ std::vector<BatchedItem> DoubtfulItems(const CampaignState& state, const Voices&
   state.items().Visit([&](const Item& item) {
     if (item.status != ItemStatus::kLabeled || !item.imported.empty()) return;
     const std::span<const double> voice = VoiceOn(&voices, item.id);
-    if (JudgeByCrowd(item.votes, settings, crowd, voice).outcome != VoteOutcome::kUndecided) return;
+    if (JudgeByCrowd(item.votes, settings, crowd, voice, /*again=*/true).outcome != VoteOutcome::kUndecided) return;
     const double information = InformationOf(crowd->model, BeliefAbout(item.votes, settings, crowd, voice));
     const auto may_answer = [&](const std::string& who) { return state.MayAnswer(item, who); };
     if (information <= least || std::none_of(known.begin(), known.end(), may_answer)) return;

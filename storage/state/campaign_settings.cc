@@ -127,6 +127,8 @@ const std::vector<Field>& Fields() {
       OnlyIfSet(Number(
           "confidence", [](auto& s) -> auto& { return s.confidence; })),
       OnlyIfSet(Number(
+          "first_confidence", [](auto& s) -> auto& { return s.first_confidence; })),
+      OnlyIfSet(Number(
           "classifier_weight", [](auto& s) -> auto& { return s.classifier_weight; })),
       OnlyIfSet(Number(
           "gold_rate", [](auto& s) -> auto& { return s.gold_rate; })),
@@ -191,6 +193,11 @@ absl::Status CheckSettings(const CampaignSettings& settings) {
     wrong.push_back(absl::StrCat("soft_share is ", settings.policy.soft_share, " but must be above 0 and at most 1"));
   }
   at_least("confidence", settings.confidence, 0);
+  at_least("first_confidence", settings.first_confidence, 0);
+  if (settings.first_confidence > settings.confidence) {
+    wrong.push_back(absl::StrCat("first_confidence is ", settings.first_confidence,
+                                 " but must be at most confidence, which is ", settings.confidence));
+  }
   at_least("gold_rate", settings.gold_rate, 0);
   at_least("pause_below", settings.pause_below, 0);
   for (const auto& [name, terms] : settings.annotators) {

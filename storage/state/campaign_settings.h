@@ -80,6 +80,8 @@ struct CampaignSettings {
   /// With Dawid-Skene: an item needs another vote until its most probable class has this probability, or it has
   /// `most_votes`. 0: it needs `overlap` votes.
   double confidence = 0;
+  /// An item that is asked about for the first time needs only this probability; 0: as `confidence`.
+  double first_confidence = 0;
   double classifier_weight = 0;   ///< of what the classifier says besides the votes, in [0, 1]; 0: it says nothing
   double gold_rate = 0;           ///< share of the tasks that have a known answer; see kGoldSource
   double pause_below = 0;         ///< annotators whose accuracy is surely below it are paused; 0: none

@@ -167,11 +167,13 @@ std::optional<Opinion> OpinionOf(std::span<const Vote> votes, const CampaignSett
 }
 
 VoteVerdict JudgeByCrowd(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
-                         std::span<const double> voice) {
+                         std::span<const double> voice, bool again) {
   const std::optional<Opinion> opinion = OpinionOf(votes, settings, crowd, voice);
   const std::int64_t total = opinion ? opinion->votes : 0;
   if (total < settings.overlap) return {.votes_wanted = settings.overlap - total};
-  const bool sure = settings.confidence == 0 || opinion->confidence >= settings.confidence;
+  const bool enough = !again && settings.first_confidence > 0;
+  const bool sure =
+      settings.confidence == 0 || opinion->confidence >= (enough ? settings.first_confidence : settings.confidence);
   if (total < settings.most_votes && (!sure || opinion->tied)) return {.votes_wanted = 1};
   if (opinion->tied) return {.outcome = VoteOutcome::kDisputed};
   return {.outcome = VoteOutcome::kDecided, .value = opinion->value};

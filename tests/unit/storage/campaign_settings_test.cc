@@ -26,6 +26,8 @@ TEST(CampaignSettingsTest, TextReadsBackAsItWas) {
                      .learn_hard = true};
   settings.annotators["ada lovelace"] = {.cost = 1.0 / 3, .budget = 1e15};
   settings.annotators["bob=1"] = {.cost = 0, .budget = 0.1, .hourly_cost = 12.5};
+  settings.confidence = 0.9;
+  settings.first_confidence = 0.8;
   settings.specification = "overlap=99\nspecification=no\n\n";
   const auto read = SettingsFromText(SettingsToText(settings));
   ASSERT_TRUE(read.ok()) << read.status();
