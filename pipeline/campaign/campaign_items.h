@@ -15,6 +15,7 @@
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/round.h"
 #include "storage/campaign_files.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::pipeline {

@@ -4,6 +4,8 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <set>
+#include <span>
 #include <utility>
 #include <vector>
 

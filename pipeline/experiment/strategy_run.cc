@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cassert>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -9,7 +8,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>

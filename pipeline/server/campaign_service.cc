@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/field_limits.h"
 #include "pipeline/server/labeling_service.h"
 #include "pipeline/server/streams/bidirectional_streams.h"

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "stages/core/random.h"
 #include "storage/campaign_reader.h"
