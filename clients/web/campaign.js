@@ -28,6 +28,7 @@ const EXPORTED = {
   cost: (label) => label.cost ?? 0, late: (label) => label.late ?? false, request_id: (label) => harmless(label.requestId), counts: (label) => label.counts ?? false,
   item_state: (label) => quoted(ITEM_STATES[(label.itemState ?? "").replace("ITEM_STATE_", "")] ?? "in pool"), decision: (label) => quoted(label.decision),
   agreement: (label) => label.agreement ?? "", confidence: (label) => label.confidence ?? "", annotator_accuracy: (label) => label.annotatorAccuracy ?? "",
+  suggested: (label) => quoted(label.suggested ?? ""),
 };
 
 export function campaignScreen(name, may) {
@@ -362,7 +363,7 @@ export function campaignScreen(name, may) {
 
   async function exportLabels() {
     const lines = [Object.keys(EXPORTED).join(",")];
-    await stream("CampaignService/ExportLabels", { campaign: name }, (message) => {
+    await stream("CampaignService/ExportLabels", { campaign: name, errors: true }, (message) => {
       for (const label of message.labels ?? []) lines.push(Object.values(EXPORTED).map((cell) => cell(label)).join(","));
     });
     download(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }), `${name}-labels.csv`);

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # ./dev package: everything that users install, in build/packages: a Debian package, a relocatable tarball, the Python
-# package, a bill of materials and checksums. The version is that of project() in CMakeLists.txt.
+# package, a bill of materials, release notes and checksums. The version is that of project() in CMakeLists.txt, and the notes
+# are its section of CHANGELOG.md.
 
 readonly package_output=build/packages
 
@@ -161,6 +162,24 @@ python_packages() {
   rm -rf "$work"
 }
 
+# changelog_section NAME: the lines of a release in CHANGELOG.md, without its heading.
+changelog_section() {
+  awk -v heading="## [$1]" 'index($0, "## [") == 1 { inside = index($0, heading) == 1; next } inside' CHANGELOG.md
+}
+
+# The notes of the version, and until it has its own, those of what is not released yet.
+release_notes() {
+  local notes version
+  version=$(project_version)
+  notes=$(changelog_section "$version")
+  [[ -n $notes ]] || notes=$(changelog_section Unreleased)
+  [[ -n $notes ]] || {
+    echo "CHANGELOG.md has neither a section [$version] nor [Unreleased]" >&2
+    return 1
+  }
+  printf '# Fulcrum %s\n%s\n' "$version" "$notes" >"$package_output/fulcrum-$version-notes.md"
+}
+
 checksums() {
   local sums
   sums=$(cd "$package_output" && find . -maxdepth 1 -type f -printf '%f\0' | sort -z | xargs -0 sha256sum)
@@ -181,6 +200,7 @@ package_command() {
   step "Python package" python_packages
   step "bill of materials" /usr/bin/python3 deploy/package/bill_of_materials.py "$stage" "$(project_version)" \
     "$package_output/fulcrum-$(project_version).spdx.json"
+  step "release notes" release_notes
   step "checksums" checksums
   rm -rf build/package-work
   ls -l "$package_output"

@@ -1,6 +1,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -167,6 +168,15 @@ absl::StatusOr<v1::ListLabelErrorsResponse> ListLabelErrors(Campaign& campaign, 
   const auto kept = static_cast<int>(std::min(most, static_cast<std::size_t>(response.errors_size())));
   response.mutable_errors()->DeleteSubrange(kept, response.errors_size() - kept);
   return response;
+}
+
+absl::StatusOr<storage::LikelyErrors> FindLikelyErrors(Campaign& campaign) {
+  storage::LikelyErrors errors;
+  const auto found = ListLabelErrors(campaign, std::numeric_limits<int>::max());
+  if (absl::IsFailedPrecondition(found.status())) return errors;
+  FULCRUM_RETURN_IF_ERROR(found.status());
+  for (const v1::LabelError& error : found->errors()) errors[error.item_id()] = error.suggested();
+  return errors;
 }
 
 }  // namespace fulcrum::pipeline

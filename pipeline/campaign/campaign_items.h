@@ -15,6 +15,7 @@
 #include "pipeline/campaign/pool/campaign_pool.h"
 #include "pipeline/round/round.h"
 #include "storage/campaign_files.h"
+#include "storage/maintenance/maintenance.h"
 #include "storage/state/ledger.h"
 
 namespace fulcrum::pipeline {
@@ -51,5 +52,7 @@ absl::Status PauseAnnotator(Campaign& campaign, const v1::PauseAnnotatorRequest&
 absl::Status ResumeAnnotator(Campaign& campaign, const v1::ResumeAnnotatorRequest& request, const ChangeOrder& order);
 /// At most `most` of them. FailedPrecondition with too few labels.
 absl::StatusOr<v1::ListLabelErrorsResponse> ListLabelErrors(Campaign& campaign, std::size_t most);
+/// The same for an export: none if there are too few labels to look for them.
+absl::StatusOr<storage::LikelyErrors> FindLikelyErrors(Campaign& campaign);
 
 }  // namespace fulcrum::pipeline

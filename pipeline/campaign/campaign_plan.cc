@@ -279,6 +279,7 @@ void PlanCluster(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pro
 
 constexpr int kDefaultMaxVotes = 5;
 constexpr double kDefaultConfidence = 0.95;
+constexpr double kDefaultFirstConfidence = 0.8;
 constexpr double kDefaultGoldRate = 0.1;
 constexpr double kDefaultClassifierWeight = 0.5;
 
@@ -294,6 +295,7 @@ void PlanConsensus(const v1::CampaignSpec& spec, bool adaptive, storage::Campaig
     if (adaptive) problems.Add("labeling.overlap", "is auto, which needs 'consensus: dawid_skene'");
     for (const auto& [given, field] : {std::pair(labeling.has_max_votes(), "labeling.max_votes"),
                                        {labeling.has_confidence(), "labeling.confidence"},
+                                       {labeling.has_first_confidence(), "labeling.first_confidence"},
                                        {labeling.has_classifier_weight(), "labeling.classifier_weight"},
                                        {labeling.has_quality(), "labeling.quality"}}) {
       if (given) problems.Add(field, "needs 'consensus: dawid_skene'; a majority uses overlap, margin and most_votes");
@@ -306,9 +308,13 @@ void PlanConsensus(const v1::CampaignSpec& spec, bool adaptive, storage::Campaig
   if (adaptive) {
     settings.most_votes = labeling.has_max_votes() ? labeling.max_votes() : kDefaultMaxVotes;
     settings.confidence = labeling.has_confidence() ? labeling.confidence() : kDefaultConfidence;
+    settings.first_confidence = labeling.has_first_confidence()
+                                    ? labeling.first_confidence()
+                                    : std::min(kDefaultFirstConfidence, settings.confidence);
     if (labeling.has_most_votes()) problems.Add("labeling.most_votes", "with overlap auto the limit is max_votes");
-  } else if (labeling.has_max_votes() || labeling.has_confidence()) {
-    problems.Add("labeling.overlap", "is a number, so max_votes and confidence have no effect; set it to auto");
+  } else if (labeling.has_max_votes() || labeling.has_confidence() || labeling.has_first_confidence()) {
+    problems.Add("labeling.overlap",
+                 "is a number, so max_votes, confidence and first_confidence have no effect; set it to auto");
   }
   const bool external = spec.classifier().has_external();
   settings.classifier_weight = adaptive && !external ? kDefaultClassifierWeight : 0;
@@ -333,7 +339,8 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   }
   for (const v1::AnnotatorTerms& terms : labeling.annotators()) {
     problems.Add("labeling.annotators", storage::CheckText("name of an annotator", terms.name()));
-    if (!settings.annotators.emplace(terms.name(), storage::AnnotatorTerms{terms.cost(), terms.budget()}).second) {
+    const storage::AnnotatorTerms own = {terms.cost(), terms.budget(), terms.hourly_cost()};
+    if (!settings.annotators.emplace(terms.name(), own).second) {
       problems.Add("labeling.annotators", absl::StrCat("'", terms.name(), "' is listed twice"));
     }
   }
@@ -342,6 +349,8 @@ void PlanLabeling(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pr
   const v1::AdvanceSpec& advance = spec.advance();
   settings.policy.soft_time = ToMilliseconds(advance.soft_time());
   settings.policy.hard_time = ToMilliseconds(advance.hard_time());
+  settings.policy.learn_soft = !advance.has_soft_time();
+  settings.policy.learn_hard = !advance.has_hard_time();
   if (advance.has_soft_share()) settings.policy.soft_share = advance.soft_share();
   if (advance.has_hard_minimum()) settings.policy.hard_minimum = advance.hard_minimum();
   // Rows are compared with the last one only; a reader may be a round late.

@@ -240,10 +240,11 @@ absl::StatusOr<v1::ModelDescription> CampaignCalls::GetModel(
   return absl::DataLossError(absl::StrCat("the server sent ", received, " bytes of a model of ", description.bytes()));
 }
 
-absl::Status CampaignCalls::ExportLabels(const std::string& name,
+absl::Status CampaignCalls::ExportLabels(const std::string& name, bool errors,
                                          const std::function<absl::Status(const v1::ExportedLabel&)>& visit) {
   v1::ExportLabelsRequest request;
   request.set_campaign(name);
+  request.set_errors(errors);
   absl::Status visited;
   FULCRUM_RETURN_IF_ERROR(impl_->ReadStream<v1::ExportLabelsResponse>(
       &Stub::ExportLabels, request, [&](const v1::ExportLabelsResponse& page) {

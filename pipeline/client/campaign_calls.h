@@ -75,8 +75,9 @@ class CampaignCalls {
   absl::StatusOr<v1::ModelDescription> GetModel(const v1::GetModelRequest& request,
                                                 const std::function<absl::Status(const std::string&)>& write);
 
-  /// Calls `visit` for every label until the stream ends; an error of `visit` ends it too and is given back.
-  absl::Status ExportLabels(const std::string& name,
+  /// Calls `visit` for every label until the stream ends; an error of `visit` ends it too and is given back. `errors`:
+  /// likely label errors are looked for.
+  absl::Status ExportLabels(const std::string& name, bool errors,
                             const std::function<absl::Status(const v1::ExportedLabel&)>& visit);
   /// Calls `visit` for every event after a sequence number until the stream ends or `visit` says false.
   absl::Status Watch(const std::string& name, std::int64_t after_sequence,

@@ -30,6 +30,7 @@ namespace {
 struct ExportOptions {
   CampaignOptions campaign = {};
   std::string out = "-";
+  bool errors = false;
 };
 
 std::string ItemStateName(v1::ItemState state) {
@@ -73,6 +74,7 @@ absl::StatusOr<storage::ExportedLabel> FromMessage(const v1::ExportedLabel& labe
   if (label.has_agreement()) row.agreement = label.agreement();
   if (label.has_confidence()) row.confidence = label.confidence();
   if (label.has_annotator_accuracy()) row.annotator_accuracy = label.annotator_accuracy();
+  row.suggested = label.suggested();
   return row;
 }
 
@@ -80,7 +82,7 @@ absl::Status Export(const ExportOptions& options) {
   FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   return WriteLabels(options.out, [&](const UseLabel& use) {
     return CampaignCalls(connection)
-        .ExportLabels(options.campaign.name, [&](const v1::ExportedLabel& label) -> absl::Status {
+        .ExportLabels(options.campaign.name, options.errors, [&](const v1::ExportedLabel& label) -> absl::Status {
           FULCRUM_ASSIGN_OR_RETURN(const storage::ExportedLabel row, FromMessage(label));
           return use(row);
         });
@@ -93,6 +95,10 @@ CommandRun AddCampaignExport(CLI::App& app) {
   app.add_option("--out", options->out, "File to write: .parquet, .csv or .csv.gz; - is CSV on standard output")
       ->type_name("FILE")
       ->capture_default_str();
+  app.add_flag(
+      "--errors", options->errors,
+      "Look for labels that are likely wrong, as 'fulcrum annotators errors' does; the column 'suggested' has\n"
+      "the class that each of them should perhaps have instead");
   AddConnectionOptions(app, options->campaign.connection);
   app.footer(
       "The columns are those of 'fulcrum export', in the order in which the labels were given. The file appears when\n"

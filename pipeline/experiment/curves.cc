@@ -120,6 +120,7 @@ void AppendPoint(const CurvePoint& point, std::string& text) {
   AppendField(point.paused_spammers, text);
   AppendField(point.paused_others, text);
   AppendField(point.cost, text);
+  AppendField(point.seconds, text);
   text.push_back('\n');
 }
 
@@ -128,7 +129,7 @@ void AppendPoint(const CurvePoint& point, std::string& text) {
 std::string CurvesTable(const CurveSet& curves) {
   std::string text =
       "task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,select_seconds,"
-      "macro_f1,calibration_error,label_accuracy,paused_spammers,paused_others,cost\n";
+      "macro_f1,calibration_error,label_accuracy,paused_spammers,paused_others,cost,seconds\n";
   for (const Curve& curve : curves.all()) {
     const std::string names = absl::StrCat(curve.task, ",", curve.strategy, ",", curve.run);
     for (const CurvePoint& point : curve.points) {
@@ -146,9 +147,10 @@ constexpr std::size_t kFieldsBeforePoints = 4;
 
 std::string FormatPoint(const CurvePoint& point) {
   std::string text = absl::StrCat(point.round, ",", point.labels);
-  for (const double value : {point.accuracy, point.f1, point.queried_positive_share, point.train_seconds,
-                             point.predict_seconds, point.select_seconds, point.macro_f1, point.calibration_error,
-                             point.label_accuracy, point.paused_spammers, point.paused_others, point.cost}) {
+  for (const double value :
+       {point.accuracy, point.f1, point.queried_positive_share, point.train_seconds, point.predict_seconds,
+        point.select_seconds, point.macro_f1, point.calibration_error, point.label_accuracy, point.paused_spammers,
+        point.paused_others, point.cost, point.seconds}) {
     text.push_back(',');
     AppendNumber(value, text);
   }
@@ -168,7 +170,8 @@ bool ParsePoint(absl::string_view text, CurvePoint& point) {
                             &point.label_accuracy,
                             &point.paused_spammers,
                             &point.paused_others,
-                            &point.cost};
+                            &point.cost,
+                            &point.seconds};
   if (parts.size() != 2 + std::size(values)) return false;
   if (!absl::SimpleAtoi(parts[0], &point.round) || !absl::SimpleAtoi(parts[1], &point.labels)) return false;
   for (std::size_t i = 0; i < std::size(values); ++i) {

@@ -39,6 +39,7 @@ struct CurvePoint {
   double paused_spammers = 0;  ///< simulated annotators who answer at random and were paused
   double paused_others = 0;    ///< other simulated annotators who were paused
   double cost = 0;             ///< of the labels so far, if they cost something
+  double seconds = 0;          ///< until then, if simulated annotators take time to answer
 };
 
 struct Curve {
@@ -98,8 +99,9 @@ class CurveSet {
 // curves.csv: every point of every curve.
 
 /// task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds,predict_seconds,select_seconds,macro_f1,
-/// calibration_error,label_accuracy,paused_spammers,paused_others,cost. The share of the positive class among the
-/// queries so far is empty before the first query, and the calibration error if the classifier has no probabilities.
+/// calibration_error,label_accuracy,paused_spammers,paused_others,cost,seconds. The share of the positive class among
+/// the queries so far is empty before the first query, and the calibration error if the classifier has no
+/// probabilities.
 std::string CurvesTable(const CurveSet& curves);
 
 // The file in which finished runs of an experiment are recorded, so that a stopped experiment can be resumed.

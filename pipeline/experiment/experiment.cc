@@ -304,6 +304,8 @@ class TaskRunner {
     std::string text = absl::StrCat("|", VotingOf(index).Describe());
     for (const SimulatedAnnotator& annotator : runs_.spec.annotators) {
       absl::StrAppend(&text, "|", annotator.spammer, ",", annotator.skip);
+      if (annotator.seconds > 0) absl::StrAppendFormat(&text, ",%.17g s", annotator.seconds);
+      if (annotator.cost > 0) absl::StrAppendFormat(&text, ",cost %.17g", annotator.cost);
       for (const double accuracy : annotator.accuracy) absl::StrAppendFormat(&text, ",%.17g", accuracy);
     }
     return text;
@@ -353,7 +355,7 @@ class TaskRunner {
     const std::string& normalize = ClassifierOf(index).normalize;
     if (index >= StrategyCount()) return RunFullData(spec, data, normalize);
     if (const double share = runs_.spec.strategies[index].stream_share; share > 0) {
-      return RunStream(spec, runs_.spec.rounds, data, share);
+      return RunStream(spec, runs_.spec.rounds, data, share, runs_.spec.annotators, VotingOf(index));
     }
     return RunStrategy(spec, runs_.spec.rounds, data, runs_.spec.annotators, VotingOf(index), CostsOf(index),
                        normalize);

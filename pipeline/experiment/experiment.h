@@ -122,9 +122,11 @@ absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, con
                                   std::span<const SimulatedAnnotator> annotators = {}, const VotingRule& voting = {},
                                   const SimulatedCosts& costs = {}, const std::string& normalize = "zscore,unit");
 
-/// The same with the queries of a stream that may take `share` of its rows. The curve ends when
-/// the stream does. InvalidArgument unless spec.tune is set.
-absl::StatusOr<Curve> RunStream(const RoundSpec& spec, std::size_t rounds, const RunData& data, double share);
+/// The same with the queries of a stream that may take `share` of its rows. With annotators, rows that were taken and
+/// got no vote in their round come first in the next one. The curve ends when the stream does. InvalidArgument unless
+/// spec.tune is set.
+absl::StatusOr<Curve> RunStream(const RoundSpec& spec, std::size_t rounds, const RunData& data, double share,
+                                std::span<const SimulatedAnnotator> annotators = {}, const VotingRule& voting = {});
 
 /// One point: a classifier trained on all labels of the training half.
 absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data,

@@ -158,6 +158,7 @@ VotingRule ReadVoting(SpecProblems& problems, SpecFields& parent) {
   rule.overlap = adaptive ? 0 : fields.Count("overlap", 1, 1, 1000);
   rule.max_votes = fields.Count("max_votes", rule.max_votes, 1, 1000);
   rule.confidence = fields.Number("confidence", rule.confidence, {0, 1, /*above_low=*/true});
+  rule.first_confidence = fields.Number("first_confidence", rule.first_confidence, {0, 1, /*above_low=*/true});
   rule.classifier_weight = fields.Number("classifier_weight", rule.classifier_weight, {0, 1});
   rule.weights = ReadSwitch(fields, "weights");
   rule.pause_below = fields.Number("pause_below", 0, {0, 1});
@@ -186,6 +187,8 @@ void ReadAnnotator(SpecProblems& problems, const YAML::Node& node, const std::st
   }
   annotator.spammer = fields.Choice("spammer", {"false", "true"}, 0) == 1;
   annotator.skip = fields.Number("skip", 0, {0, 1});
+  annotator.seconds = fields.Number("seconds", 0, {0, kNoLimit});
+  annotator.cost = fields.Number("cost", 0, {0, kNoLimit});
   const std::size_t count = fields.Count("count", 1, 1, 10'000);
   fields.RejectOthers();
   annotators.insert(annotators.end(), count, annotator);
@@ -355,7 +358,6 @@ ExperimentSpec ReadSpec(SpecProblems& problems, const YAML::Node& root) {
   for (const StrategySettings& strategy : spec.strategies) {
     if (strategy.strategy != kStreamStrategy) continue;
     if (!ClassifierOf(spec, strategy).tune) fields.Problem("strategies", "has a stream, which needs 'tune: auto'");
-    if (!spec.annotators.empty()) fields.Problem("annotators", "cannot answer a stream; leave one of them out");
   }
   if (spec.strategies.empty()) fields.Problem("strategies", "has none; name at least one");
   spec.comparison = ReadComparison(problems, fields);

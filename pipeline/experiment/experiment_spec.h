@@ -28,13 +28,17 @@ namespace fulcrum::pipeline {
 // A round of an experiment spends a number of votes on the rows that the strategy selected, best first. Each row gets
 // as many votes as the rule for labels wants; a row that is not decided when the votes are spent is continued in the
 // next round, and after the last one its votes decide as they are. The rules are those of campaigns
-// (storage/state/crowd.h, storage/rules/next_batch.h): the majority of a fixed number of votes, or the consensus of
-// Dawid and Skene with a fixed or an adaptive number, in which a classifier can be one more voice. Not thread-safe.
+// (storage/state/crowd.h, storage/rules/round_rules.h): the majority of a fixed number of votes, or the consensus of
+// Dawid and Skene with a fixed or an adaptive number, in which a classifier can be one more voice. Annotators whose
+// answers take time work side by side, and whoever is free first is asked next; a round ends with its last answer. Not
+// thread-safe.
 
 struct SimulatedAnnotator {
   std::vector<double> accuracy = {0.8};  ///< by class; a single value is for all of them
   bool spammer = false;                  ///< answers at random, whatever the accuracy
   double skip = 0;                       ///< share of the rows that it skips
+  double seconds = 0;                    ///< mean time of an answer or a skip, whose logarithm varies normally
+  double cost = 0;                       ///< of an answer
 
   double AccuracyOf(std::size_t class_index) const {
     return accuracy.size() == 1 ? accuracy[0] : accuracy[class_index];
@@ -59,6 +63,7 @@ struct VotingRule {
   std::size_t overlap = 1;  ///< 0: until the most probable class has the probability `confidence`; with Dawid-Skene
   std::size_t max_votes = 5;
   double confidence = 0.95;
+  double first_confidence = 0.8;   ///< that a row needs when it is asked about for the first time
   double classifier_weight = 0.5;  ///< of the classifier besides the votes; with an adaptive number of votes
   bool weights = true;             ///< labels are trained on with their probability as weight; with Dawid-Skene
   double pause_below = 0;  ///< annotators that are surely less accurate are not asked any more; with Dawid-Skene
@@ -86,6 +91,10 @@ class SimulatedCrowd {
   void AcceptVotes(std::span<ClassIndex> labels, std::span<double> weights);
 
   std::size_t votes() const { return votes_.size(); }
+  /// Time that has passed until the end of the last round.
+  double seconds() const { return seconds_; }
+  /// What the answers have cost.
+  double cost() const { return cost_; }
   std::size_t decided() const { return decided_.size(); }
   /// Rows with votes that are not decided, ascending.
   RowList Undecided() const;
@@ -100,13 +109,18 @@ class SimulatedCrowd {
     RowIndex row = 0;
     std::vector<consensus::ItemVote> votes = {};
     std::vector<bool> unavailable = {};  ///< by annotator: has voted or skipped
+    std::size_t votes_before = 0;        ///< of earlier rounds
   };
   enum class Next { kAsk, kDecided, kDropped };
 
-  Next NextFor(const Asked& asked) const;
+  /// `again`: it has votes of earlier rounds, and got none in this one yet.
+  Next NextFor(const Asked& asked, bool again) const;
   /// Votes once more on the row; false if there is no annotator to ask.
   bool Vote(Asked& asked, std::uint32_t item);
   bool AnybodyLeft(const Asked& asked) const;
+  std::uint32_t ChooseAnnotator(const std::vector<std::uint32_t>& available);
+  /// An answer, or that there is none, takes the annotator this time.
+  void SpendTime(std::uint32_t annotator);
   /// Decided rows that are asked about again rather than these, the most informative vote first.
   std::vector<std::uint32_t> TakeDoubtful(std::span<const RowIndex> rows);
   void WriteLabels(std::span<ClassIndex> labels, std::span<double> weights) const;
@@ -128,6 +142,10 @@ class SimulatedCrowd {
   std::size_t estimated_votes_ = 0;
   std::vector<bool> paused_;
   Matrix<double> voice_;
+  bool takes_time_ = false;
+  std::vector<double> free_at_;  // by annotator
+  double seconds_ = 0;
+  double cost_ = 0;
 };
 
 /// Rounds first..last, counted from 1.

@@ -16,6 +16,8 @@ constexpr std::size_t kNewVotesShare = 10;
 constexpr std::size_t kVotesBeforePause = 20;
 constexpr std::size_t kMoreVotesOnATie = 2;
 constexpr double kTie = 1e-9;
+// Standard deviation of the logarithm of an answer time.
+constexpr double kTimeSpread = 0.5;
 
 }  // namespace
 
@@ -29,8 +31,9 @@ std::vector<double> SimulatedCosts::Draw(std::size_t rows, std::uint64_t seed) c
 }
 
 std::string VotingRule::Describe() const {
-  return absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g|%.17g|carried", dawid_skene, overlap, max_votes, confidence, weights,
-                         pause_below, hears_classifier() ? classifier_weight : 0);
+  return absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g|%.17g|carried|%.17g", dawid_skene, overlap, max_votes, confidence,
+                         weights, pause_below, hears_classifier() ? classifier_weight : 0,
+                         adaptive() ? first_confidence : 0);
 }
 
 SimulatedCrowd::SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const VotingRule& rule,
@@ -40,7 +43,27 @@ SimulatedCrowd::SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const
       classes_(class_count),
       truth_(truth),
       random_(seed),
-      paused_(annotators_.size(), false) {}
+      paused_(annotators_.size(), false),
+      free_at_(annotators_.size(), 0) {
+  for (const SimulatedAnnotator& annotator : annotators_) takes_time_ = takes_time_ || annotator.seconds > 0;
+}
+
+std::uint32_t SimulatedCrowd::ChooseAnnotator(const std::vector<std::uint32_t>& available) {
+  const std::uint32_t any = available[random_.Below(available.size())];
+  if (!takes_time_) return any;
+  // Of those who are free at the same time any.
+  std::uint32_t first = any;
+  for (const std::uint32_t a : available) {
+    if (free_at_[a] < free_at_[first]) first = a;
+  }
+  return first;
+}
+
+void SimulatedCrowd::SpendTime(std::uint32_t annotator) {
+  if (!takes_time_) return;
+  const double mean = annotators_[annotator].seconds;
+  free_at_[annotator] += mean * std::exp(kTimeSpread * random_.Normal() - kTimeSpread * kTimeSpread / 2);
+}
 
 std::vector<double> SimulatedCrowd::PosteriorOf(RowIndex row, std::span<const consensus::ItemVote> votes) const {
   if (rule_.dawid_skene) {
@@ -55,7 +78,7 @@ std::vector<double> SimulatedCrowd::PosteriorOf(RowIndex row, std::span<const co
   return shares;
 }
 
-SimulatedCrowd::Next SimulatedCrowd::NextFor(const Asked& asked) const {
+SimulatedCrowd::Next SimulatedCrowd::NextFor(const Asked& asked, bool again) const {
   const bool adaptive = rule_.adaptive();
   const std::size_t wanted = adaptive ? 1 : rule_.overlap;
   if (asked.votes.size() < wanted) return Next::kAsk;
@@ -63,7 +86,8 @@ SimulatedCrowd::Next SimulatedCrowd::NextFor(const Asked& asked) const {
   std::ranges::sort(posterior, std::greater<>());
   const bool tied = posterior[0] - posterior[1] < kTie;
   const std::size_t most = adaptive ? rule_.max_votes : wanted + kMoreVotesOnATie;
-  const bool sure = !adaptive || posterior[0] >= rule_.confidence;
+  const double wanted_confidence = again ? rule_.confidence : std::min(rule_.first_confidence, rule_.confidence);
+  const bool sure = !adaptive || posterior[0] >= wanted_confidence;
   if (asked.votes.size() < most && (tied || !sure)) return Next::kAsk;
   return tied ? Next::kDropped : Next::kDecided;
 }
@@ -93,7 +117,7 @@ std::vector<std::uint32_t> SimulatedCrowd::TakeDoubtful(std::span<const RowIndex
   std::vector<std::pair<double, std::uint32_t>> doubtful;
   for (const std::uint32_t item : decided_) {
     const Asked& asked = asked_[item];
-    if (NextFor(asked) != Next::kAsk || !AnybodyLeft(asked)) continue;
+    if (NextFor(asked, /*again=*/true) != Next::kAsk || !AnybodyLeft(asked)) continue;
     const double of_old = information(asked.row, asked.votes);
     if (of_old > of_new) doubtful.emplace_back(-of_old, item);
   }
@@ -113,12 +137,14 @@ bool SimulatedCrowd::Vote(Asked& asked, std::uint32_t item) {
       if (!asked.unavailable[a] && !paused_[a]) available.push_back(a);
     }
     if (available.empty()) return false;
-    const std::uint32_t annotator = available[random_.Below(available.size())];
+    const std::uint32_t annotator = ChooseAnnotator(available);
     asked.unavailable[annotator] = true;
+    SpendTime(annotator);
     if (random_.Uniform() < annotators_[annotator].skip) continue;
     const ClassIndex value = AnswerOf(annotator, truth_[asked.row]);
     asked.votes.push_back({annotator, static_cast<std::size_t>(value)});
     votes_.push_back({item, annotator, value});
+    cost_ += annotators_[annotator].cost;
     return true;
   }
 }
@@ -145,6 +171,7 @@ void SimulatedCrowd::Ask(std::span<const RowIndex> rows, std::size_t votes, std:
   std::vector<std::uint32_t> queue = std::exchange(pending_, {});
   const std::vector<std::uint32_t> again = TakeDoubtful(rows);
   queue.insert(queue.end(), again.begin(), again.end());
+  for (const std::uint32_t item : again) asked_[item].votes_before = asked_[item].votes.size();
   for (const RowIndex row : rows) {
     queue.push_back(static_cast<std::uint32_t>(asked_.size()));
     asked_.push_back({.row = row, .unavailable = std::vector<bool>(annotators_.size(), false)});
@@ -152,12 +179,15 @@ void SimulatedCrowd::Ask(std::span<const RowIndex> rows, std::size_t votes, std:
   const std::size_t end = votes_.size() + votes;
   for (const std::uint32_t item : queue) {
     Asked& asked = asked_[item];
-    Next next = NextFor(asked);
+    const auto next_now = [&] {
+      return NextFor(asked, asked.votes_before > 0 && asked.votes.size() == asked.votes_before);
+    };
+    Next next = next_now();
     bool available = true;
     while (next == Next::kAsk && votes_.size() < end && available) {
       available = Vote(asked, item);
       if (votes_.size() - estimated_votes_ >= std::max(kFewestNewVotes, estimated_votes_ / kNewVotesShare)) Estimate();
-      next = NextFor(asked);
+      next = next_now();
     }
     // With no annotator left to ask, votes that weigh differently decide as they are.
     const bool accepted = !available && rule_.dawid_skene && !asked.votes.empty();
@@ -168,6 +198,8 @@ void SimulatedCrowd::Ask(std::span<const RowIndex> rows, std::size_t votes, std:
     }
   }
   if (votes_.size() > estimated_votes_) Estimate();
+  for (const double free_at : free_at_) seconds_ = std::max(seconds_, free_at);
+  std::ranges::fill(free_at_, seconds_);
   WriteLabels(labels, weights);
 }
 

@@ -4,6 +4,8 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -194,6 +196,47 @@ std::vector<std::pair<std::size_t, std::size_t>> RankComparison::Groups() const 
     reached = std::max(reached, last);
   }
   return groups;
+}
+
+double Accuracy(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth) {
+  assert(predicted.size() == truth.size());
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < truth.size(); ++i) right += predicted[i] == truth[i] ? 1 : 0;
+  return truth.empty() ? 0 : static_cast<double>(right) / static_cast<double>(truth.size());
+}
+
+double F1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth, ClassIndex positive) {
+  assert(predicted.size() == truth.size());
+  std::size_t hits = 0, mistakes = 0;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    const bool said = predicted[i] == positive, is = truth[i] == positive;
+    hits += said && is ? 1 : 0;
+    mistakes += said != is ? 1 : 0;
+  }
+  const double weight = 2 * static_cast<double>(hits);
+  return hits + mistakes == 0 ? 0 : weight / (weight + static_cast<double>(mistakes));
+}
+
+double MacroF1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth) {
+  const std::set<ClassIndex> classes(truth.begin(), truth.end());
+  double sum = 0;
+  for (const ClassIndex index : classes) sum += F1Score(predicted, truth, index);
+  return classes.empty() ? 0 : sum / static_cast<double>(classes.size());
+}
+
+double CalibrationError(ConstMatrixView probabilities, std::span<const ClassIndex> predicted,
+                        std::span<const ClassIndex> truth) {
+  constexpr std::size_t kBins = 10;
+  double confidence[kBins] = {}, right[kBins] = {};
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    const double p = probabilities(i, static_cast<std::size_t>(predicted[i]));
+    const std::size_t bin = std::min(static_cast<std::size_t>(p * kBins), kBins - 1);
+    confidence[bin] += p;
+    right[bin] += predicted[i] == truth[i] ? 1 : 0;
+  }
+  double error = 0;
+  for (std::size_t bin = 0; bin < kBins; ++bin) error += std::abs(confidence[bin] - right[bin]);
+  return truth.empty() ? 0 : error / static_cast<double>(truth.size());
 }
 
 }  // namespace fulcrum::pipeline

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cassert>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -9,7 +8,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -220,6 +218,12 @@ class StrategyRunner {
     queries_ = crowd_->votes();
     positive_queries_ = 0;
     barred_ = crowd_->Undecided();
+    if (!stream_) return;
+    // The pool has the others, and may offer them again; a stream does not.
+    for (const RowIndex row : next_) {
+      const bool has_votes = labels_[row] != kUnlabeled || std::ranges::binary_search(barred_, row);
+      if (!has_votes) not_asked_.push_back(row);
+    }
   }
 
   /// Lets the crowd hear what the model says of each row, and of a labeled row what one says that did not see the
@@ -276,7 +280,8 @@ class StrategyRunner {
                              Judge(data_, *result.model, decisions.Rows(labels_.size(), data_.test_labels().size())));
     point.round = round;
     point.labels = labeled;
-    point.cost = spent_;
+    point.cost = spent_ + (crowd_ ? crowd_->cost() : 0);
+    point.seconds = crowd_ ? crowd_->seconds() : 0;
     point.queried_positive_share = queries_ > 0 ? static_cast<double>(positive_queries_) / static_cast<double>(queries_)
                                                 : std::numeric_limits<double>::quiet_NaN();
     if (crowd_) {
@@ -291,7 +296,10 @@ class StrategyRunner {
     FULCRUM_RETURN_IF_ERROR(LetCrowdHear(*result.model));
     if (stream_) {
       const Clock::time_point start = Clock::now();
-      FULCRUM_ASSIGN_OR_RETURN(next_, stream_->Next(tuned_->settings().chosen, *result.model, labels_, spec_.batch));
+      next_ = std::exchange(not_asked_, {});
+      FULCRUM_ASSIGN_OR_RETURN(const RowList taken_now, stream_->Next(tuned_->settings().chosen, *result.model, labels_,
+                                                                      spec_.batch - next_.size()));
+      next_.insert(next_.end(), taken_now.begin(), taken_now.end());
       next_select_seconds_ = SecondsSince(start);
     } else if (plans_ahead_) {
       FULCRUM_RETURN_IF_ERROR(TakePlanned());
@@ -333,7 +341,8 @@ class StrategyRunner {
   std::vector<double> weights_;  // empty without annotators
   std::optional<SimulatedCrowd> crowd_;
   std::optional<SimulatedStream> stream_;
-  RowList barred_;  // the crowd has votes on them, and they are not decided
+  RowList not_asked_;  // taken by the stream
+  RowList barred_;     // the crowd has votes on them, and they are not decided
   std::size_t queries_ = 0;
   std::size_t positive_queries_ = 0;
   RowList next_;
@@ -347,17 +356,22 @@ class StrategyRunner {
   std::size_t taken_ = 0;
 };
 
+absl::Status CheckAnnotators(std::span<const SimulatedAnnotator> annotators, const RunData& data) {
+  for (const SimulatedAnnotator& annotator : annotators) {
+    if (annotator.accuracy.size() == 1 || annotator.accuracy.size() == data.class_count()) continue;
+    return absl::InvalidArgumentError(absl::StrFormat("an annotator has %d accuracies, and the data has %d classes",
+                                                      annotator.accuracy.size(), data.class_count()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, const RunData& data,
                                   std::span<const SimulatedAnnotator> annotators, const VotingRule& voting,
                                   const SimulatedCosts& costs, const std::string& normalize) {
   FULCRUM_ASSIGN_OR_RETURN(const std::unique_ptr<select::Strategy> strategy, select::MakeStrategy(spec.strategy));
-  for (const SimulatedAnnotator& annotator : annotators) {
-    if (annotator.accuracy.size() == 1 || annotator.accuracy.size() == data.class_count()) continue;
-    return absl::InvalidArgumentError(absl::StrFormat("an annotator has %d accuracies, and the data has %d classes",
-                                                      annotator.accuracy.size(), data.class_count()));
-  }
+  FULCRUM_RETURN_IF_ERROR(CheckAnnotators(annotators, data));
   RoundSpec with_costs = spec;
   // What a round may spend is not the same in every round; see StrategyRunner::Budget.
   if (costs.limits() && costs.weigh) with_costs.cost_budget = costs.budget * static_cast<double>(rounds);
@@ -370,9 +384,11 @@ absl::StatusOr<Curve> RunStrategy(const RoundSpec& spec, std::size_t rounds, con
       .Run();
 }
 
-absl::StatusOr<Curve> RunStream(const RoundSpec& spec, std::size_t rounds, const RunData& data, double share) {
+absl::StatusOr<Curve> RunStream(const RoundSpec& spec, std::size_t rounds, const RunData& data, double share,
+                                std::span<const SimulatedAnnotator> annotators, const VotingRule& voting) {
   if (!spec.tune) return absl::InvalidArgumentError("the strategy 'stream' needs 'tune: auto'");
-  StrategyRunner runner(spec, rounds, data, {}, /*ignores_answers=*/false, {}, {}, {});
+  FULCRUM_RETURN_IF_ERROR(CheckAnnotators(annotators, data));
+  StrategyRunner runner(spec, rounds, data, {}, /*ignores_answers=*/false, annotators, voting, {});
   runner.UseStream(share);
   return runner.Run();
 }
@@ -403,47 +419,6 @@ absl::StatusOr<Curve> RunFullData(const RoundSpec& spec, const RunData& data, co
   point.train_seconds = train_seconds;
   point.predict_seconds = SecondsSince(start) - train_seconds;
   return Curve{.task = {}, .strategy = kFullData, .points = {point}};
-}
-
-double Accuracy(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth) {
-  assert(predicted.size() == truth.size());
-  std::size_t right = 0;
-  for (std::size_t i = 0; i < truth.size(); ++i) right += predicted[i] == truth[i] ? 1 : 0;
-  return truth.empty() ? 0 : static_cast<double>(right) / static_cast<double>(truth.size());
-}
-
-double F1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth, ClassIndex positive) {
-  assert(predicted.size() == truth.size());
-  std::size_t hits = 0, mistakes = 0;
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    const bool said = predicted[i] == positive, is = truth[i] == positive;
-    hits += said && is ? 1 : 0;
-    mistakes += said != is ? 1 : 0;
-  }
-  const double weight = 2 * static_cast<double>(hits);
-  return hits + mistakes == 0 ? 0 : weight / (weight + static_cast<double>(mistakes));
-}
-
-double MacroF1Score(std::span<const ClassIndex> predicted, std::span<const ClassIndex> truth) {
-  const std::set<ClassIndex> classes(truth.begin(), truth.end());
-  double sum = 0;
-  for (const ClassIndex index : classes) sum += F1Score(predicted, truth, index);
-  return classes.empty() ? 0 : sum / static_cast<double>(classes.size());
-}
-
-double CalibrationError(ConstMatrixView probabilities, std::span<const ClassIndex> predicted,
-                        std::span<const ClassIndex> truth) {
-  constexpr std::size_t kBins = 10;
-  double confidence[kBins] = {}, right[kBins] = {};
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    const double p = probabilities(i, static_cast<std::size_t>(predicted[i]));
-    const std::size_t bin = std::min(static_cast<std::size_t>(p * kBins), kBins - 1);
-    confidence[bin] += p;
-    right[bin] += predicted[i] == truth[i] ? 1 : 0;
-  }
-  double error = 0;
-  for (std::size_t bin = 0; bin < kBins; ++bin) error += std::abs(confidence[bin] - right[bin]);
-  return truth.empty() ? 0 : error / static_cast<double>(truth.size());
 }
 
 }  // namespace fulcrum::pipeline

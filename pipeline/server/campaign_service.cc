@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "pipeline/campaign/campaign_items.h"
 #include "pipeline/campaign/field_limits.h"
 #include "pipeline/server/labeling_service.h"
 #include "pipeline/server/streams/bidirectional_streams.h"
@@ -236,7 +237,9 @@ grpc::ServerWriteReactor<v1::ExportLabelsResponse>* CampaignService::ExportLabel
   // It has the state of the campaign in memory, until it is read to its end.
   const auto held = calls_.access().HoldStream(caller);
   if (!held.ok()) return Stream::Refuse(file_calls_.executor(), held.status());
-  const auto pages = std::make_shared<LabelPages>((*campaign)->store().folder().path());
+  LabelPages::FindErrors errors;
+  if (request->errors()) errors = [campaign = *campaign] { return FindLikelyErrors(*campaign); };
+  const auto pages = std::make_shared<LabelPages>((*campaign)->store().folder().path(), std::move(errors));
   // The first page takes the whole log.
   return Stream::Begin(
       file_calls_.executor(), {calls_.access(), caller}, [pages, held = *held] { return pages->Next(); },

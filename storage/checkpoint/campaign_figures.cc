@@ -125,7 +125,8 @@ std::map<std::string, std::string> CampaignState::Figures() const {
       {"paused", paused.Take()},
       {"resumed", resumed.Take()},
       {"gold", gold.Take()},
-      {"activity", activity_.ToText()}};
+      {"activity", activity_.ToText()},
+      {"work", activity_.WorkToText()}};
   // Only of campaigns that have one, so that the checkpoints of others are the same as ever.
   if (figures_.model_task) figures["model_task"] = ModelTaskText(*figures_.model_task);
   if (offered_.figures().last > 0) figures["offered"] = offered_.ToText();
@@ -184,6 +185,7 @@ absl::StatusOr<CampaignState> CampaignState::FromCheckpoint(Checkpoint& checkpoi
   }
   for (auto& cells : read.Rows("resumed")) figures.resumed.insert(cells.begin(), cells.end());
   FULCRUM_ASSIGN_OR_RETURN(state.activity_, ActivityTable::FromRows(read.Rows("activity")));
+  FULCRUM_RETURN_IF_ERROR(state.activity_.ReadWork(read.Rows("work")));
   for (auto& cells : read.Rows("gold")) state.gold_ = std::move(cells);
   std::vector<std::string> open_items;
   for (auto& cells : read.Rows("open_items")) open_items = std::move(cells);
@@ -241,8 +243,7 @@ CampaignStatus StatusOf(const CampaignState& state) {
     status.round_items = round->items;
     status.round_labeled = round->labeled;
     status.round_settled = round->settled();
-    status.round_due =
-        round->open && JudgeRound(state.settings().policy, state.LastProgress(), state.last_time()).advance;
+    status.round_due = round->open && JudgeRound(state.Policy(), state.LastProgress(), state.last_time()).advance;
   }
   return status;
 }

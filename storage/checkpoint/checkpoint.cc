@@ -14,7 +14,7 @@ namespace fulcrum::storage {
 namespace {
 
 // Increase it when the rows or the figures change their meaning: older checkpoints are then derived again.
-constexpr char kVersion[] = "5";
+constexpr char kVersion[] = "6";
 
 constexpr std::size_t kMostDamagedRows = 10;
 

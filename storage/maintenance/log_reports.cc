@@ -32,10 +32,10 @@ constexpr NamedKind kLabelKinds[] = {{EventKind::kLabelSubmitted, "label"},
                                      {EventKind::kItemResolved, "resolution"}};
 
 constexpr const char* kExportColumns[] = {
-    "sequence",          "kind",   "id",         "label",    "annotator", "time",
-    "lease_id",          "epoch",  "slot",       "round",    "cost",      "late",
-    "request_id",        "counts", "item_state", "decision", "agreement", "confidence",
-    "annotator_accuracy"};
+    "sequence",           "kind",     "id",         "label",    "annotator", "time",
+    "lease_id",           "epoch",    "slot",       "round",    "cost",      "late",
+    "request_id",         "counts",   "item_state", "decision", "agreement", "confidence",
+    "annotator_accuracy", "suggested"};
 
 template <typename Builder, typename Value>
 arrow::Result<std::shared_ptr<arrow::Array>> Column(const std::vector<ExportedLabel>& labels, Builder builder,
@@ -87,6 +87,7 @@ arrow::Result<std::vector<std::shared_ptr<arrow::Array>>> Columns(const std::vec
     }
     ARROW_RETURN_NOT_OK(numbers.Finish().Value(&columns.emplace_back()));
   }
+  ARROW_RETURN_NOT_OK(text([](Label l) { return l.suggested; }));
   return columns;
 }
 
@@ -137,8 +138,32 @@ std::optional<double> AccuracyOf(const std::string& annotator, const Crowd* crow
 
 }  // namespace
 
+LikelyErrors FindLikelyErrors(const CampaignState& state) {
+  LikelyErrors errors;
+  const std::vector<std::string>& classes = state.settings().classes;
+  if (state.voices() == nullptr || classes.size() < 2) return errors;
+  std::vector<std::string> items;
+  std::vector<ClassIndex> labels;
+  std::vector<double> probabilities;
+  state.items().Visit([&](const Item& item) {
+    if (item.status != ItemStatus::kLabeled || !item.imported.empty()) return;
+    const std::span<const double> voice = state.VoiceOn(item.id);
+    const auto found = std::find(classes.begin(), classes.end(), item.value);
+    if (voice.size() != classes.size() || found == classes.end()) return;
+    items.push_back(item.id);
+    labels.push_back(static_cast<ClassIndex>(found - classes.begin()));
+    probabilities.insert(probabilities.end(), voice.begin(), voice.end());
+  });
+  const ConstMatrixView view(probabilities.data(), items.size(), classes.size());
+  for (const consensus::LabelError& error : consensus::FindLabelErrors(labels, view)) {
+    errors[items[error.example]] = classes[static_cast<std::size_t>(error.suggested)];
+  }
+  return errors;
+}
+
 absl::Status LabelPager::Begin() {
   FULCRUM_RETURN_IF_ERROR(reader_.CatchUp());
+  if (!errors_) errors_ = FindLikelyErrors(reader_.state());
   next_ = 1;
   last_ = reader_.state().last_sequence();
   return reader_.VisitEvents(1, last_, [&](const Event& event) {
@@ -156,6 +181,9 @@ ExportedLabel LabelPager::Describe(EventRow event) const {
   label.agreement = AgreementOf(item);
   label.confidence = ConfidenceOf(item, reader_.state());
   label.annotator_accuracy = AccuracyOf(event.annotator, reader_.state().crowd());
+  if (const auto error = errors_->find(event.item); error != errors_->end() && !label.decision.empty()) {
+    label.suggested = error->second;
+  }
   if (event.kind == EventKind::kLabelImported || event.kind == EventKind::kItemResolved) {
     label.counts = imports_.at(event.item) == event.sequence;
   } else if (const Vote* const vote = ItemTable::FindVote(item, event.annotator)) {
@@ -214,6 +242,7 @@ void AppendLabelCsv(const ExportedLabel& label, std::string& text) {
     text.push_back(',');
     if (number) AppendNumber(*number, text);
   }
+  field(label.suggested);
   text.push_back('\n');
 }
 

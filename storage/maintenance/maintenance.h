@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -156,6 +157,8 @@ struct ExportedLabel {
   std::optional<double> confidence = {};
   /// Estimated accuracy of the annotator; nothing before the first estimate, and if votes decide by majority.
   std::optional<double> annotator_accuracy = {};
+  /// The class that the item should perhaps have instead, if its label is a likely error; otherwise empty.
+  std::string suggested = {};
 };
 
 /// "label", "change", "withdrawal", "import" or "resolution"; null for an event that is not about a label.
@@ -166,11 +169,19 @@ absl::StatusOr<EventKind> ParseLabelKind(absl::string_view name);
 /// Share of the votes that are for the most frequent class; nothing without votes.
 std::optional<double> AgreementOf(const Item& item);
 
+/// Suggested classes by item.
+using LikelyErrors = absl::flat_hash_map<std::string, std::string>;
+/// Likely errors among the labels by votes, by confident learning on what the classifier said of them that did not see
+/// them (`labeling.classifier_weight`); none without it.
+LikelyErrors FindLikelyErrors(const CampaignState& state);
+
 /// Reads the rows a page at a time, up to the end of the log as it was when the first page was read.
 class LabelPager {
  public:
   /// The reader must outlive it.
-  explicit LabelPager(CampaignReader& reader) : reader_(reader) {}
+  /// `errors`: those that a classifier has found by now; without them FindLikelyErrors.
+  explicit LabelPager(CampaignReader& reader, std::optional<LikelyErrors> errors = std::nullopt)
+      : reader_(reader), errors_(std::move(errors)) {}
   /// The next rows, at most so many; none at the end.
   absl::StatusOr<std::vector<ExportedLabel>> Next(std::size_t most);
 
@@ -180,6 +191,7 @@ class LabelPager {
   ExportedLabel Describe(EventRow event) const;
 
   CampaignReader& reader_;
+  std::optional<LikelyErrors> errors_;
   LastImports imports_;    // sequence of the last import or decision by item
   std::int64_t next_ = 0;  // sequence; 0 before the first page
   std::int64_t last_ = 0;

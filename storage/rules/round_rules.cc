@@ -156,7 +156,7 @@ absl::StatusOr<AdvanceAnswer> AdvanceRound(Ledger& ledger, const AdvanceRequest&
   const Round* const round = ledger.state().rounds().Find(request.round);
   if (round == nullptr) return absl::NotFoundError(absl::StrCat("there is no round ", request.round));
   if (!round->open) return AdvanceAnswer{true, round->reason, {}};
-  RoundVerdict verdict = JudgeRound(ledger.state().settings().policy, ledger.state().LastProgress(), ledger.Now());
+  RoundVerdict verdict = JudgeRound(ledger.state().Policy(), ledger.state().LastProgress(), ledger.Now());
   if (!verdict.advance && !request.forced.empty()) verdict = {.advance = true, .reason = request.forced};
   if (!verdict.advance) return AdvanceAnswer{false, "", verdict.look_again};
   // Items that nobody else can answer would have a place in every batch from now on.
@@ -382,7 +382,7 @@ std::vector<BatchedItem> DoubtfulItems(const CampaignState& state, const Voices&
   state.items().Visit([&](const Item& item) {
     if (item.status != ItemStatus::kLabeled || !item.imported.empty()) return;
     const std::span<const double> voice = VoiceOn(&voices, item.id);
-    if (JudgeByCrowd(item.votes, settings, crowd, voice).outcome != VoteOutcome::kUndecided) return;
+    if (JudgeByCrowd(item.votes, settings, crowd, voice, /*again=*/true).outcome != VoteOutcome::kUndecided) return;
     const double information = InformationOf(crowd->model, BeliefAbout(item.votes, settings, crowd, voice));
     const auto may_answer = [&](const std::string& who) { return state.MayAnswer(item, who); };
     if (information <= least || std::none_of(known.begin(), known.end(), may_answer)) return;

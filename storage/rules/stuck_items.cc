@@ -194,7 +194,7 @@ absl::StatusOr<WaitingSummary> DescribeWaiting(Ledger& ledger, const WaitingRequ
   }
   if (summary.stuck_items > 0) summary.dispute_at = state.last_labeling() + state.settings().dispute_time;
   if (state.rounds().open() != nullptr) {
-    summary.advance_at = JudgeRound(state.settings().policy, state.LastProgress(), ledger.Now()).look_again;
+    summary.advance_at = JudgeRound(state.Policy(), state.LastProgress(), ledger.Now()).look_again;
   }
   return summary;
 }

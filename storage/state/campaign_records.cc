@@ -87,9 +87,9 @@ Tallies CountVotes(std::span<const Vote> votes) {
 }  // namespace
 
 VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
-                       std::span<const double> voice) {
+                       std::span<const double> voice, bool again) {
   if (settings.consensus == CampaignSettings::Consensus::kDawidSkene) {
-    return JudgeByCrowd(votes, settings, crowd, voice);
+    return JudgeByCrowd(votes, settings, crowd, voice, again);
   }
   Tally leader = {nullptr, 0};
   std::int64_t second = 0;

@@ -167,9 +167,10 @@ struct Voices;
 
 /// Withdrawn votes do not count. By majority, with `overlap` votes the first value decides if it leads by `margin`;
 /// otherwise one more annotator is asked at a time, until there are `most_votes`. With Dawid-Skene see crowd.h; `crowd`
-/// is null before the first estimate, `voice` empty if no classifier has said anything about the item.
+/// is null before the first estimate, `voice` empty if no classifier has said anything about the item; `again`: it had
+/// votes before this round, and got none in it yet.
 VoteVerdict JudgeVotes(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd = nullptr,
-                       std::span<const double> voice = {});
+                       std::span<const double> voice = {}, bool again = false);
 
 // The life of a campaign: its states and the transitions between them.
 //

@@ -15,6 +15,8 @@
 namespace fulcrum::storage {
 namespace {
 
+constexpr absl::string_view kLearned = ", learned from earlier answers";
+
 bool ShareReached(const RoundPolicy& policy, const RoundProgress& progress) {
   return static_cast<double>(progress.settled) >= policy.soft_share * static_cast<double>(progress.items);
 }
@@ -28,10 +30,14 @@ RoundVerdict JudgeRound(const RoundPolicy& policy, const RoundProgress& progress
   const bool has_soft = policy.soft_time.count() > 0;
   const bool has_hard = policy.hard_time.count() > 0;
   if (has_soft && now >= soft_end && ShareReached(policy, progress)) {
-    return {.advance = true, .reason = absl::StrCat("soft time: ", progress.settled, " of ", progress.items)};
+    return {.advance = true,
+            .reason = absl::StrCat("soft time", policy.learn_soft ? kLearned : "", ": ", progress.settled, " of ",
+                                   progress.items)};
   }
   if (has_hard && now >= hard_end && progress.labeled >= policy.hard_minimum) {
-    return {.advance = true, .reason = absl::StrCat("hard time: ", progress.labeled, " of ", progress.items)};
+    return {.advance = true,
+            .reason = absl::StrCat("hard time", policy.learn_hard ? kLearned : "", ": ", progress.labeled, " of ",
+                                   progress.items)};
   }
   RoundVerdict verdict;
   if (has_soft && now < soft_end) verdict.look_again = soft_end;
@@ -46,6 +52,7 @@ namespace {
 constexpr absl::string_view kSpecification = "specification=";
 constexpr absl::string_view kClass = "class=";
 constexpr absl::string_view kAnnotator = "annotator=";  // cost, budget, name
+constexpr absl::string_view kHourly = "hourly=";        // cost of an hour, name; only if it costs something
 
 /// A number of the settings, under the name it has in the text.
 struct Field {
@@ -112,9 +119,15 @@ const std::vector<Field>& Fields() {
       Number(
           "hard_minimum", [](auto& s) -> auto& { return s.policy.hard_minimum; }),
       OnlyIfSet(Number(
+          "learn_soft_time", [](auto& s) -> auto& { return s.policy.learn_soft; })),
+      OnlyIfSet(Number(
+          "learn_hard_time", [](auto& s) -> auto& { return s.policy.learn_hard; })),
+      OnlyIfSet(Number(
           "consensus", [](auto& s) -> auto& { return s.consensus; })),
       OnlyIfSet(Number(
           "confidence", [](auto& s) -> auto& { return s.confidence; })),
+      OnlyIfSet(Number(
+          "first_confidence", [](auto& s) -> auto& { return s.first_confidence; })),
       OnlyIfSet(Number(
           "classifier_weight", [](auto& s) -> auto& { return s.classifier_weight; })),
       OnlyIfSet(Number(
@@ -149,6 +162,14 @@ absl::Status SetTerms(absl::string_view line, CampaignSettings& settings) {
   return absl::OkStatus();
 }
 
+absl::Status SetHourlyCost(absl::string_view line, CampaignSettings& settings) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+  const auto cost = ParseNumber(parts.first);
+  if (!cost) return absl::DataLossError("the hourly cost of an annotator in the settings is damaged");
+  settings.annotators[std::string(parts.second)].hourly_cost = *cost;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckSettings(const CampaignSettings& settings) {
@@ -172,11 +193,17 @@ absl::Status CheckSettings(const CampaignSettings& settings) {
     wrong.push_back(absl::StrCat("soft_share is ", settings.policy.soft_share, " but must be above 0 and at most 1"));
   }
   at_least("confidence", settings.confidence, 0);
+  at_least("first_confidence", settings.first_confidence, 0);
+  if (settings.first_confidence > settings.confidence) {
+    wrong.push_back(absl::StrCat("first_confidence is ", settings.first_confidence,
+                                 " but must be at most confidence, which is ", settings.confidence));
+  }
   at_least("gold_rate", settings.gold_rate, 0);
   at_least("pause_below", settings.pause_below, 0);
   for (const auto& [name, terms] : settings.annotators) {
     at_least(absl::StrCat("the cost of '", name, "'"), terms.cost, 0);
     at_least(absl::StrCat("the budget of '", name, "'"), terms.budget, 0);
+    at_least(absl::StrCat("the hourly cost of '", name, "'"), terms.hourly_cost, 0);
     if (name.empty() || name.find('\n') != std::string::npos) wrong.push_back("the name of an annotator is not valid");
   }
   at_least("classifier_weight", settings.classifier_weight, 0);
@@ -214,6 +241,10 @@ std::string SettingsToText(const CampaignSettings& settings) {
     text.push_back(' ');
     AppendNumber(terms.budget, text);
     absl::StrAppend(&text, " ", name, "\n");
+    if (terms.hourly_cost == 0) continue;
+    absl::StrAppend(&text, kHourly);
+    AppendNumber(terms.hourly_cost, text);
+    absl::StrAppend(&text, " ", name, "\n");
   }
   absl::StrAppend(&text, kSpecification, settings.specification);
   return text;
@@ -232,6 +263,8 @@ absl::StatusOr<CampaignSettings> SettingsFromText(absl::string_view text) {
       settings.classes.emplace_back(line);
     } else if (absl::ConsumePrefix(&line, kAnnotator)) {
       FULCRUM_RETURN_IF_ERROR(SetTerms(line, settings));
+    } else if (absl::ConsumePrefix(&line, kHourly)) {
+      FULCRUM_RETURN_IF_ERROR(SetHourlyCost(line, settings));
     } else {
       FULCRUM_RETURN_IF_ERROR(SetField(line, settings));
     }

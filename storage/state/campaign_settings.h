@@ -28,6 +28,9 @@ struct RoundPolicy {
   /// After this time `hard_minimum` labeled items suffice; zero: no hard time.
   std::chrono::milliseconds hard_time{0};
   std::int64_t hard_minimum = 1;
+  /// The times are learned from how long answers take (CampaignState::Policy); until then they are as above.
+  bool learn_soft = false;
+  bool learn_hard = false;
 
   bool operator==(const RoundPolicy&) const = default;
 };
@@ -51,6 +54,8 @@ RoundVerdict JudgeRound(const RoundPolicy& policy, const RoundProgress& progress
 struct AnnotatorTerms {
   double cost = 0;    ///< of an answer, besides what the item costs
   double budget = 0;  ///< of all answers; 0: no limit
+  /// Besides both: of an hour, for the time that an answer is expected to take when its task is leased.
+  double hourly_cost = 0;
 
   bool operator==(const AnnotatorTerms&) const = default;
 };
@@ -75,6 +80,8 @@ struct CampaignSettings {
   /// With Dawid-Skene: an item needs another vote until its most probable class has this probability, or it has
   /// `most_votes`. 0: it needs `overlap` votes.
   double confidence = 0;
+  /// An item that is asked about for the first time needs only this probability; 0: as `confidence`.
+  double first_confidence = 0;
   double classifier_weight = 0;   ///< of what the classifier says besides the votes, in [0, 1]; 0: it says nothing
   double gold_rate = 0;           ///< share of the tasks that have a known answer; see kGoldSource
   double pause_below = 0;         ///< annotators whose accuracy is surely below it are paused; 0: none

@@ -1,7 +1,6 @@
 #include "storage/state/campaign_state.h"
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 #include <variant>
 
@@ -54,19 +53,6 @@ bool CampaignState::MayAnswer(const Item& item, absl::string_view annotator) con
   return std::none_of(item.slots.begin(), item.slots.end(), [&](const Slot& slot) {
     return slot.lease != 0 && leases_.Find(slot.lease)->annotator == annotator;
   });
-}
-
-double CampaignState::CostOf(const Item& item, absl::string_view annotator) const {
-  const auto& terms = figures_.settings.annotators;
-  const auto own = terms.find(annotator);
-  return item.cost + (own == terms.end() ? 0 : own->second.cost);
-}
-
-double CampaignState::LeftFor(absl::string_view annotator) const {
-  const auto& terms = figures_.settings.annotators;
-  const auto own = terms.find(annotator);
-  if (own == terms.end() || own->second.budget <= 0) return std::numeric_limits<double>::infinity();
-  return own->second.budget - activity_.Of(annotator).cost - leases_.HeldBy(annotator).cost;
 }
 
 std::span<const double> CampaignState::VoiceOn(absl::string_view item) const {
@@ -140,6 +126,7 @@ absl::Status CampaignState::Change(const Event& event, const StoreOpened& opened
     return absl::DataLossError("its gap is negative, or should be, and does not match its time");
   }
   leases_.Shift(gap);
+  activity_.Shift(gap);
   leases_.Visit([this](const Lease& lease) { items_.MarkChanged(lease.item); });
   rounds_.Shift(gap);
   // Half of the time for which items wait at most: after a long stop somebody can still come, and a store that is
@@ -222,6 +209,7 @@ absl::Status CampaignState::Change(const Event& event, const LeaseGranted& grant
     return absl::DataLossError(absl::StrCat("'", event.annotator, "' may not answer item '", granted.item, "'"));
   }
   FULCRUM_ASSIGN_OR_RETURN(const Item* const item, items_.LeaseSlot(granted, event.sequence));
+  activity_.StartWork(event.annotator, event.at);
   leases_.Grant({.id = event.sequence,
                  .item = granted.item,
                  .slot = granted.slot,
@@ -241,6 +229,11 @@ absl::Status CampaignState::Change(const Event& /*event*/, const LeaseRenewed& r
 
 absl::Status CampaignState::EndLease(const Event& event, std::int64_t id, ItemTable::Unanswered how) {
   FULCRUM_ASSIGN_OR_RETURN(const Lease lease, leases_.End(id));
+  // A task that is given back need not be the one at hand.
+  const bool more_tasks = leases_.HeldBy(lease.annotator).leases > 0;
+  if (how != ItemTable::Unanswered::kReleased || !more_tasks) {
+    activity_.EndWork(lease.annotator, event.at, more_tasks);
+  }
   return Count(items_.ReturnSlot(lease, how, MomentOf(event)));
 }
 
@@ -272,8 +265,17 @@ absl::Status CampaignState::Change(const Event& event, const LabelSubmitted& sub
   FULCRUM_RETURN_IF_ERROR(Count(items_.AddVote(submitted, event.annotator, lease, MomentOf(event))));
   ++figures_.totals.labels;
   figures_.totals.cost += submitted.cost;
-  activity_.Add(event.annotator, {.answers = 1, .cost = submitted.cost});
-  if (lease != nullptr) return leases_.End(submitted.lease).status();
+  AnnotatorActivity done = {.answers = 1, .cost = submitted.cost};
+  if (lease != nullptr) {
+    if (const auto took = activity_.WorkTime(event.annotator, event.at, figures_.settings.lease_time)) {
+      done.timed = 1;
+      done.micros = took->count();
+    }
+    FULCRUM_RETURN_IF_ERROR(leases_.End(submitted.lease).status());
+    activity_.EndWork(event.annotator, event.at, leases_.HeldBy(event.annotator).leases > 0);
+  }
+  activity_.Add(event.annotator, done);
+  if (lease != nullptr) return absl::OkStatus();
   ++figures_.totals.late_labels;
   return absl::OkStatus();
 }

@@ -77,6 +77,8 @@ class CampaignState {
   const ActivityTable& activity() const { return activity_; }
   /// What an answer of an annotator to an item costs, unless the answer says otherwise.
   double CostOf(const Item& item, absl::string_view annotator) const;
+  /// What an answer of an annotator is expected to take, by its answers and those of the others so far.
+  double SecondsOf(absl::string_view annotator) const;
   /// What the budget of an annotator leaves, its live leases counted as answered; infinity without a budget.
   double LeftFor(absl::string_view annotator) const;
 
@@ -89,6 +91,8 @@ class CampaignState {
   /// Of the last round, by which it is judged. It needs as many answers as its batch has items, whether they are to
   /// those or to items that a stream brought: otherwise a steady stream would never let it end.
   RoundProgress LastProgress() const;
+  /// By which it is judged: that of the settings, with the times that are learned from the answers so far.
+  RoundPolicy Policy() const;
 
   /// Whether an annotator may be asked about an item: they have neither answered, declined nor leased it.
   bool MayAnswer(const Item& item, absl::string_view annotator) const;

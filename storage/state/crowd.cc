@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "stages/core/number_text.h"
 #include "stages/core/status_macros.h"
 #include "storage/checkpoint/checkpoint.h"
+#include "storage/state/campaign_state.h"
 
 namespace fulcrum::storage {
 namespace {
@@ -165,14 +167,72 @@ std::optional<Opinion> OpinionOf(std::span<const Vote> votes, const CampaignSett
 }
 
 VoteVerdict JudgeByCrowd(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
-                         std::span<const double> voice) {
+                         std::span<const double> voice, bool again) {
   const std::optional<Opinion> opinion = OpinionOf(votes, settings, crowd, voice);
   const std::int64_t total = opinion ? opinion->votes : 0;
   if (total < settings.overlap) return {.votes_wanted = settings.overlap - total};
-  const bool sure = settings.confidence == 0 || opinion->confidence >= settings.confidence;
+  const bool enough = !again && settings.first_confidence > 0;
+  const bool sure =
+      settings.confidence == 0 || opinion->confidence >= (enough ? settings.first_confidence : settings.confidence);
   if (total < settings.most_votes && (!sure || opinion->tied)) return {.votes_wanted = 1};
   if (opinion->tied) return {.outcome = VoteOutcome::kDisputed};
   return {.outcome = VoteOutcome::kDecided, .value = opinion->value};
+}
+
+namespace {
+
+// The times of a round are learned from so many answers on: so many times what its answers should take, but not less
+// than a short break, or a long one.
+constexpr std::int64_t kLeastTimed = 20;
+constexpr double kSoftFactor = 3, kHardFactor = 30;
+constexpr std::chrono::minutes kLeastSoftTime{1};
+constexpr std::chrono::hours kLeastHardTime{1};
+
+// What an answer is thought to take before any was given, and the answers that this weighs; the mean of all annotators
+// weighs as many for each of them as the second.
+constexpr double kUsualSeconds = 30, kUsualAnswers = 20, kPriorAnswers = 5;
+
+double Smoothed(const AnnotatorActivity& activity, double seconds, double answers) {
+  return (static_cast<double>(activity.micros) * 1e-6 + answers * seconds) /
+         (static_cast<double>(activity.timed) + answers);
+}
+
+}  // namespace
+
+double CampaignState::SecondsOf(absl::string_view annotator) const {
+  return Smoothed(activity_.Of(annotator), Smoothed(activity_.total(), kUsualSeconds, kUsualAnswers), kPriorAnswers);
+}
+
+double CampaignState::CostOf(const Item& item, absl::string_view annotator) const {
+  const auto& terms = figures_.settings.annotators;
+  const auto own = terms.find(annotator);
+  if (own == terms.end()) return item.cost;
+  constexpr double kSecondsAnHour = 3600;
+  const double time = own->second.hourly_cost > 0 ? SecondsOf(annotator) / kSecondsAnHour : 0;
+  return item.cost + own->second.cost + own->second.hourly_cost * time;
+}
+
+double CampaignState::LeftFor(absl::string_view annotator) const {
+  const auto& terms = figures_.settings.annotators;
+  const auto own = terms.find(annotator);
+  if (own == terms.end() || own->second.budget <= 0) return std::numeric_limits<double>::infinity();
+  return own->second.budget - activity_.Of(annotator).cost - leases_.HeldBy(annotator).cost;
+}
+
+RoundPolicy CampaignState::Policy() const {
+  const CampaignSettings& settings = figures_.settings;
+  RoundPolicy policy = settings.policy;
+  const AnnotatorActivity& all = activity_.total();
+  if (!(policy.learn_soft || policy.learn_hard) || all.timed < kLeastTimed) return policy;
+  // With adaptive overlap most items need more than one vote.
+  const auto votes = static_cast<double>(std::max<std::int64_t>(settings.overlap, settings.confidence > 0 ? 2 : 1));
+  const double answers = static_cast<double>(LastProgress().items) * votes;
+  const double seconds =
+      answers * all.MeanSeconds() / static_cast<double>(std::max<std::size_t>(activity_.at_work(), 1));
+  const auto times = [&](double factor) { return std::chrono::milliseconds(std::llround(seconds * factor * 1e3)); };
+  if (policy.learn_soft) policy.soft_time = std::max<std::chrono::milliseconds>(kLeastSoftTime, times(kSoftFactor));
+  if (policy.learn_hard) policy.hard_time = std::max<std::chrono::milliseconds>(kLeastHardTime, times(kHardFactor));
+  return policy;
 }
 
 }  // namespace fulcrum::storage

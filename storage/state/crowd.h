@@ -67,10 +67,10 @@ std::vector<double> BeliefAbout(std::span<const Vote> votes, const CampaignSetti
 std::optional<Opinion> OpinionOf(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
                                  std::span<const double> voice = {});
 
-/// With `confidence`, one more vote is wanted at a time until the most probable class has that probability or there are
-/// `most_votes`; then the most probable class decides. Without it, `overlap` votes decide. Classes that are equally
-/// probable after `most_votes` are a dispute.
+/// With `confidence`, one more vote is wanted at a time until the most probable class has that probability
+/// (`first_confidence`, unless the item is asked about again) or there are `most_votes`; then the most probable class
+/// decides. Without it, `overlap` votes decide. Classes that are equally probable after `most_votes` are a dispute.
 VoteVerdict JudgeByCrowd(std::span<const Vote> votes, const CampaignSettings& settings, const Crowd* crowd,
-                         std::span<const double> voice = {});
+                         std::span<const double> voice = {}, bool again = false);
 
 }  // namespace fulcrum::storage

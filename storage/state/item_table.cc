@@ -18,8 +18,16 @@ std::optional<Opinion> OpinionNow(const Item& item, const ItemTable::Moment& mom
   return OpinionOf(item.votes, moment.settings, moment.crowd, VoiceOn(moment.voices, item.id));
 }
 
+/// The open round is to bring it another vote, besides those of earlier rounds.
+bool IsAskedAgain(const Item& item, const ItemTable::Moment& moment) {
+  return InOpenRound(item, moment) && std::none_of(item.slots.begin(), item.slots.end(), [&](const Slot& slot) {
+           return slot.round == item.round && slot.status == SlotStatus::kAnswered;
+         });
+}
+
 VoteVerdict VerdictNow(const Item& item, const ItemTable::Moment& moment) {
-  return JudgeVotes(item.votes, moment.settings, moment.crowd, VoiceOn(moment.voices, item.id));
+  return JudgeVotes(item.votes, moment.settings, moment.crowd, VoiceOn(moment.voices, item.id),
+                    IsAskedAgain(item, moment));
 }
 
 /// A label by votes of different worth outlives its round: it may have been accepted with less confidence than was

@@ -110,6 +110,8 @@ AnnotatorActivity& AnnotatorActivity::operator+=(const AnnotatorActivity& more) 
   skips += more.skips;
   expired += more.expired;
   cost += more.cost;
+  timed += more.timed;
+  micros += more.micros;
   return *this;
 }
 
@@ -125,14 +127,51 @@ void ActivityTable::Add(const std::string& annotator, const AnnotatorActivity& m
   total_ += more;
 }
 
+void ActivityTable::KeepWork(const std::string& annotator) {
+  if (!keeps_) return;
+  const auto found = work_.find(annotator);
+  work_before_.emplace_back(annotator, found == work_.end() ? std::nullopt : std::optional(found->second));
+}
+
+void ActivityTable::StartWork(const std::string& annotator, Time at) {
+  KeepWork(annotator);
+  work_.try_emplace(annotator, at);
+}
+
+void ActivityTable::EndWork(const std::string& annotator, Time at, bool more_tasks) {
+  KeepWork(annotator);
+  if (more_tasks) {
+    work_[annotator] = at;
+  } else {
+    work_.erase(annotator);
+  }
+}
+
+std::optional<std::chrono::microseconds> ActivityTable::WorkTime(absl::string_view annotator, Time at,
+                                                                 std::chrono::microseconds most) const {
+  constexpr std::int64_t kLeastTimed = 10, kMostTimesMean = 10;
+  const auto found = work_.find(std::string(annotator));
+  if (found == work_.end()) return std::nullopt;
+  if (total_.timed >= kLeastTimed) {
+    most = std::min(most, std::chrono::microseconds(kMostTimesMean * (total_.micros / total_.timed)));
+  }
+  return std::clamp(std::chrono::microseconds(at - found->second), std::chrono::microseconds(0), most);
+}
+
+void ActivityTable::Shift(std::chrono::microseconds gap) {
+  for (auto& [annotator, since] : work_) since += gap;
+}
+
 void ActivityTable::Begin() {
   keeps_ = true;
+  work_before_.clear();
   before_.clear();
   total_before_ = total_;
 }
 
 void ActivityTable::Accept() {
   keeps_ = false;
+  work_before_.clear();
   before_.clear();
 }
 
@@ -144,6 +183,13 @@ void ActivityTable::RollBack() {
       activities_.erase(kept->first);
     }
   }
+  for (auto kept = work_before_.rbegin(); kept != work_before_.rend(); ++kept) {
+    if (kept->second) {
+      work_[kept->first] = *kept->second;
+    } else {
+      work_.erase(kept->first);
+    }
+  }
   total_ = total_before_;
   Accept();
 }
@@ -152,17 +198,36 @@ std::string ActivityTable::ToText() const {
   JsonRows rows;
   for (const auto& [name, activity] : activities_) {
     rows.Row().Add(name).Add(activity.answers).Add(activity.skips).Add(activity.expired).Add(activity.cost);
+    rows.Add(activity.timed).Add(activity.micros);
   }
   return rows.Take();
+}
+
+std::string ActivityTable::WorkToText() const {
+  JsonRows rows;
+  for (const auto& [name, since] : work_) rows.Row().Add(name).Add(ToMicros(since));
+  return rows.Take();
+}
+
+absl::Status ActivityTable::ReadWork(const std::vector<std::vector<std::string>>& rows) {
+  for (const std::vector<std::string>& cells : rows) {
+    std::int64_t micros = 0;
+    if (cells.size() != 2 || !absl::SimpleAtoi(cells[1], &micros)) {
+      return absl::DataLossError("what the annotators are working on is damaged in the checkpoint");
+    }
+    work_[cells[0]] = FromMicros(micros);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ActivityTable> ActivityTable::FromRows(const std::vector<std::vector<std::string>>& rows) {
   ActivityTable table;
   for (const std::vector<std::string>& cells : rows) {
     AnnotatorActivity activity;
-    const auto cost = cells.size() == 5 ? ParseNumber(cells[4]) : std::nullopt;
+    const auto cost = cells.size() == 7 ? ParseNumber(cells[4]) : std::nullopt;
     if (!cost || !absl::SimpleAtoi(cells[1], &activity.answers) || !absl::SimpleAtoi(cells[2], &activity.skips) ||
-        !absl::SimpleAtoi(cells[3], &activity.expired)) {
+        !absl::SimpleAtoi(cells[3], &activity.expired) || !absl::SimpleAtoi(cells[5], &activity.timed) ||
+        !absl::SimpleAtoi(cells[6], &activity.micros)) {
       return absl::DataLossError("what the annotators have done is damaged in the checkpoint");
     }
     activity.cost = *cost;

@@ -166,9 +166,15 @@ struct AnnotatorActivity {
   std::int64_t skips = 0;    ///< as unsure or as a bad item
   std::int64_t expired = 0;  ///< leases
   double cost = 0;           ///< of the answers
+  std::int64_t timed = 0;    ///< answers in time
+  std::int64_t micros = 0;   ///< that these took
 
   bool operator==(const AnnotatorActivity&) const = default;
   AnnotatorActivity& operator+=(const AnnotatorActivity& more);
+  /// What an answer takes on average; 0 without answers.
+  double MeanSeconds() const {
+    return timed == 0 ? 0 : static_cast<double>(micros) * 1e-6 / static_cast<double>(timed);
+  }
 };
 
 class ActivityTable {
@@ -184,7 +190,23 @@ class ActivityTable {
 
   void Add(const std::string& annotator, const AnnotatorActivity& more);
 
-  /// RollBack undoes everything since Begin; Accept ends it.
+  // The task that an annotator works on: one after the other, in the time since the first was leased or the one before
+  // was answered or skipped.
+
+  /// A task was leased. Nothing happens if the annotator is at work on another one.
+  void StartWork(const std::string& annotator, Time at);
+  /// The task at hand was answered or skipped; `more_tasks`: the annotator holds others.
+  void EndWork(const std::string& annotator, Time at, bool more_tasks);
+  /// What the task at hand has taken so far: at most `most`, and, since breaks are not work, at most some multiple of
+  /// the usual time. Nothing if it is not known.
+  std::optional<std::chrono::microseconds> WorkTime(absl::string_view annotator, Time at,
+                                                    std::chrono::microseconds most) const;
+  /// Annotators who hold tasks.
+  std::size_t at_work() const { return work_.size(); }
+  /// Time has passed that does not count.
+  void Shift(std::chrono::microseconds gap);
+
+  /// RollBack undoes everything since Begin, except for Shift; Accept ends it.
   void Begin();
   void Accept();
   void RollBack();
@@ -192,12 +214,19 @@ class ActivityTable {
   std::string ToText() const;
   /// DataLoss if ToText did not write the rows.
   static absl::StatusOr<ActivityTable> FromRows(const std::vector<std::vector<std::string>>& rows);
+  /// Since when the task at hand takes time, by annotator.
+  std::string WorkToText() const;
+  absl::Status ReadWork(const std::vector<std::vector<std::string>>& rows);
 
  private:
+  void KeepWork(const std::string& annotator);
+
   ByName activities_;
+  std::map<std::string, Time, std::less<>> work_;
   AnnotatorActivity total_;
   AnnotatorActivity total_before_;
   std::vector<std::pair<std::string, std::optional<AnnotatorActivity>>> before_;  // as they were, oldest first
+  std::vector<std::pair<std::string, std::optional<Time>>> work_before_;          // the same
   bool keeps_ = false;
 };
 

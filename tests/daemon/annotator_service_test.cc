@@ -185,6 +185,12 @@ TEST_F(AnnotatorServiceTest, ALabelThatAnAdministratorConfirmsIsNotListedAgain) 
   };
   const v1::ListLabelErrorsResponse before = listed();
   ASSERT_GT(before.errors_size(), 0);
+  std::map<std::string, std::string> suggested;
+  for (const v1::LabelError& error : before.errors()) suggested[error.item_id()] = error.suggested();
+  for (const v1::ExportedLabel& label : client_->Export("clouds", /*errors=*/true)) {
+    EXPECT_EQ(label.suggested(), suggested[label.item_id()]) << label.item_id();
+  }
+  for (const v1::ExportedLabel& label : client_->Export("clouds")) EXPECT_EQ(label.suggested(), "");
   v1::ListLabelErrorsRequest one;
   one.set_page_size(1);
   v1::ListLabelErrorsResponse first;

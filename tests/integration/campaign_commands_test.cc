@@ -181,12 +181,12 @@ TEST_F(CampaignCommandsTest, ExportTellsWhereLabelsComeFrom) {
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_output,
               HasSubstr("sequence,kind,id,label,annotator,time,lease_id,epoch,slot,round,cost,late,request_id,counts,"
-                        "item_state,decision,agreement,confidence,annotator_accuracy\n"));
+                        "item_state,decision,agreement,confidence,annotator_accuracy,suggested\n"));
   EXPECT_THAT(result.standard_output, HasSubstr(",label,a,cat,\"ada, \"\"A.\"\"\","));
-  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-a,true,labeled,cat,1,1,\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-a,true,labeled,cat,1,1,,\n"));
   // b was changed: what was said first no longer counts, and costs nothing a second time.
-  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-b,false,labeled,dog,1,1,\n"));
-  EXPECT_THAT(result.standard_output, HasSubstr(",0,0,0,0,0,false,c,true,labeled,dog,1,1,\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr(",1,0,1,0.5,false,s-b,false,labeled,dog,1,1,,\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr(",0,0,0,0,0,false,c,true,labeled,dog,1,1,,\n"));
   EXPECT_THAT(result.standard_output, HasSubstr("import,z,cow,gold,"));
 }
 

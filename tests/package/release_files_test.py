@@ -67,6 +67,23 @@ class ReleaseFilesTest(unittest.TestCase):
             if name not in bundled and not str(path).startswith(("/opt", str(pathlib.Path.home()), "/usr/local")):
                 self.assertIn(path.resolve().name, owned, f"no package of the bill has {path}")
 
+    def test_release_notes_are_the_section_of_the_version(self):
+        (self.folder / "build/packages").mkdir(parents=True)
+        (self.folder / "CMakeLists.txt").write_text("project(fulcrum VERSION 1.2.3 LANGUAGES CXX)\n")
+        changes = self.folder / "CHANGELOG.md"
+        script = '. "$1/deploy/package/package.sh" && release_notes'
+        make = ["bash", "-euc", script, "bash", SOURCE]
+        later, earlier = "## [Unreleased]\n\n- later\n", "## [1.2.2] - 2020-01-01\n\n- earlier\n"
+        notes = self.folder / "build/packages/fulcrum-1.2.3-notes.md"
+        changes.write_text(f"# Changelog\n\n{later}\n## [1.2.3] - 2021-01-01\n\n- this\n- and that\n\n{earlier}")
+        subprocess.run(make, cwd=self.folder, check=True)
+        self.assertEqual(notes.read_text(), "# Fulcrum 1.2.3\n\n- this\n- and that\n")
+        changes.write_text(f"# Changelog\n\n{later}\n{earlier}")
+        subprocess.run(make, cwd=self.folder, check=True)
+        self.assertEqual(notes.read_text(), "# Fulcrum 1.2.3\n\n- later\n")
+        changes.write_text(f"# Changelog\n\n{earlier}")
+        self.assertIn("neither", subprocess.run(make, cwd=self.folder, capture_output=True, text=True, check=False).stderr)
+
     def test_checksums_are_of_every_file_and_notice_a_change(self):
         packages = self.folder / "build/packages"
         packages.mkdir(parents=True)

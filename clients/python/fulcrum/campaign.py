@@ -198,18 +198,21 @@ class Campaign:
                          "changed_share": model.changed_share, "train_seconds": model.train_seconds})
         return rows
 
-    def labels(self) -> Table:
+    def labels(self, errors: bool = False) -> Table:
         """Returns all labels in the order in which they were given; `decision` is what became of the item,
-        and `confidence` the probability that this is right."""
+        `confidence` the probability that this is right, and `suggested` the class that it should perhaps have instead
+        if its label is likely wrong. With `errors` such labels are looked for as by `label_errors()`."""
         rows: List[Dict[str, Any]] = []
-        request = message("ExportLabelsRequest", campaign=self.name)
+        request = message("ExportLabelsRequest", campaign=self.name, errors=errors)
         for page in self.client.connection.stream("ExportLabels", request):
             rows += [{"id": each.item_id, "label": each.value, "annotator": each.annotator,
                       "time": each.time.ToDatetime(), "round": each.round, "counts": each.counts,
                       "decision": each.decision,
-                      "confidence": each.confidence if each.HasField("confidence") else None}
+                      "confidence": each.confidence if each.HasField("confidence") else None,
+                      "suggested": each.suggested}
                      for each in page.labels]
-        return _table(rows, ("id", "label", "annotator", "time", "round", "counts", "decision", "confidence"))
+        return _table(rows, ("id", "label", "annotator", "time", "round", "counts", "decision", "confidence",
+                             "suggested"))
 
     def annotators(self) -> Table:
         """Returns one row per annotator: votes, estimated accuracy with its 95 percent interval, agreement with others,

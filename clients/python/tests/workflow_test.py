@@ -124,7 +124,7 @@ class WorkflowTest(DaemonTest):
             labels = campaign.labels()
             self.assertIsInstance(labels, list)
             self.assertEqual(set(labels[0]), {"id", "label", "annotator", "time", "round", "counts", "decision",
-                                              "confidence"})
+                                              "confidence", "suggested"})
             self.assertEqual(labels[0]["confidence"], 1)
             self.assertIsInstance(campaign.curve(), list)
             annotators = campaign.annotators()

@@ -82,7 +82,8 @@ svg .name { font-size: 13px; fill: var(--ink); }
 .multiples .series .curve { stroke-width: 2; }
 details { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px 14px; margin: 0 0 12px; }
 summary { cursor: pointer; font-weight: 600; }
-.ranks { max-width: 860px; }
+.ranks { max-width: 860px; overflow-x: auto; }
+.ranks svg { min-width: 560px; }
 .hanger { stroke: var(--series); stroke-width: 1.6; }
 .group { stroke: var(--ink); stroke-width: 4.5; stroke-linecap: round; }
 .difference { stroke: var(--muted); stroke-width: 2.5; }

@@ -115,14 +115,19 @@ void Describe(const storage::ExportedLabel& row, v1::ExportedLabel& label) {
   if (row.agreement) label.set_agreement(*row.agreement);
   if (row.confidence) label.set_confidence(*row.confidence);
   if (row.annotator_accuracy) label.set_annotator_accuracy(*row.annotator_accuracy);
+  label.set_suggested(row.suggested);
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<v1::ExportLabelsResponse>> LabelPages::Next() {
   if (reader_ == nullptr) {
+    std::optional<storage::LikelyErrors> errors;
+    if (find_errors_ != nullptr) {
+      FULCRUM_ASSIGN_OR_RETURN(errors, find_errors_());
+    }
     FULCRUM_ASSIGN_OR_RETURN(reader_, storage::CampaignReader::Open(folder_));
-    pager_.emplace(*reader_);
+    pager_.emplace(*reader_, std::move(errors));
   }
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<storage::ExportedLabel> rows, pager_->Next(kLabelsAPage));
   std::vector<v1::ExportLabelsResponse> page;

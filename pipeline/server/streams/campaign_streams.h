@@ -384,11 +384,15 @@ class PagedStream final : public grpc::ServerWriteReactor<Message>,
 /// The labels of a campaign, in the order they were given.
 class LabelPages {
  public:
-  explicit LabelPages(std::string folder) : folder_(std::move(folder)) {}
+  using FindErrors = std::function<absl::StatusOr<storage::LikelyErrors>()>;
+  /// `errors` may be null: then those that the log knows of.
+  explicit LabelPages(std::string folder, FindErrors errors = nullptr)
+      : folder_(std::move(folder)), find_errors_(std::move(errors)) {}
   absl::StatusOr<std::vector<v1::ExportLabelsResponse>> Next();
 
  private:
   const std::string folder_;
+  const FindErrors find_errors_;
   std::unique_ptr<storage::CampaignReader> reader_;
   std::optional<storage::LabelPager> pager_;
 };

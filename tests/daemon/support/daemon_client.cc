@@ -129,11 +129,12 @@ v1::Campaign DaemonClient::Get(const std::string& name) {
   return campaign;
 }
 
-std::vector<v1::ExportedLabel> DaemonClient::Export(const std::string& name) {
+std::vector<v1::ExportedLabel> DaemonClient::Export(const std::string& name, bool errors) {
   grpc::ClientContext context;
   Prepare(context);
   v1::ExportLabelsRequest request;
   request.set_campaign(name);
+  request.set_errors(errors);
   const auto stream = campaigns_->ExportLabels(&context, request);
   std::vector<v1::ExportedLabel> labels;
   for (v1::ExportLabelsResponse page; stream->Read(&page);) {

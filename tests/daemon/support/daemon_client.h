@@ -47,7 +47,8 @@ class DaemonClient {
   grpc::Status TryGet(const std::string& name, v1::Campaign* campaign);
   /// These calls fail the test on an error.
   v1::Campaign Get(const std::string& name);
-  std::vector<v1::ExportedLabel> Export(const std::string& name);
+  /// `errors`: likely label errors are looked for.
+  std::vector<v1::ExportedLabel> Export(const std::string& name, bool errors = false);
   Batches ExportedBatches(const std::string& name);
   /// Returns the reported models so far.
   std::vector<v1::ModelTrained> Models(const std::string& name);

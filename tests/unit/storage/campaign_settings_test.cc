@@ -21,9 +21,13 @@ TEST(CampaignSettingsTest, TextReadsBackAsItWas) {
   settings.policy = {.soft_time = std::chrono::seconds(5),
                      .soft_share = 1.0 / 3,
                      .hard_time = std::chrono::seconds(7),
-                     .hard_minimum = 9};
+                     .hard_minimum = 9,
+                     .learn_soft = true,
+                     .learn_hard = true};
   settings.annotators["ada lovelace"] = {.cost = 1.0 / 3, .budget = 1e15};
-  settings.annotators["bob=1"] = {.cost = 0, .budget = 0.1};
+  settings.annotators["bob=1"] = {.cost = 0, .budget = 0.1, .hourly_cost = 12.5};
+  settings.confidence = 0.9;
+  settings.first_confidence = 0.8;
   settings.specification = "overlap=99\nspecification=no\n\n";
   const auto read = SettingsFromText(SettingsToText(settings));
   ASSERT_TRUE(read.ok()) << read.status();

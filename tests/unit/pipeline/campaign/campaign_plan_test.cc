@@ -127,6 +127,8 @@ TEST(PlanCampaign, TakesWhatIsSaid) {
   EXPECT_EQ(plan->settings.most_votes, 5);
   EXPECT_EQ(plan->settings.lease_time, std::chrono::seconds(90));
   EXPECT_EQ(plan->settings.policy.soft_time, std::chrono::hours(1));
+  EXPECT_FALSE(plan->settings.policy.learn_soft);
+  EXPECT_TRUE(plan->settings.policy.learn_hard);
   EXPECT_EQ(plan->settings.label_budget, 500);
   EXPECT_EQ(plan->settings.cost_budget, 12.5);
   EXPECT_EQ(plan->stop.plateau_rounds, 4);
@@ -172,6 +174,7 @@ TEST(CampaignPlanTest, AdaptiveOverlapIsAConsensus) {
   EXPECT_EQ(plan->settings.overlap, 1);
   EXPECT_EQ(plan->settings.most_votes, 5);
   EXPECT_EQ(plan->settings.confidence, 0.95);
+  EXPECT_EQ(plan->settings.first_confidence, 0.8);
   EXPECT_EQ(plan->settings.classifier_weight, 0.5);
   EXPECT_EQ(plan->settings.classes, plan->classes);
   EXPECT_EQ(plan->settings.gold_rate, 0);
@@ -179,6 +182,12 @@ TEST(CampaignPlanTest, AdaptiveOverlapIsAConsensus) {
   EXPECT_EQ(PlanCampaign(spec)->settings.classifier_weight, 0);
   spec.mutable_labeling()->set_classifier_weight(0.25);
   EXPECT_EQ(PlanCampaign(spec)->settings.classifier_weight, 0.25);
+  spec.mutable_labeling()->set_confidence(0.7);
+  EXPECT_EQ(PlanCampaign(spec)->settings.first_confidence, 0.7);
+  spec.mutable_labeling()->set_first_confidence(0.71);
+  EXPECT_THAT(std::string(PlanCampaign(spec).status().message()), HasSubstr("first_confidence is 0.71 but must be at"));
+  spec.mutable_labeling()->set_first_confidence(0.6);
+  EXPECT_EQ(PlanCampaign(spec)->settings.first_confidence, 0.6);
   spec.mutable_labeling()->mutable_gold();
   EXPECT_EQ(PlanCampaign(spec)->settings.gold_rate, 0.1);
   spec.mutable_labeling()->set_consensus(v1::CONSENSUS_MAJORITY);

@@ -145,7 +145,7 @@ TEST_F(CampaignCommandTest, WatchOfAFailedCampaignFailsWithTheReason) {
 // As of `fulcrum export`.
 constexpr char kExportHeader[] =
     "sequence,kind,id,label,annotator,time,lease_id,epoch,slot,round,cost,late,request_id,counts,item_state,decision,"
-    "agreement,confidence,annotator_accuracy";
+    "agreement,confidence,annotator_accuracy,suggested";
 
 TEST_F(CampaignCommandTest, UpdateSendsTheFieldsAndTheirNames) {
   FakeDaemon daemon;
@@ -174,9 +174,9 @@ TEST_F(CampaignCommandTest, ExportWritesCsvAndParquetWithTheSameLabels) {
   EXPECT_THAT(
       absl::StrSplit(Read("l.csv"), '\n'),
       ElementsAre(kExportHeader,
-                  "1,label,0,neg,\"a,na\",2023-11-14T22:13:20.000000Z,0,0,0,3,0.5,false,,true,labeled,neg,1,,",
-                  "2,label,1,pos,\"a,na\",2023-11-14T22:13:20.000000Z,0,0,0,3,0.5,false,,true,labeled,pos,1,,",
-                  "3,label,2,neg,\"a,na\",2023-11-14T22:13:20.000000Z,0,0,0,3,0.5,false,,true,labeled,neg,1,,", ""));
+                  "1,label,0,neg,\"a,na\",2023-11-14T22:13:20.000000Z,0,0,0,3,0.5,false,,true,labeled,neg,1,,,",
+                  "2,label,1,pos,\"a,na\",2023-11-14T22:13:20.000000Z,0,0,0,3,0.5,false,,true,labeled,pos,1,,,",
+                  "3,label,2,neg,\"a,na\",2023-11-14T22:13:20.000000Z,0,0,0,3,0.5,false,,true,labeled,neg,1,,,", ""));
   const ProgramResult parquet = Campaign(daemon, {"export", "c", "--out", folder_.File("l.parquet")});
   ASSERT_EQ(parquet.exit_code, 0) << parquet.errors;
   const auto read_back = ingest::LoadKnownLabels(folder_.File("l.parquet"));

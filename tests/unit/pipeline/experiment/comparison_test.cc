@@ -135,8 +135,9 @@ TEST(CurvesTable, HasALineAPointAndLeavesTheUnknownEmpty) {
   EXPECT_THAT(table, HasSubstr("task,strategy,run,round,labels,accuracy,f1,positive_share,train_seconds"));
   EXPECT_THAT(
       table,
-      HasSubstr("select_seconds,macro_f1,calibration_error,label_accuracy,paused_spammers,paused_others,cost\n"));
-  EXPECT_THAT(table, HasSubstr("\nt,a,2,0,4,0.5,0.5,,0.000000,0.000000,0.000000,0,,,0,0,0\n"));
+      HasSubstr(
+          "select_seconds,macro_f1,calibration_error,label_accuracy,paused_spammers,paused_others,cost,seconds\n"));
+  EXPECT_THAT(table, HasSubstr("\nt,a,2,0,4,0.5,0.5,,0.000000,0.000000,0.000000,0,,,0,0,0,0\n"));
   EXPECT_THAT(table, HasSubstr("\nt,a,2,1,5,0.625,0.5,1,"));
 }
 

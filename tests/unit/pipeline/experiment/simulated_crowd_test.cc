@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "pipeline/experiment/experiment_spec.h"
 
@@ -55,6 +57,30 @@ TEST(SimulatedCrowdTest, TheConsensusIsBetterThanTheMajorityForTheSameVotes) {
 TEST(SimulatedCrowdTest, OneVoteEachIsTheVote) {
   EXPECT_NEAR(Simulate(Five(), {.overlap = 1}, 10).accuracy,
               Simulate(Five(), {.dawid_skene = true, .overlap = 1}, 10).accuracy, 1e-12);
+}
+
+TEST(SimulatedCrowdTest, WhoIsFreeFirstIsAskedAndARoundEndsWithItsLastAnswer) {
+  std::vector<ClassIndex> truth(400, 0), labels(400, kUnlabeled);
+  std::vector<double> weights(truth.size(), 1.0);
+  RowList rows(400);
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  const auto ask = [&](const std::vector<SimulatedAnnotator>& annotators) {
+    SimulatedCrowd crowd(annotators, {.overlap = 1}, 2, truth, 3);
+    EXPECT_EQ(crowd.seconds(), 0);
+    crowd.Ask(rows, 400, labels, weights);
+    EXPECT_EQ(crowd.votes(), 400u);
+    return std::pair(crowd.seconds(), crowd.cost());
+  };
+  const auto [alone, price] = ask({{.seconds = 10, .cost = 0.5}});
+  EXPECT_NEAR(alone, 4000, 400);
+  EXPECT_EQ(price, 200);
+  // Five answers of the fast one in the time of one of the slow one: 400 / (1/10 + 1/50) seconds, and four fifths of
+  // the answers cost something.
+  const auto [both, price_of_both] = ask({{.seconds = 10, .cost = 1}, {.seconds = 50}});
+  EXPECT_NEAR(both, 3333, 333);
+  EXPECT_NEAR(price_of_both, 333, 20);
+  EXPECT_EQ(ask({{.seconds = 10, .cost = 1}, {.seconds = 50}}), std::pair(both, price_of_both));
+  EXPECT_EQ(ask({{}}).first, 0);
 }
 
 TEST(SimulatedCrowdTest, SpammersArePausedAndOthersAreNot) {

@@ -206,6 +206,28 @@ TEST(RunStream, TakesItsShareAndEndsWithTheStream) {
   EXPECT_EQ(short_one->points.back().labels, 12U);
 }
 
+TEST(RunStream, AnnotatorsVoteOnEveryRowThatItTakes) {
+  const auto run = RunData::Make(Clouds(), EvenAndOdd(), "");
+  ASSERT_TRUE(run.ok()) << run.status();
+  RoundSpec spec = SpecOf("random", 6);
+  spec.tune = true;
+  const std::vector<SimulatedAnnotator> annotators(3, {.accuracy = {0.9}, .seconds = 20, .cost = 2});
+  // Two votes each, so three of six rows wait for the next round.
+  const VotingRule rule{.dawid_skene = true, .overlap = 2};
+  const auto curve = RunStream(spec, 30, *run, 0.2, annotators, rule);
+  const auto again = RunStream(spec, 30, *run, 0.2, annotators, rule);
+  ASSERT_TRUE(curve.ok() && again.ok()) << curve.status() << again.status();
+  const CurvePoint& last = curve->points.back();
+  EXPECT_NEAR(static_cast<double>(last.labels), 4 + 2 * 21, 3) << "a fifth of the stream, twice";
+  EXPECT_EQ(last.cost, 2 * static_cast<double>(last.labels - 4));
+  EXPECT_GT(last.label_accuracy, 0.7);
+  EXPECT_GT(last.seconds, 20.0 * 21 * 2 / 3 / 2);
+  for (std::size_t round = 1; round < curve->points.size(); ++round) {
+    EXPECT_GT(curve->points[round].seconds, curve->points[round - 1].seconds);
+    EXPECT_EQ(curve->points[round].accuracy, again->points[round].accuracy);
+  }
+}
+
 TEST(RunStream, NeedsATunedClassifier) {
   const auto run = RunData::Make(Clouds(), EvenAndOdd());
   EXPECT_EQ(RunStream(SpecOf("random", 4), 3, *run, 0.2).status().code(), absl::StatusCode::kInvalidArgument);

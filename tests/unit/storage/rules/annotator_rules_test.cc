@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "stages/core/random.h"
 #include "storage/campaign_reader.h"
@@ -204,6 +206,36 @@ TEST_F(AnnotatorRulesTest, TheExportHasTheConfidenceAndTheAnnotatorsAccuracy) {
               }).ok());
   EXPECT_EQ(accuracy.size(), 5u);
   EXPECT_GT(accuracy["ada"], accuracy["cy"]);
+}
+
+TEST_F(AnnotatorRulesTest, TheExportNamesLikelyErrorsByWhatTheClassifierHasSaid) {
+  CampaignSettings settings = Adaptive();
+  settings.classifier_weight = 0.1;
+  Create(settings);
+  Batch(Items("x", 20));
+  Random random(4);
+  AnswerAll({{"ada", 1}, {"bob", 1}, {"cy", 1}, {"dan", 1}}, random);
+  CommitBatchRequest next{.round = 2, .items = {{"y0", 0}}};
+  for (const std::string& item : Items("x", 20)) {
+    const bool cat = TruthOf(item) == "cat";
+    next.voices.probabilities[item] =
+        item == "x7" ? std::vector{0.9, 0.1} : std::vector{cat ? 0.8 : 0.2, cat ? 0.2 : 0.8};
+  }
+  ASSERT_TRUE(store_->Run(AdvanceRound, {.round = 1, .forced = "test"}).ok());
+  ASSERT_TRUE(store_->Run(CommitBatch, next).ok());
+  const auto suggested = [&](std::optional<LikelyErrors> errors) {
+    auto reader = CampaignReader::Open(Folder());
+    EXPECT_TRUE(reader.ok());
+    LabelPager pager(**reader, std::move(errors));
+    std::map<std::string, std::string> found;
+    for (const ExportedLabel& label : *pager.Next(1000)) {
+      if (!label.suggested.empty()) found[label.event.item] = label.suggested;
+    }
+    return found;
+  };
+  EXPECT_EQ(suggested(std::nullopt), (std::map<std::string, std::string>{{"x7", "cat"}}));
+  EXPECT_EQ(suggested(LikelyErrors{{"x2", "dog"}}), (std::map<std::string, std::string>{{"x2", "dog"}}));
+  EXPECT_TRUE(suggested(LikelyErrors()).empty());
 }
 
 TEST_F(AnnotatorRulesTest, TextsOfPausesAreChecked) {

@@ -153,6 +153,40 @@ TEST_F(AssignmentTest, WhatEverybodySkippedIsSetAsideWithoutWaiting) {
   EXPECT_EQ(ItemNow("hard").reason, "every annotator skipped it");
 }
 
+TEST_F(AssignmentTest, AnAnswerCostsTheTimeThatItIsExpectedToTake) {
+  CampaignSettings settings = Settings();
+  settings.annotators["slow"] = {.budget = 20, .hourly_cost = 60};
+  settings.annotators["fast"] = {.cost = 1, .hourly_cost = 60};
+  Create(settings);
+  Batch(Items("x", 200), 2);
+  const Item item = *Replayed().items().Find("x0");
+  EXPECT_DOUBLE_EQ(Replayed().CostOf(item, "slow"), 2.5) << "30 seconds before the first answer";
+  EXPECT_DOUBLE_EQ(Replayed().CostOf(item, "fast"), 3.5);
+  EXPECT_DOUBLE_EQ(Replayed().CostOf(item, "newcomer"), 2);
+  for (int i = 0; i < 40; ++i) {
+    const GrantedLease lease = Lease("fast");
+    clock_.Advance(std::chrono::seconds(3));
+    ASSERT_TRUE(Submit("fast", lease, "cat").ok());
+  }
+  double spent = 0;
+  int answered = 0;
+  for (absl::StatusOr<AcquireAnswer> next = Acquire("slow"); next.ok() && !next->leases.empty();
+       next = Acquire("slow")) {
+    const CampaignState state = Replayed();
+    const double expected = state.CostOf(*state.items().Find(next->leases[0].item), "slow");
+    clock_.Advance(std::chrono::seconds(60));
+    ASSERT_TRUE(Submit("slow", next->leases[0], "cat").ok());
+    spent = Replayed().activity().Of("slow").cost;
+    EXPECT_LE(spent, 20);
+    EXPECT_GE(expected, 2 + 1.0 / 6) << "10 seconds at least";
+    ++answered;
+  }
+  EXPECT_GT(answered, 5);
+  EXPECT_GT(Replayed().SecondsOf("slow"), 30);
+  EXPECT_LT(Replayed().SecondsOf("fast"), 7);
+  EXPECT_GT(spent, 16) << "what is left pays for no further answer";
+}
+
 TEST_F(AssignmentTest, NoAnnotatorSpendsMoreThanItsBudgetTasksThatItHasIncluded) {
   CampaignSettings settings = Settings();
   settings.annotators["ada"] = {.cost = 2, .budget = 10};
@@ -169,7 +203,7 @@ TEST_F(AssignmentTest, NoAnnotatorSpendsMoreThanItsBudgetTasksThatItHasIncluded)
   for (const GrantedLease& lease : first->leases) ASSERT_TRUE(Submit("ada", lease, "cat").ok());
   Reopen();
   EXPECT_EQ(Acquire("ada", 9)->leases.size(), 1u);
-  EXPECT_EQ(Replayed().activity().Of("ada"), (AnnotatorActivity{.answers = 2, .cost = 6}));
+  EXPECT_EQ(Replayed().activity().Of("ada"), (AnnotatorActivity{.answers = 2, .cost = 6, .timed = 2}));
   LabelNext("bob", "dog");
   EXPECT_EQ(Replayed().activity().Of("bob").cost, 1.5);
   EXPECT_EQ(store_->status()->totals.cost, 7.5);

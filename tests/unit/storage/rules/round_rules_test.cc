@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "storage/campaign_reader.h"
 #include "tests/unit/storage/store_fixture.h"
@@ -108,6 +112,83 @@ TEST_F(RoundRulesTest, AdvancesWithAShareAfterTheSoftTimeAndTheRestReturnsToTheP
   EXPECT_THAT(Acquire("ada")->leases, IsEmpty());
   Batch({"c"});
   EXPECT_EQ(Lease("ada").item, "c");
+}
+
+class LearnedTimesTest : public RoundRulesTest {
+ protected:
+  void SetUp() override {
+    CampaignSettings settings = Settings();
+    settings.policy = {.soft_share = 0.5, .learn_soft = true, .learn_hard = true};
+    Create(settings);
+  }
+
+  /// A round of so many items, each of which takes the annotator so long.
+  void Answer(int items, std::chrono::seconds time) {
+    std::vector<std::string> names;
+    for (int i = 0; i < items; ++i) names.push_back(NewId());
+    Batch(names);
+    for (int i = 0; i < items; ++i) {
+      const GrantedLease lease = Lease("ada");
+      clock_.Advance(time);
+      ASSERT_TRUE(Submit("ada", lease, "cat").ok());
+    }
+    ASSERT_TRUE(Advance(store_->status()->round).closed);
+  }
+};
+
+TEST_F(LearnedTimesTest, RoundsWaitAMultipleOfWhatTheirAnswersShouldTake) {
+  using std::chrono::seconds;
+  Answer(19, seconds(30));
+  Batch({"a", "b", "c", "d"});
+  LabelNext("ada", "cat");
+  LabelNext("ada", "cat");
+  EXPECT_EQ(store_->status()->round_due, false);
+  Reopen();
+  // 21 answers in 19 times 30 seconds; four of that, three times.
+  const Time soft_end = clock_.Now() + std::chrono::milliseconds(std::llround(19 * 30e3 / 21 * 4 * 3));
+  const AdvanceAnswer early = Advance(2);
+  EXPECT_FALSE(early.closed);
+  ASSERT_TRUE(early.look_again.has_value());
+  EXPECT_LE(std::chrono::abs(*early.look_again - soft_end), std::chrono::milliseconds(2));
+  clock_.Advance(minutes(6));
+  EXPECT_THAT(Advance(2).reason, HasSubstr("soft time, learned from earlier answers: 2 of 4"));
+  Batch({"e", "f", "g", "h"});
+  LabelNext("ada", "cat");
+  clock_.Advance(minutes(59));
+  EXPECT_FALSE(Advance(3).closed) << "a quarter, and half is wanted";
+  clock_.Advance(minutes(2));
+  EXPECT_THAT(Advance(3).reason, HasSubstr("hard time, learned from earlier answers: 1 of 4"));
+}
+
+TEST_F(LearnedTimesTest, BreaksAndTheTimeInWhichTheStoreIsClosedAreNoAnswerTimes) {
+  Answer(12, std::chrono::seconds(10));
+  Batch({"a", "b", "c"});
+  const auto held = Acquire("ada", 3);
+  ASSERT_TRUE(held.ok());
+  clock_.Advance(minutes(8));
+  ASSERT_TRUE(Submit("ada", held->leases[0], "cat").ok());
+  clock_.Advance(std::chrono::seconds(5));
+  store_.reset();
+  clock_.Advance(std::chrono::hours(5));
+  Reopen();
+  clock_.Advance(std::chrono::seconds(5));
+  ASSERT_TRUE(Submit("ada", held->leases[1], "cat").ok());
+  ASSERT_TRUE(store_->Run(ReleaseLease, Request("ada", held->leases[2])).ok());
+  const auto reader = *CampaignReader::Open(Folder());
+  ASSERT_TRUE(reader->CatchUp().ok());
+  const AnnotatorActivity ada = reader->state().activity().Of("ada");
+  EXPECT_EQ(ada.timed, 14);
+  // Ten times the usual time for the answer after the break.
+  EXPECT_EQ(ada.micros, (12 * 10 + 10 * 10 + 10) * 1'000'000);
+  EXPECT_EQ(reader->state().activity().at_work(), 0u);
+}
+
+TEST_F(LearnedTimesTest, AFewAnswersAreNoReasonToEndARound) {
+  Answer(10, std::chrono::seconds(1));
+  Batch({"a", "b"});
+  LabelNext("ada", "cat");
+  clock_.Advance(std::chrono::hours(100));
+  EXPECT_FALSE(Advance(2).closed);
 }
 
 TEST_F(RoundRulesTest, ADisputedOrBadItemCountsAsSettled) {

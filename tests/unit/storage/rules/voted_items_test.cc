@@ -229,6 +229,40 @@ TEST_F(HeardTest, WithoutWeightItSaysNothing) {
   EXPECT_EQ(LabelWeight(Replayed(), "b"), before);
 }
 
+TEST_F(NextBatchTest, AFirstVoteThatIsProbableEnoughDecidesAndMayBeAskedAboutAgain) {
+  CampaignSettings settings = Adaptive();
+  settings.first_confidence = 0.7;
+  Create(settings);
+  Batch({"a", "b"});
+  LabelNext("ada", "cat");
+  LabelNext("bob", "dog");
+  // Somebody's vote is right with 0.75.
+  EXPECT_EQ(ItemNow("a").status, ItemStatus::kLabeled);
+  EXPECT_NEAR(LabelWeight(Replayed(), "a"), 0.75, 1e-9);
+  Close(1);
+  ASSERT_TRUE(store_->Run(EstimateAnnotators, {}).ok());
+  EXPECT_THAT(Waiting(), IsEmpty());
+  Voices voices;
+  voices.probabilities["sure"] = {0.999, 0.001};
+  const CampaignState state = Replayed();
+  ASSERT_EQ(DoubtfulItems(state, voices, {"sure"}, 5).size(), 2u);
+  ASSERT_TRUE(Commit({.items = {{"c", 0}}, .again = {{"a", 0}}, .places = 2}).ok());
+  EXPECT_EQ(ItemNow("a").status, ItemStatus::kOffered) << "it needs another vote now";
+  CheckReplay();
+  const GrantedLease again = Lease("bob");
+  ASSERT_EQ(again.item, "a");
+  ASSERT_TRUE(Submit("bob", again, "cat").ok());
+  EXPECT_EQ(ItemNow("a").status, ItemStatus::kLabeled) << "0.9 is enough for a vote of this round";
+  LabelNext("ada", "cat");
+  EXPECT_TRUE(store_->Run(AdvanceRound, {.round = 2})->closed);
+  // Without the vote that was wanted it keeps the label that it had.
+  ASSERT_TRUE(Commit({.items = {{"d", 0}}, .again = {{"b", 0}}, .places = 2}).ok());
+  EXPECT_EQ(ItemNow("b").status, ItemStatus::kOffered);
+  LabelNext("cy", "cat");
+  EXPECT_EQ(ItemNow("b").status, ItemStatus::kOffered) << "the votes differ";
+  CheckReplay();
+}
+
 TEST_F(HeardTest, ALabelInDoubtIsAskedAboutIfThatSaysMoreThanANewItem) {
   Close(1);
   ASSERT_TRUE(Commit({.items = {{"c", 0}}, .places = 3}).ok());
