@@ -152,10 +152,10 @@ python_packages() {
   rm -rf "$work"
   cp -r clients/python "$work"
   rm -rf "$work/build" "$work"/*.egg-info
-  cp build/python/python/fulcrum/api.binpb "$work/fulcrum"
+  cp "$core_folder/api.binpb" "$work/fulcrum"
   (cd "$work" && /usr/bin/python3 setup.py -q sdist -d .. && /usr/bin/python3 setup.py -q bdist_wheel -d ..)
   rm -rf "$work/build"
-  module=(build/python/python/fulcrum/_core*.so)
+  module=("$core_folder"/_core*.so)
   cp "${module[@]}" "$work/fulcrum"
   collect_libraries "${module[0]}" "$work/fulcrum/lib"
   (cd "$work" && /usr/bin/python3 setup.py -q bdist_wheel -d ..)
@@ -188,10 +188,10 @@ checksums() {
 
 package_command() {
   local stage=build/package-work/stage
-  prepare_build release fulcrum
+  prepare_build release fulcrum fulcrum_core_module
+  complete_core
   open_log package
   say "Packages of version $(project_version) (log: $log_file)"
-  build_core
   rm -rf -- "$package_output"
   mkdir -p "$package_output"
   step "program, libraries, manual" stage_program "$stage"

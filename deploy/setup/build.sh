@@ -119,11 +119,16 @@ test_command() {
     load_packaging
     package_command
   else
-    prepare_build "$preset" tests
-    # The tests of the Python package have it from there; those of the sanitizers are about the program.
-    [[ $preset != release || $tests == recovery ]] || build_core
+    # The tests of the Python package need the extension module; those of the sanitizers are about the program.
+    if [[ $preset == release && $tests == usual ]]; then
+      prepare_build release tests fulcrum_core_module
+      complete_core
+    else
+      prepare_build "$preset" tests
+    fi
   fi
-  run_tests "$preset" --parallel 2 "${selection[@]}"
+  # Many tests wait for processes and timers, so one more runs than there are cores.
+  run_tests "$preset" --parallel $(($(nproc) + 1)) "${selection[@]}"
 }
 
 # Tests share the processors with each other, so a few that failed are named and run once more, one at a time. A test that
@@ -174,32 +179,24 @@ compare_command() {
     script=deploy/compare_tools.py
     shift
   fi
-  prepare_build release fulcrum
   if [[ ${1:-} == speed ]]; then
     shift
-    build_core
-    PYTHONPATH="$root/build/python/python" "${FULCRUM_COMPARE_PYTHON:-/usr/bin/python3}" deploy/compare_speed.py "$@"
+    prepare_build release fulcrum fulcrum_core_module
+    complete_core
+    PYTHONPATH="$root/${core_folder%/*}" "${FULCRUM_COMPARE_PYTHON:-/usr/bin/python3}" deploy/compare_speed.py "$@"
     return
   fi
+  prepare_build release fulcrum
   python3 "$script" "$@"
 }
 
-# The extension module fulcrum._core, in build/python/python/fulcrum together with the modules of the package. It has a
-# build tree of its own, because everything in it is position independent.
-configure_core() {
-  local -a arguments
-  mapfile -t arguments < <(configure_arguments)
-  step "configure the module" cmake -S . -B build/python -G Ninja -DCMAKE_BUILD_TYPE=Release -DFULCRUM_PYTHON=ON \
-    -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${arguments[@]}"
-}
+# The package `fulcrum` with its extension module, which the target fulcrum_core_module writes there.
+readonly core_folder=build/release/python_core/fulcrum
 
-build_core() {
-  hold_build_lock python
-  configure_core
-  step "build the module" cmake --build build/python --target fulcrum_core_module --parallel "$(job_count)"
-  exec {build_lock}>&-
-  cp clients/python/fulcrum/*.py clients/python/fulcrum/py.typed build/python/python/fulcrum
-  protoc -Iproto --include_imports --descriptor_set_out=build/python/python/fulcrum/api.binpb proto/*/*/*.proto
+# Puts the other modules of the package and the descriptors of the API next to the extension module.
+complete_core() {
+  cp clients/python/fulcrum/*.py clients/python/fulcrum/py.typed "$core_folder"
+  protoc -Iproto --include_imports --descriptor_set_out="$core_folder/api.binpb" proto/*/*/*.proto
 }
 
 demo_command() {

@@ -38,14 +38,11 @@ check() {
 
 check_format() { clang-format --dry-run --Werror -- "$@"; }
 
-# check_tidy TREE FILE...: clang-tidy prints output even on success, so it is shown only on failure. Unknown GCC flags are
-# ignored.
+# clang-tidy prints output even on success, so it is shown only on failure. Unknown GCC flags are ignored.
 # shellcheck disable=SC2016 # the inner shell expands
 check_tidy() {
-  local tree=$1
-  shift
-  printf '%s\0' "$@" | tidy_tree=$tree xargs -0 -n 1 -P "$(job_count)" bash -c '
-    output=$(clang-tidy -p "$tidy_tree" --quiet --warnings-as-errors="*" \
+  printf '%s\0' "$@" | xargs -0 -n 1 -P "$(job_count)" bash -c '
+    output=$(clang-tidy -p build/lint --quiet --warnings-as-errors="*" \
       --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument "$1" 2>&1) || {
       printf "%s\n" "$output"
       exit 1
@@ -54,15 +51,6 @@ check_tidy() {
 
 # The scripts sourced by ./dev share its variables, so they are checked together with it.
 check_shell() { shellcheck --external-sources --check-sourced -- "$@"; }
-
-# check_units TITLE TREE FILE...
-check_units() {
-  local title=$1 tree=$2
-  shift 2
-  # shellcheck disable=SC2317,SC2329 # called by check
-  tidy_here() { check_tidy "$tree" "$@"; }
-  check "$title" tidy_here "$@"
-}
 
 # The strict settings are in pyproject.toml.
 check_types() { mypy --config-file clients/python/pyproject.toml "$@"; }
@@ -82,22 +70,18 @@ prepare_lint() {
 }
 
 lint_command() {
-  local -a sources units module scripts typed
+  local -a sources units scripts typed
   lint_failed=0
   prepare_lint
   mapfile -t sources < <(lint_files '*.cc' '*.h' -- "$@")
-  mapfile -t units < <(lint_files '*.cc' -- "$@" | grep -v '^clients/python/')
-  # The extension module has a build tree of its own, whose commands have the headers of Python.
-  mapfile -t module < <(lint_files '*.cc' -- "$@" | grep '^clients/python/')
-  ((${#module[@]} == 0)) || configure_core
+  mapfile -t units < <(lint_files '*.cc' -- "$@")
   mapfile -t scripts < <(lint_files '*.sh' '*.sbatch' dev .ci/run deploy/package/debian/postinst deploy/package/debian/prerm deploy/package/debian/postrm \
     -- "$@" | grep -v -e '^deploy/setup/' -e '^deploy/package/package\.sh$' -e '^deploy/demo_page\.sh$')
   mapfile -t typed < <(lint_files 'clients/python/fulcrum/*.py' -- "$@")
   say "Lint"
   check "clang-format" check_format "${sources[@]}"
   check "shellcheck" check_shell "${scripts[@]}"
-  check_units "clang-tidy" build/lint "${units[@]}"
-  check_units "clang-tidy of the module" build/python "${module[@]}"
+  check "clang-tidy" check_tidy "${units[@]}"
   if command -v mypy >/dev/null; then
     check "mypy" check_types "${typed[@]}"
   fi

@@ -25,7 +25,7 @@ constexpr std::size_t kMostAnnotators = 200;
 constexpr std::size_t kMostCurves = 8;
 constexpr std::int64_t kMostRounds = 100;
 constexpr std::size_t kBins = 10;
-constexpr std::size_t kMostKept = 16;
+constexpr std::size_t kMostReports = 16;
 constexpr std::chrono::milliseconds kQuick{100};
 
 /// A label that counts.
@@ -191,7 +191,7 @@ absl::StatusOr<v1::GetLabelReportResponse> ReportLabels(Campaign& campaign) {
 absl::StatusOr<v1::GetLabelReportResponse> LabelReports::Get(Campaign& campaign) {
   const std::shared_ptr<Entry> entry = [&] {
     const std::scoped_lock lock(mutex_);
-    if (last_.size() > kMostKept) last_.clear();
+    if (last_.size() > kMostReports) last_.clear();
     std::shared_ptr<Entry>& found = last_[campaign.name()];
     if (found == nullptr) found = std::make_shared<Entry>();
     return found;

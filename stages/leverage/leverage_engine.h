@@ -2,7 +2,7 @@
 //
 // An engine owns what makes the next round cheap (a kernel matrix, a subspace to start from, landmarks), decides how to
 // use the memory that a request allows, and states how good its scores are. Adding an engine takes one file that
-// implements this interface and one line in engine_registry.cc. Not thread-safe; engines of different classes may run
+// implements this interface and one line in engine_choice.cc. Not thread-safe; engines of different classes may run
 // at the same time, and loops run in parallel inside.
 #pragma once
 
@@ -85,7 +85,7 @@ struct EngineParts {
 absl::StatusOr<std::unique_ptr<LeverageEngine>> MakeLeverageEngine(const std::string& name, const EngineParts& parts);
 
 // The leverage engines by name. A new engine is one file that implements LeverageEngine and one line in
-// engine_registry.cc.
+// engine_choice.cc.
 
 /// What an engine holds of a class's kernel.
 enum class KernelForm {

@@ -16,7 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int kRows = 600;  // twice as many as landmarks
+constexpr int kMapRows = 600;  // twice as many as landmarks
 
 class PoolMapTest : public DaemonTest {
  protected:
@@ -25,10 +25,10 @@ class PoolMapTest : public DaemonTest {
     StartDaemon();
   }
 
-  /// A pool of `kRows` rows in which one has this value, and the ids are its numbers.
+  /// A pool of `kMapRows` rows in which one has this value, and the ids are its numbers.
   void WritePool(int huge_row, const std::string& value) const {
     std::string text = "id,f0,f1,label\n";
-    for (int row = 0; row < kRows; ++row) {
+    for (int row = 0; row < kMapRows; ++row) {
       absl::StrAppend(&text, "row-", row, ",", row == huge_row ? value : absl::StrCat(row % 7), ",", row % 5, ",",
                       row % 2 == 0 ? "neg" : "pos", "\n");
     }

@@ -49,7 +49,7 @@ std::shared_ptr<arrow::Array> Integers() {
   return Build<arrow::Int64Builder>([](std::int64_t row) { return row * row; });
 }
 
-std::shared_ptr<arrow::Array> WithNulls() {
+std::shared_ptr<arrow::Array> NullableDoubles() {
   arrow::Int32Builder builder;
   for (std::int64_t row = 0; row < kRows; ++row) {
     Check(row % 5 == 0 ? builder.AppendNull() : builder.Append(static_cast<std::int32_t>(row)));
@@ -114,7 +114,7 @@ std::vector<std::shared_ptr<arrow::Table>> Tables() {
   return {
       TableOf({{"id", Integers()}, {"label", Texts()}, {"a", Numbers()}, {"b", Singles()}}),
       TableOf({{"id", Texts()}, {"e", Lists<arrow::FloatBuilder>(4, false)}}),
-      TableOf({{"label", Dictionaries()}, {"e", Lists<arrow::DoubleBuilder>(3, true)}, {"n", WithNulls()}}),
+      TableOf({{"label", Dictionaries()}, {"e", Lists<arrow::DoubleBuilder>(3, true)}, {"n", NullableDoubles()}}),
       TableOf({{"indices", Lists<arrow::Int32Builder>(3, false)}, {"values", Lists<arrow::FloatBuilder>(3, false)}}),
       TableOf({{"h", Lists<arrow::HalfFloatBuilder>(2, true)}, {"x", Singles()}}),
       TableOf({{"s", Structs()}, {"ll", ListsOfLists()}, {"x", Numbers()}}),

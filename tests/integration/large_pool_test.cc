@@ -1,4 +1,5 @@
-// Pools that are large compared to --memory: they stay on the disk, classes get engines that fit, and the promise is kept.
+// Pools that are large compared to --memory: they stay on the disk, classes get engines that fit, and the promise is
+// kept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kMemory = std::uint64_t{240} << 20;
+constexpr std::uint64_t kMostMemory = std::uint64_t{240} << 20;
 
 class LargePoolTest : public ProgramTest {
  protected:
@@ -46,7 +47,7 @@ TEST_F(LargePoolTest, ARoundStaysWithinItsMemoryAndSaysHow) {
   const ProcessResult result = SelectWithin("240MiB", {});
   ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(ParseCsv(result.standard_output).size(), 12u);
-  EXPECT_TRUE(kUnderSanitizer || result.peak_bytes < kMemory) << result.peak_bytes;
+  EXPECT_TRUE(kUnderSanitizer || result.peak_bytes < kMostMemory) << result.peak_bytes;
   const auto report = nlohmann::json::parse(Read("report.json"));
   // Twenty labels in 200 dimensions may leave one class with hardly more than its labels.
   std::size_t large_classes = 0;
@@ -68,7 +69,7 @@ TEST_F(LargePoolTest, WhatDoesNotFitIsRefusedBeforeItIsTried) {
   const ProcessResult matrix = SelectWithin("240MiB", {"--engine", "krylov"});
   EXPECT_EQ(matrix.exit_code, 75);
   EXPECT_THAT(matrix.standard_error, HasSubstr("--engine auto"));
-  EXPECT_TRUE(kUnderSanitizer || matrix.peak_bytes < kMemory) << matrix.peak_bytes;
+  EXPECT_TRUE(kUnderSanitizer || matrix.peak_bytes < kMostMemory) << matrix.peak_bytes;
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-constexpr std::size_t kRows = 2000;
+constexpr std::size_t kManyRows = 2000;
 constexpr std::size_t kOneOf = 4;
 // No number makes a campaign of so few rows compute longer.
 constexpr std::chrono::seconds kPatience = kUnderSanitizer ? std::chrono::seconds(100) : std::chrono::seconds(10);
@@ -100,7 +100,7 @@ class ExtremeSpecTest : public DaemonTest {
  protected:
   void SetUp() override {
     DaemonTest::SetUp();
-    folder_.Write("pools/many.csv", CloudsText(kRows));
+    folder_.Write("pools/many.csv", CloudsText(kManyRows));
     folder_.Write("pools/held_out.csv", "label,f0,f1,f2,f3\nneg,-1,-1,-1,-1\npos,1,1,1,1\n");
     StartDaemon();
   }

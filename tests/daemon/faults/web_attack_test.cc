@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr std::size_t kWebMebibyte = std::size_t{1} << 20;
 
 std::string Head(const std::string& length) {
   return absl::StrCat("POST /fulcrum.v1.ServerService/GetVersion HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
@@ -37,7 +37,7 @@ class WebAttackTest : public DaemonTest {
 
   /// A call whose JSON is followed by a mebibyte of spaces.
   std::string LargeCall() const {
-    const std::string body = "{}" + std::string(kMebibyte, ' ');
+    const std::string body = "{}" + std::string(kWebMebibyte, ' ');
     RawConnections connection(daemon_->web_port());
     connection.Open(Head(absl::StrCat("Content-Length: ", body.size())) + body);
     return connection.size() == 1 ? connection.ReadAll(0) : "";
@@ -48,7 +48,7 @@ TEST_F(WebAttackTest, RequestsThatOnlyAnnounceALargeBodyKeepNoClientOut) {
   RawConnections slow(daemon_->web_port());
   for (int i = 0; i < 50; ++i) {
     slow.Open(Head("Transfer-Encoding: chunked") + Chunk(10));
-    slow.Open(Head(absl::StrCat("Content-Length: ", 5 * kMebibyte)) + "{");
+    slow.Open(Head(absl::StrCat("Content-Length: ", 5 * kWebMebibyte)) + "{");
   }
   ASSERT_EQ(slow.size(), 100u);
   EXPECT_THAT(LargeCall(), StartsWith("HTTP/1.1 200"));
@@ -57,7 +57,7 @@ TEST_F(WebAttackTest, RequestsThatOnlyAnnounceALargeBodyKeepNoClientOut) {
 TEST_F(WebAttackTest, AChunkedBodyIsReadWhole) {
   RawConnections connection(daemon_->web_port());
   connection.Open(Head("Transfer-Encoding: chunked") + "1\r\n{\r\n");
-  ASSERT_TRUE(connection.Send(0, Chunk(kMebibyte)));
+  ASSERT_TRUE(connection.Send(0, Chunk(kWebMebibyte)));
   ASSERT_TRUE(connection.Send(0, "1\r\n}\r\n0\r\n\r\n"));
   EXPECT_THAT(connection.ReadAll(0), StartsWith("HTTP/1.1 200"));
 }
@@ -68,7 +68,7 @@ TEST_F(WebAttackTest, WhatHasComeOfAllLargeRequestsIsLimited) {
     // The last ones are small enough to take what is left.
     for (std::size_t i = 0; i < 40; ++i) {
       greedy.Open(Head("Transfer-Encoding: chunked"));
-      greedy.Send(i, Chunk(i < 30 ? 5 * kMebibyte : kMebibyte / 2));
+      greedy.Send(i, Chunk(i < 30 ? 5 * kWebMebibyte : kWebMebibyte / 2));
     }
     std::string answer;
     do answer = LargeCall();

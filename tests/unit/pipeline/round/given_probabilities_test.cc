@@ -14,13 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::size_t kRows = 300, kClasses = 3, kLabeled = 12, kBatch = 7;
+constexpr std::size_t kGivenRows = 300, kClasses = 3, kLabeled = 12, kBatch = 7;
 
 class GivenProbabilitiesTest : public ::testing::Test {
  protected:
-  GivenProbabilitiesTest() : labels_(kRows, kUnlabeled) {
-    const Matrix<double> noise = testing::RandomMatrix(kRows, kClasses, 5);
-    for (std::size_t row = 0; row < kRows; ++row) {
+  GivenProbabilitiesTest() : labels_(kGivenRows, kUnlabeled) {
+    const Matrix<double> noise = testing::RandomMatrix(kGivenRows, kClasses, 5);
+    for (std::size_t row = 0; row < kGivenRows; ++row) {
       if (row < kLabeled) labels_[row] = static_cast<ClassIndex>(row % kClasses);
       double weights[kClasses], sum = 0;
       for (std::size_t c = 0; c < kClasses; ++c) sum += weights[c] = std::exp(2 * noise(row, c));
@@ -40,8 +40,8 @@ class GivenProbabilitiesTest : public ::testing::Test {
   template <typename Score>
   RowList Best(const Score& score) const {
     RowList rows;
-    std::vector<double> scores(kRows);
-    for (std::size_t row = kLabeled; row < kRows; ++row) {
+    std::vector<double> scores(kGivenRows);
+    for (std::size_t row = kLabeled; row < kGivenRows; ++row) {
       rows.push_back(static_cast<RowIndex>(row));
       std::vector<double> own(&probabilities_[row * kClasses], &probabilities_[row * kClasses] + kClasses);
       std::sort(own.rbegin(), own.rend());
@@ -57,7 +57,7 @@ class GivenProbabilitiesTest : public ::testing::Test {
     return rows;
   }
 
-  kernel::DenseFeatures features_{testing::RandomMatrix(kRows, 4, 1)};
+  kernel::DenseFeatures features_{testing::RandomMatrix(kGivenRows, 4, 1)};
   std::vector<ClassIndex> labels_;
   std::vector<float> probabilities_;
 };
@@ -78,7 +78,7 @@ TEST_F(GivenProbabilitiesTest, UncertaintyStrategiesAreFunctionsOfThem) {
 TEST_F(GivenProbabilitiesTest, TheMostProbableClassIsThePredictionExceptOfLabeledRows) {
   const auto result = Run("dbalevs");
   ASSERT_TRUE(result.ok()) << result.status();
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kGivenRows; ++row) {
     const float* const own = &probabilities_[row * kClasses];
     const auto best = static_cast<ClassIndex>(std::max_element(own, own + kClasses) - own);
     EXPECT_EQ(result->predicted[row], row < kLabeled ? labels_[row] : best);

@@ -14,12 +14,12 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr std::size_t kRows = 2000;
-constexpr std::size_t kLabeled = 600;
+constexpr std::size_t kCancelRows = 2000;
+constexpr std::size_t kCancelLabeled = 600;
 
-Matrix<double> TwoClouds() {
-  Matrix<double> points = testing::RandomMatrix(kRows, 4, 1);
-  for (std::size_t row = 0; row < kRows; ++row) points(row, 0) += row % 2 == 0 ? -1.5 : 1.5;
+Matrix<double> CancelledClouds() {
+  Matrix<double> points = testing::RandomMatrix(kCancelRows, 4, 1);
+  for (std::size_t row = 0; row < kCancelRows; ++row) points(row, 0) += row % 2 == 0 ? -1.5 : 1.5;
   return points;
 }
 
@@ -40,14 +40,14 @@ class GatedFeatures final : public kernel::InnerProductFeatures {
   mutable std::atomic<int> blocks = 0;
 
  private:
-  kernel::DenseFeatures dense_{TwoClouds()};
+  kernel::DenseFeatures dense_{CancelledClouds()};
   std::stop_source& stop_;
 };
 
 class RoundCancelTest : public ::testing::Test {
  protected:
-  RoundCancelTest() : labels_(kRows, kUnlabeled) {
-    for (std::size_t row = 0; row < kLabeled; ++row) labels_[row] = static_cast<ClassIndex>(row % 2);
+  RoundCancelTest() : labels_(kCancelRows, kUnlabeled) {
+    for (std::size_t row = 0; row < kCancelLabeled; ++row) labels_[row] = static_cast<ClassIndex>(row % 2);
   }
   RoundInput Input() const { return {.class_count = 2, .labels = labels_, .predictions = {}}; }
   static RoundSpec Spec(const std::string& strategy) {
@@ -69,7 +69,7 @@ class RoundCancelTest : public ::testing::Test {
     return std::string(status.message());
   }
 
-  kernel::DenseFeatures features_{TwoClouds()};
+  kernel::DenseFeatures features_{CancelledClouds()};
   std::vector<ClassIndex> labels_;
 };
 

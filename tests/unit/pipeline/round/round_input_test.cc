@@ -13,17 +13,17 @@
 namespace fulcrum::pipeline {
 namespace {
 
-constexpr std::size_t kRows = 300;
+constexpr std::size_t kInputRows = 300;
 
 /// Two overlapping clouds, even rows are class 0; the first twenty have labels.
 class RoundInputTest : public ::testing::Test {
  protected:
-  RoundInputTest() : labels_(kRows, kUnlabeled) {
+  RoundInputTest() : labels_(kInputRows, kUnlabeled) {
     for (std::size_t row = 0; row < 20; ++row) labels_[row] = static_cast<ClassIndex>(row % 2);
   }
   static Matrix<double> TwoClouds() {
-    Matrix<double> points = testing::RandomMatrix(kRows, 4, 1);
-    for (std::size_t row = 0; row < kRows; ++row) points(row, 0) += row % 2 == 0 ? -1.5 : 1.5;
+    Matrix<double> points = testing::RandomMatrix(kInputRows, 4, 1);
+    for (std::size_t row = 0; row < kInputRows; ++row) points(row, 0) += row % 2 == 0 ? -1.5 : 1.5;
     return points;
   }
   RoundInput Input() const { return {.class_count = 2, .labels = labels_, .predictions = {}}; }
@@ -46,7 +46,7 @@ class RoundInputTest : public ::testing::Test {
 };
 
 TEST_F(RoundInputTest, WeightsOfLabelsReachTheClassifier) {
-  std::vector<double> weights(kRows, 1.0);
+  std::vector<double> weights(kInputRows, 1.0);
   for (std::size_t row = 0; row < 20; row += 3) weights[row] = 0.1;
   const RoundSpec spec = Spec("margin", 5);
   RoundInput input = Input();
@@ -61,7 +61,7 @@ TEST_F(RoundInputTest, WeightsOfLabelsReachTheClassifier) {
   ASSERT_TRUE(model.ok());
   const Matrix<double> expected = classify::DecisionValues(*model, features_, features_);
   double difference = 0;
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kInputRows; ++row) {
     ASSERT_NEAR(weighted.decisions()(row, 0), expected(row, 0), 1e-6);
     difference += std::abs(weighted.decisions()(row, 0) - plain.decisions()(row, 0));
   }
@@ -69,8 +69,8 @@ TEST_F(RoundInputTest, WeightsOfLabelsReachTheClassifier) {
 }
 
 TEST_F(RoundInputTest, ABatchKeepsTheCostBudgetAndBarredRowsAreNotBought) {
-  std::vector<double> costs(kRows);
-  for (std::size_t row = 0; row < kRows; ++row) costs[row] = 1 + static_cast<double>(row % 10);
+  std::vector<double> costs(kInputRows);
+  for (std::size_t row = 0; row < kInputRows; ++row) costs[row] = 1 + static_cast<double>(row % 10);
   RoundSpec spec = Spec("adaptive-herding", 30);
   spec.cost_budget = 40;
   RoundInput input = Input();

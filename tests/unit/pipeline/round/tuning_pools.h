@@ -14,12 +14,12 @@
 
 namespace fulcrum::pipeline {
 
-constexpr std::size_t kRows = 400;
+constexpr std::size_t kTuningRows = 400;
 
 /// Class 0 near the origin, class 1 far from it in all directions: unit rows would lose the difference.
 inline ingest::PoolFeatures Shells() {
-  Matrix<double> points = testing::RandomMatrix(kRows, 6, 3);
-  for (std::size_t row = 1; row < kRows; row += 2) {
+  Matrix<double> points = testing::RandomMatrix(kTuningRows, 6, 3);
+  for (std::size_t row = 1; row < kTuningRows; row += 2) {
     for (double& value : points.row(row)) value *= 3;
   }
   return ingest::PoolFeatures(std::move(points));
@@ -27,9 +27,9 @@ inline ingest::PoolFeatures Shells() {
 
 /// The texts as rows of a table: the classes are found in 400 columns of rare words.
 inline ingest::PoolFeatures DenseTexts() {
-  Matrix<double> counts = Matrix<double>::Zero(kRows, 420);
+  Matrix<double> counts = Matrix<double>::Zero(kTuningRows, 420);
   Random random(5);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     for (std::size_t i = 0; i < 30; ++i) counts(row, random.Below(20)) += 1;
     for (std::size_t i = 0; i < 8; ++i) counts(row, 20 + 200 * (row % 2) + random.Below(200)) += 1;
   }
@@ -37,7 +37,7 @@ inline ingest::PoolFeatures DenseTexts() {
 }
 
 inline std::vector<ClassIndex> FirstLabels(std::size_t count) {
-  std::vector<ClassIndex> labels(kRows, kUnlabeled);
+  std::vector<ClassIndex> labels(kTuningRows, kUnlabeled);
   for (std::size_t row = 0; row < count; ++row) labels[row] = static_cast<ClassIndex>(row % 2);
   return labels;
 }

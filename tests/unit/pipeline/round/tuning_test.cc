@@ -21,8 +21,8 @@ using ::testing::HasSubstr;
 
 /// The class is in a column of small numbers, next to one of large numbers without meaning.
 ingest::PoolFeatures UnequalScales() {
-  Matrix<double> points = testing::RandomMatrix(kRows, 2, 4);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  Matrix<double> points = testing::RandomMatrix(kTuningRows, 2, 4);
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     points(row, 0) = 0.01 * (points(row, 0) + (row % 2 == 0 ? -3 : 3));
     points(row, 1) *= 1000;
   }
@@ -34,7 +34,7 @@ ingest::PoolFeatures Counts() {
   SparseMatrix counts;
   counts.cols = 220;
   Random random(5);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     std::vector<double> words(counts.cols, 0.0);
     for (std::size_t i = 0; i < 60; ++i) words[random.Below(20)] += 1;
     for (std::size_t i = 0; i < 4; ++i) words[20 + 100 * (row % 2) + random.Below(100)] += 1;
@@ -73,9 +73,9 @@ TEST(Tune, KeepsTheLengthOfRowsIfItTellsTheClasses) {
 
 /// Two overlapping clouds, of which the second one has one row in eight.
 TEST(Tune, GivesWeightToRareClassesIfThatHelps) {
-  Matrix<double> points = testing::RandomMatrix(kRows, 3, 8);
-  std::vector<ClassIndex> labels(kRows, kUnlabeled);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  Matrix<double> points = testing::RandomMatrix(kTuningRows, 3, 8);
+  std::vector<ClassIndex> labels(kTuningRows, kUnlabeled);
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     const bool rare = row % 8 == 0;
     if (rare) points(row, 0) += 1.2;
     if (row < 240) labels[row] = rare ? 1 : 0;
@@ -109,7 +109,7 @@ TEST(Tune, WeightsOfClassesAreThoseOfTheClassifierUnlessTheyAreGiven) {
 TEST(Tune, DoubtfulLabelsHardlyCount) {
   const ingest::PoolFeatures features = UnequalScales();
   std::vector<ClassIndex> labels = FirstLabels(60);
-  std::vector<double> weights(kRows, 1.0);
+  std::vector<double> weights(kTuningRows, 1.0);
   for (std::size_t row = 0; row < 60; row += 5) {
     labels[row] = 1 - labels[row];
     weights[row] = 0.001;
@@ -140,9 +140,9 @@ TEST(Tune, WeightsRareWordsOfSparseCountsAndKeepsThemSparse) {
 
 /// Images: black, with a bright square that is brighter in its middle.
 ingest::PoolFeatures Images() {
-  Matrix<double> images = Matrix<double>::Zero(kRows, 20 * 20);
+  Matrix<double> images = Matrix<double>::Zero(kTuningRows, 20 * 20);
   Random random(6);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     const std::size_t top = random.Below(12), left = random.Below(12);
     for (std::size_t y = 0; y < 8; ++y) {
       for (std::size_t x = 0; x < 8; ++x) {
@@ -167,7 +167,7 @@ TEST(Tune, WeightsWordsOfDenseTextsFromTheFirstLabelOn) {
 
 TEST(Tune, TakesWordsThatAreWeightedAlreadyForTexts) {
   ingest::PoolFeatures texts = DenseTexts();
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     // As weights of words are: of rare words only, and no whole numbers.
     for (std::size_t col = 0; col < 420; ++col) texts.dense()(row, col) *= col < 20 ? 0 : 0.37;
   }
@@ -176,9 +176,9 @@ TEST(Tune, TakesWordsThatAreWeightedAlreadyForTexts) {
 
 TEST(Tune, TakesNeitherImagesNorAFewColumnsOfCountsForTexts) {
   EXPECT_EQ(TuneOn(Images(), 0).chosen.normalize, "robust");
-  Matrix<double> narrow(kRows, 100);
+  Matrix<double> narrow(kTuningRows, 100);
   const ingest::PoolFeatures texts = DenseTexts();
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     for (std::size_t col = 0; col < 100; ++col) narrow(row, col) = texts.dense()(row, 20 + col);
   }
   EXPECT_EQ(TuneOn(ingest::PoolFeatures(std::move(narrow)), 0).chosen.normalize, "robust");
@@ -193,9 +193,9 @@ TEST(Tune, StartsWithTheFirstNormalizationThatThePoolAllows) {
 }
 
 TEST(Tune, TreatsWholeNumbersAsCategoriesIfThatIsBetter) {
-  Matrix<double> points(kRows, 4);
+  Matrix<double> points(kTuningRows, 4);
   Random random(9);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     for (double& value : points.row(row)) value = static_cast<double>(random.Below(6));
     // The parity of the code tells the class, its size does not.
     const bool second = row % 2 == 1;
@@ -207,9 +207,9 @@ TEST(Tune, TreatsWholeNumbersAsCategoriesIfThatIsBetter) {
 }
 
 TEST(Tune, CutsSkewedColumnsIntoBinsIfTheBordersAreSteps) {
-  Matrix<double> points(kRows, 6);
+  Matrix<double> points(kTuningRows, 6);
   Random random(4);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     for (double& value : points.row(row)) value = std::exp(6 * random.Uniform());
     // The second class is an interval of the first column, whose values are of all magnitudes.
     const double inside = 0.4 + 0.25 * random.Uniform(), outside = random.Uniform() * 0.75;
@@ -238,9 +238,9 @@ TEST(Tune, TakesTheLeverageWidthFromTheData) {
   const TunedSettings settings = TuneOn(shells, 0);
   const auto prepared = MemoryFeatureSource(shells).Prepare(settings.chosen.normalize);
   ASSERT_TRUE(prepared.ok()) << prepared.status();
-  const Matrix<double> rows = prepared->pool->Pack(AllRowsOf(kRows)).ToDense();
+  const Matrix<double> rows = prepared->pool->Pack(AllRowsOf(kTuningRows)).ToDense();
   std::vector<double> distances;
-  for (std::size_t i = 0; i < kRows; ++i) {
+  for (std::size_t i = 0; i < kTuningRows; ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       double sum = 0;
       for (std::size_t col = 0; col < rows.cols(); ++col) sum += std::pow(rows(i, col) - rows(j, col), 2);
@@ -264,7 +264,7 @@ TEST(Tune, GivesTheSameOnAnyNumberOfThreads) {
 }
 
 TEST(Tune, RefusesFeaturesWhoseSquaresOverflow) {
-  Matrix<double> points = testing::RandomMatrix(kRows, 2, 4);
+  Matrix<double> points = testing::RandomMatrix(kTuningRows, 2, 4);
   points(3, 1) = 1e200;
   const auto settings = Tune(MemoryFeatureSource(ingest::PoolFeatures(std::move(points))), FirstLabels(20), 1);
   EXPECT_FALSE(settings.ok());

@@ -15,16 +15,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Setting {
+struct ExportSetting {
   std::string name;
   kernel::KernelFunction kernel;
   std::size_t classes;
 };
 
-class LibsvmExportTest : public ::testing::TestWithParam<Setting> {};
+class LibsvmExportTest : public ::testing::TestWithParam<ExportSetting> {};
 
 TEST_P(LibsvmExportTest, LibsvmLoadsItAndDecidesTheSame) {
-  const Setting& setting = GetParam();
+  const ExportSetting& setting = GetParam();
   const LabeledClusters clusters = MakeClusters(150, 5, setting.classes, 71);
   SvmTrainer trainer({.kernel = setting.kernel}, *clusters.features);
   const SvmModel model = *trainer.Train(clusters.LabelsOfFirst(110), setting.classes);
@@ -50,9 +50,11 @@ TEST_P(LibsvmExportTest, LibsvmLoadsItAndDecidesTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(
     Kernels, LibsvmExportTest,
-    ::testing::Values(Setting{"rbf", {.sigma = 1.7}, 2}, Setting{"linear", {.type = kernel::KernelType::kLinear}, 2},
-                      Setting{"poly", {.type = kernel::KernelType::kPoly, .offset = 0.25, .degree = 4}, 2},
-                      Setting{"cosine", {.type = kernel::KernelType::kCosine}, 2}, Setting{"rbf_four_classes", {}, 4}),
+    ::testing::Values(ExportSetting{"rbf", {.sigma = 1.7}, 2},
+                      ExportSetting{"linear", {.type = kernel::KernelType::kLinear}, 2},
+                      ExportSetting{"poly", {.type = kernel::KernelType::kPoly, .offset = 0.25, .degree = 4}, 2},
+                      ExportSetting{"cosine", {.type = kernel::KernelType::kCosine}, 2},
+                      ExportSetting{"rbf_four_classes", {}, 4}),
     [](const auto& setting) { return setting.param.name; });
 
 TEST(LibsvmExportDetailsTest, ProbabilitiesAndLabelsGoAlong) {

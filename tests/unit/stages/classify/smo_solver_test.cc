@@ -12,7 +12,7 @@
 namespace fulcrum::classify {
 namespace {
 
-constexpr double kTight = 1e-9;
+constexpr double kSolverTight = 1e-9;
 
 /// A binary problem on its own Gram matrix.
 struct Binary {
@@ -70,16 +70,16 @@ void ExpectOptimal(const SmoProblem& problem, const SmoSolution& solution, doubl
 
 TEST(SmoSolverTest, MeetsTheOptimalityConditionsAtEveryTolerance) {
   const Binary binary(200);
-  for (double tolerance : {1e-1, 1e-3, 1e-6, kTight}) {
+  for (double tolerance : {1e-1, 1e-3, 1e-6, kSolverTight}) {
     ExpectOptimal(binary.View(), SolveSmo(binary.View(), {.tolerance = tolerance}), tolerance);
   }
 }
 
 TEST(SmoSolverTest, ObjectiveAndRhoAreThoseOfLibsvm) {
   const Binary binary(300, 2);
-  const SmoSolution solution = SolveSmo(binary.View(), {.tolerance = kTight});
+  const SmoSolution solution = SolveSmo(binary.View(), {.tolerance = kSolverTight});
   const LibsvmOracle oracle =
-      LibsvmOracle::Train({.tolerance = kTight}, binary.clusters.values(), binary.clusters.truth);
+      LibsvmOracle::Train({.tolerance = kSolverTight}, binary.clusters.values(), binary.clusters.truth);
   std::vector<double> alpha = oracle.SignedMultipliers();
   for (double& value : alpha) value = std::abs(value);
   const double reference = NaiveDual(binary.View(), alpha);
@@ -118,12 +118,12 @@ TEST(SmoSolverTest, ScatteredPositionsGiveTheSameSolution) {
 
 TEST(SmoSolverTest, AnyStartLeadsToTheSameOptimum) {
   const Binary binary(200, 5, 2);
-  const SmoSolution cold = SolveSmo(binary.View(), {.tolerance = kTight});
+  const SmoSolution cold = SolveSmo(binary.View(), {.tolerance = kSolverTight});
   Random random(8);
   std::vector<double> alpha(200);
   for (double& value : alpha) value = 5 * random.Uniform() - 1;
-  const SmoSolution warm = SolveSmo(binary.View(), {.tolerance = kTight}, {alpha, {}});
-  ExpectOptimal(binary.View(), warm, kTight);
+  const SmoSolution warm = SolveSmo(binary.View(), {.tolerance = kSolverTight}, {alpha, {}});
+  ExpectOptimal(binary.View(), warm, kSolverTight);
   EXPECT_NEAR(warm.objective, cold.objective, 1e-9 * std::abs(cold.objective));
   EXPECT_NEAR(warm.rho, cold.rho, 1e-6);
 }
@@ -138,10 +138,10 @@ TEST(SmoSolverTest, StartingFromTheSolutionTakesNoStep) {
 TEST(SmoSolverTest, HeldOutExamplesHaveNoSayButADecision) {
   Binary binary(120, 7);
   for (std::size_t t = 100; t < 120; ++t) binary.c[t] = 0;
-  const SmoSolution held_out = SolveSmo(binary.View(), {.tolerance = kTight});
+  const SmoSolution held_out = SolveSmo(binary.View(), {.tolerance = kSolverTight});
   const SmoProblem all = binary.View();
   const SmoProblem part{all.gram, all.positions.first(100), all.y.first(100), all.c.first(100)};
-  const SmoSolution smaller = SolveSmo(part, {.tolerance = kTight});
+  const SmoSolution smaller = SolveSmo(part, {.tolerance = kSolverTight});
   EXPECT_NEAR(held_out.objective, smaller.objective, 1e-10);
   EXPECT_NEAR(held_out.rho, smaller.rho, 1e-7);
   const std::vector<double> products = NaiveProducts(all, held_out.alpha);
@@ -159,7 +159,7 @@ TEST(SmoSolverTest, DuplicatesWithOppositeLabelsDoNotStallIt) {
 
 TEST(SmoSolverTest, SaysSoWhenTheIterationsRunOut) {
   const Binary binary(200, 9);
-  const SmoSolution solution = SolveSmo(binary.View(), {.tolerance = kTight, .max_iterations = 5});
+  const SmoSolution solution = SolveSmo(binary.View(), {.tolerance = kSolverTight, .max_iterations = 5});
   EXPECT_FALSE(solution.converged);
   EXPECT_EQ(solution.iterations, 5u);
 }

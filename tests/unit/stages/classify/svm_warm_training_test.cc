@@ -9,7 +9,7 @@
 namespace fulcrum::classify {
 namespace {
 
-constexpr double kTight = 1e-8;
+constexpr double kWarmTight = 1e-8;
 
 /// A trainer that stays and, for every step, a new one.
 class WarmTrainingTest : public ::testing::TestWithParam<std::size_t> {
@@ -32,7 +32,7 @@ class WarmTrainingTest : public ::testing::TestWithParam<std::size_t> {
   }
 
   LabeledClusters clusters_ = MakeClusters(420, 6, GetParam(), 31);
-  SvmParameters parameters_{.tolerance = kTight};
+  SvmParameters parameters_{.tolerance = kWarmTight};
   SvmTrainer trainer_{parameters_, *clusters_.features};
   std::size_t cold_iterations_ = 0;
 };

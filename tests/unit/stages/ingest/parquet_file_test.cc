@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-constexpr int kRows = 1000;
+constexpr int kFileRows = 1000;
 constexpr int kRowsPerGroup = 300;
 
 /// Ids, numbers with gaps, text, and a list of features a row: one column of each shape a pool may have.
@@ -28,7 +28,7 @@ std::shared_ptr<arrow::Table> MixedTable() {
   const auto values = std::make_shared<arrow::FloatBuilder>();
   arrow::FixedSizeListBuilder features(arrow::default_memory_pool(), values, 3);
   Random random(7);
-  for (int row = 0; row < kRows; ++row) {
+  for (int row = 0; row < kFileRows; ++row) {
     ARROW_CHECK_OK(ids.Append(row));
     ARROW_CHECK_OK(row % 7 == 0 ? numbers.AppendNull() : numbers.Append(random.Normal()));
     ARROW_CHECK_OK(texts.Append("text " + std::to_string(row % 50)));
@@ -56,7 +56,7 @@ TEST_P(ParquetFileCodecTest, TableComesBackEqualFromSeveralRowGroups) {
   const auto read = ReadParquetFile(path);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE((*read)->Equals(*table)) << (*read)->schema()->ToString();
-  EXPECT_EQ((*read)->column(0)->num_chunks(), (kRows + kRowsPerGroup - 1) / kRowsPerGroup);
+  EXPECT_EQ((*read)->column(0)->num_chunks(), (kFileRows + kRowsPerGroup - 1) / kRowsPerGroup);
 }
 
 // Written out, because a build that lacks one of them has to fail.

@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kRows = 3000;
+constexpr std::int64_t kParquetRows = 3000;
 
 std::shared_ptr<arrow::Array> Finish(arrow::ArrayBuilder& builder) {
   return builder.Finish().ValueOrDie();
@@ -33,7 +33,7 @@ std::shared_ptr<arrow::Table> MakeTable() {
   arrow::DoubleBuilder doubles;
   arrow::Int16Builder shorts;
   Random random(5);
-  for (std::int64_t row = 0; row < kRows; ++row) {
+  for (std::int64_t row = 0; row < kParquetRows; ++row) {
     EXPECT_TRUE(ids.Append(1000 + row).ok());
     EXPECT_TRUE(singles.Append(static_cast<float>(row) / 4).ok());
     EXPECT_TRUE(doubles.Append(random.Normal()).ok());
@@ -66,10 +66,10 @@ TEST_P(ParquetPoolCodecTest, APoolReadsBackAsItWasWritten) {
   const auto pool = LoadPool(path);
   ASSERT_TRUE(pool.ok()) << pool.status();
   EXPECT_THAT(pool->feature_names, ElementsAre("f32", "f64", "i16"));
-  ASSERT_EQ(pool->features.rows(), static_cast<std::size_t>(kRows));
+  ASSERT_EQ(pool->features.rows(), static_cast<std::size_t>(kParquetRows));
   EXPECT_EQ(pool->ids.TextOf(2999), "3999");
   Random random(5);
-  for (std::size_t row = 0; row < static_cast<std::size_t>(kRows); ++row) {
+  for (std::size_t row = 0; row < static_cast<std::size_t>(kParquetRows); ++row) {
     ASSERT_THAT(pool->features.dense().row(row), ElementsAre(static_cast<double>(row) / 4, random.Normal(), row % 100));
   }
 }

@@ -36,14 +36,14 @@ Moments MomentsOf(const SyntheticSpec& spec, int label, std::size_t rows, std::s
 }
 
 // 20,000 rows of 20 dimensions: the standard error of a mean is below 0.005, of a variance below 0.02.
-constexpr std::size_t kRows = 20000, kDims = 20;
+constexpr std::size_t kSyntheticRows = 20000, kDims = 20;
 constexpr double kNear = 0.02, kNearVariance = 0.06;
 
 TEST(Synthetic, TwonormHasBreimansMoments) {
   const SyntheticSpec spec{SyntheticProblem::kTwonorm, BreimanMeanFactor(SyntheticProblem::kTwonorm), 1};
   const double a = 2 / std::sqrt(20.0);
   for (int label : {1, -1}) {
-    const Moments moments = MomentsOf(spec, label, kRows, kDims);
+    const Moments moments = MomentsOf(spec, label, kSyntheticRows, kDims);
     EXPECT_NEAR(moments.share, 0.5, kNear);
     EXPECT_NEAR(moments.mean, label * a, kNear);
     EXPECT_NEAR(moments.variance, 1, kNearVariance);
@@ -52,18 +52,18 @@ TEST(Synthetic, TwonormHasBreimansMoments) {
 
 TEST(Synthetic, RingnormHasBreimansMoments) {
   const SyntheticSpec spec{SyntheticProblem::kRingnorm, BreimanMeanFactor(SyntheticProblem::kRingnorm), 1};
-  const Moments wide = MomentsOf(spec, 1, kRows, kDims);
+  const Moments wide = MomentsOf(spec, 1, kSyntheticRows, kDims);
   EXPECT_NEAR(wide.share, 0.5, kNear);
   EXPECT_NEAR(wide.mean, 0, kNear);
   EXPECT_NEAR(wide.variance, 4, kNearVariance);
-  const Moments narrow = MomentsOf(spec, -1, kRows, kDims);
+  const Moments narrow = MomentsOf(spec, -1, kSyntheticRows, kDims);
   EXPECT_NEAR(narrow.mean, 1 / std::sqrt(20.0), kNear);
   EXPECT_NEAR(narrow.variance, 1, kNearVariance);
 }
 
 TEST(Synthetic, TheMeanScalesWithTheDimensions) {
   const SyntheticSpec spec{SyntheticProblem::kTwonorm, 2, 1};
-  EXPECT_NEAR(MomentsOf(spec, 1, kRows, 4).mean, 1, kNear);
+  EXPECT_NEAR(MomentsOf(spec, 1, kSyntheticRows, 4).mean, 1, kNear);
 }
 
 TEST(Synthetic, ARowDependsOnSeedAndNumberOnly) {

@@ -8,13 +8,13 @@
 namespace fulcrum::leverage {
 namespace {
 
-constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
+constexpr kernel::KernelFunction kSpanRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
 
 TEST(KernelSubspace, OwnPartsAreWhatTheOtherFunctionsDoNotSee) {
   // More than a block of them.
   constexpr std::size_t kFunctions = 150;
   const Matrix<double> points = testing::RandomMatrix(kFunctions, 4, 1);
-  const Matrix<double> products = testing::NaiveKernel(kRbf, points.view(), points.view());
+  const Matrix<double> products = testing::NaiveKernel(kSpanRbf, points.view(), points.view());
   const std::vector<double> parts = KernelSubspace::OfInnerProducts(products.Clone())->OwnParts();
   // The inverse by way of all eigenpairs.
   const linalg::FullEigen eigen = *linalg::DecomposeSymmetric(products.Clone());
@@ -35,7 +35,7 @@ TEST(KernelSubspace, FunctionsThatDependOnEachOtherAreRefused) {
 TEST(KernelSubspace, TheSpanOfAllRowsHasTheEigenvaluesOfTheirKernel) {
   constexpr std::size_t kRows = 80;
   const Matrix<double> points = testing::RandomMatrix(kRows, 4, 2);
-  const Matrix<double> kernel = testing::NaiveKernel(kRbf, points.view(), points.view());
+  const Matrix<double> kernel = testing::NaiveKernel(kSpanRbf, points.view(), points.view());
   const KernelSubspace span = *KernelSubspace::OfInnerProducts(kernel.Clone());
   Matrix<double> gram = Matrix<double>::Zero(kRows, kRows);
   for (std::size_t i = 0; i < kRows; ++i) {

@@ -5,7 +5,7 @@
 namespace fulcrum::leverage {
 namespace {
 
-constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 3};
+constexpr kernel::KernelFunction kExtensionRbf{.type = kernel::KernelType::kRbf, .sigma = 3};
 
 TEST(ExtendToRows, SumsKernelFunctionsAtEveryRow) {
   // More columns than a panel has, more rows than a block has, neither a multiple of it.
@@ -20,10 +20,10 @@ TEST(ExtendToRows, SumsKernelFunctionsAtEveryRow) {
   for (std::size_t i = 0; i < kColumns; ++i) {
     for (std::size_t j = 0; j < kFunctions; ++j) coefficients(i, j) = static_cast<float>(weights(i, j));
   }
-  const kernel::KernelTiles<float> kernel_columns(kRbf, features, columns);
+  const kernel::KernelTiles<float> kernel_columns(kExtensionRbf, features, columns);
   const Matrix<float> values = ExtendToRows(kernel_columns, coefficients.view(), rows, BlocksInTurns());
   const Matrix<double> kernel =
-      testing::NaiveKernel(kRbf, points.view().Rows(kColumns, kRows), points.view().Rows(0, kColumns));
+      testing::NaiveKernel(kExtensionRbf, points.view().Rows(kColumns, kRows), points.view().Rows(0, kColumns));
   for (std::size_t i = 0; i < kRows; ++i) {
     for (std::size_t j = 0; j < kFunctions; ++j) {
       double expected = 0;

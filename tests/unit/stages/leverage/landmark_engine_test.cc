@@ -14,9 +14,9 @@
 namespace fulcrum::leverage {
 namespace {
 
-constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 4};
+constexpr kernel::KernelFunction kLandmarkRbf{.type = kernel::KernelType::kRbf, .sigma = 4};
 constexpr kernel::KernelFunction kNarrow{.type = kernel::KernelType::kRbf, .sigma = 1};
-constexpr std::size_t kRows = 1500;
+constexpr std::size_t kLandmarkRows = 1500;
 
 /// Inner products that no features could have: the landmarks 0 to 19 see nothing wrong, but the rows between each other
 /// are less similar than to anything else, so that a refined vector has a negative square.
@@ -64,14 +64,14 @@ class LandmarkEngineTest : public ::testing::Test {
     return rows;
   }
   static RowList RowsAfterAHundredLeftAndAHundredEntered() {
-    RowList rows = Rows(kRows - 100, 200);
+    RowList rows = Rows(kLandmarkRows - 100, 200);
     for (const RowIndex row : Rows(100, 1)) rows.push_back(row);
     std::sort(rows.begin(), rows.end());
     return rows;
   }
   /// None is more than another: eigenvalues are nearly equal, and the cut of tau falls among them.
   static kernel::DenseFeatures RowsOnASphere() {
-    Matrix<double> points = testing::RandomMatrix(2 * kRows + 400, 12, 3);
+    Matrix<double> points = testing::RandomMatrix(2 * kLandmarkRows + 400, 12, 3);
     for (std::size_t i = 0; i < points.rows(); ++i) {
       const double length = linalg::Norm(points.row(i));
       for (double& value : points.row(i)) value /= length;
@@ -83,7 +83,7 @@ class LandmarkEngineTest : public ::testing::Test {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       std::copy_n(points_.row(rows[i]).data(), points_.cols(), own.row(i).data());
     }
-    const Matrix<double> kernel = testing::NaiveKernel(kRbf, own.view(), own.view());
+    const Matrix<double> kernel = testing::NaiveKernel(kLandmarkRbf, own.view(), own.view());
     return *ComputeLeverage(linalg::DenseSymmetricOperator(kernel.view()), {.tau = 0.6});
   }
   LandmarkScores Score(LandmarkEngine& engine, std::span<const RowIndex> rows, std::size_t landmarks) const {
@@ -97,19 +97,19 @@ class LandmarkEngineTest : public ::testing::Test {
     return largest;
   }
 
-  Matrix<double> points_ = testing::RandomMatrix(2 * kRows + 400, 5, 1);
+  Matrix<double> points_ = testing::RandomMatrix(2 * kLandmarkRows + 400, 5, 1);
   kernel::DenseFeatures features_{points_.Clone()};
 };
 
 TEST_F(LandmarkEngineTest, ComesNearTheExactScoresWithAThirdOfTheRows) {
-  const RowList rows = Rows(kRows);
-  LandmarkEngine engine(kRbf, features_);
+  const RowList rows = Rows(kLandmarkRows);
+  LandmarkEngine engine(kLandmarkRbf, features_);
   const LandmarkScores scored = Score(engine, rows, 500);
   const LeverageScores exact = Exact(rows);
   EXPECT_EQ(scored.rank, exact.eigen.rank);
   EXPECT_NEAR(std::accumulate(scored.scores.begin(), scored.scores.end(), 0.0), static_cast<double>(scored.rank),
               1e-3 * static_cast<double>(scored.rank));
-  const double mean = static_cast<double>(scored.rank) / kRows;
+  const double mean = static_cast<double>(scored.rank) / kLandmarkRows;
   EXPECT_LT(LargestDifference(scored.scores, exact.scores), 0.05 * mean);
   EXPECT_NEAR(scored.trace_share, exact.eigen.trace_share, 1e-3);
   EXPECT_GT(scored.quality.captured_share, 0.95);
@@ -119,8 +119,8 @@ TEST_F(LandmarkEngineTest, ComesNearTheExactScoresWithAThirdOfTheRows) {
 }
 
 TEST_F(LandmarkEngineTest, FewLandmarksSayThatTheyAreNotGood) {
-  const RowList rows = Rows(kRows);
-  LandmarkEngine many(kRbf, features_), few(kRbf, features_);
+  const RowList rows = Rows(kLandmarkRows);
+  LandmarkEngine many(kLandmarkRbf, features_), few(kLandmarkRbf, features_);
   const LandmarkScores good = Score(many, rows, 500), poor = Score(few, rows, 12);
   EXPECT_LT(poor.quality.captured_share, good.quality.captured_share);
   EXPECT_GT(poor.quality.residual, 10 * good.quality.residual);
@@ -128,26 +128,26 @@ TEST_F(LandmarkEngineTest, FewLandmarksSayThatTheyAreNotGood) {
 }
 
 TEST_F(LandmarkEngineTest, AnUpdateEqualsASumOverAllRows) {
-  LandmarkEngine updated(kRbf, features_);
-  Score(updated, Rows(kRows), 400);
+  LandmarkEngine updated(kLandmarkRbf, features_);
+  Score(updated, Rows(kLandmarkRows), 400);
   const RowList rows = RowsAfterAHundredLeftAndAHundredEntered();
   const LandmarkScores second = Score(updated, rows, 400);
   EXPECT_TRUE(second.warm);
   EXPECT_EQ(second.rows_summed, 200u);
   const LeverageScores exact = Exact(rows);
   EXPECT_EQ(second.rank, exact.eigen.rank);
-  EXPECT_LT(LargestDifference(second.scores, exact.scores), 0.08 * static_cast<double>(second.rank) / kRows);
+  EXPECT_LT(LargestDifference(second.scores, exact.scores), 0.08 * static_cast<double>(second.rank) / kLandmarkRows);
 }
 
 TEST_F(LandmarkEngineTest, LandmarksDoNotFlatterThemselves) {
   // A tenth of the rows are landmarks.
   const kernel::DenseFeatures features = RowsOnASphere();
-  RowList rows(kRows);
+  RowList rows(kLandmarkRows);
   std::iota(rows.begin(), rows.end(), RowIndex{0});
   LandmarkEngine engine(kNarrow, features);
-  const auto scored = engine.Score(rows, {.tau = 0.5, .landmarks = kRows / 10});
+  const auto scored = engine.Score(rows, {.tau = 0.5, .landmarks = kLandmarkRows / 10});
   ASSERT_TRUE(scored.ok()) << scored.status();
-  std::vector<std::size_t> order(kRows);
+  std::vector<std::size_t> order(kLandmarkRows);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return scored->scores[a] > scored->scores[b]; });
   const auto landmarks = std::count_if(order.begin(), order.begin() + 100, [&](std::size_t row) {
@@ -157,8 +157,8 @@ TEST_F(LandmarkEngineTest, LandmarksDoNotFlatterThemselves) {
 }
 
 TEST_F(LandmarkEngineTest, RefiningMakesFewLandmarksNearlyExactInEveryRound) {
-  LandmarkEngine plain(kRbf, features_), refined(kRbf, features_);
-  for (const RowList& rows : {Rows(kRows), RowsAfterAHundredLeftAndAHundredEntered()}) {
+  LandmarkEngine plain(kLandmarkRbf, features_), refined(kLandmarkRbf, features_);
+  for (const RowList& rows : {Rows(kLandmarkRows), RowsAfterAHundredLeftAndAHundredEntered()}) {
     const LandmarkScores rough = Score(plain, rows, 60);
     const auto fine = refined.Score(rows, {.tau = 0.6, .landmarks = 60, .refine = true, .bounds_suffice = true});
     ASSERT_TRUE(fine.ok()) << fine.status();
@@ -179,7 +179,7 @@ TEST_F(LandmarkEngineTest, RefinedScoresDoNotDependOnTheRoundsBefore) {
   const kernel::DenseFeatures features = RowsOnASphere();
   LandmarkEngine always(kNarrow, features), restarted(kNarrow, features);
   const LandmarkRequest request{.tau = 0.5, .landmarks = 400, .refine = true};
-  ASSERT_TRUE(always.Score(Rows(kRows), request).ok());
+  ASSERT_TRUE(always.Score(Rows(kLandmarkRows), request).ok());
   LandmarkRequest recalling = request;
   recalling.chosen = always.landmarks();
   const RowList rows = RowsAfterAHundredLeftAndAHundredEntered();
@@ -188,7 +188,8 @@ TEST_F(LandmarkEngineTest, RefinedScoresDoNotDependOnTheRoundsBefore) {
   ASSERT_TRUE(expected->warm);
   ASSERT_FALSE(again->warm);
   EXPECT_EQ(again->vectors_refined, expected->vectors_refined);
-  EXPECT_LT(LargestDifference(again->scores, expected->scores), 1e-5 * static_cast<double>(expected->rank) / kRows);
+  EXPECT_LT(LargestDifference(again->scores, expected->scores),
+            1e-5 * static_cast<double>(expected->rank) / kLandmarkRows);
 }
 
 TEST_F(LandmarkEngineTest, WhatCannotBeRefinedIsLeftAsLandmarksShowIt) {
@@ -205,36 +206,36 @@ TEST_F(LandmarkEngineTest, WhatCannotBeRefinedIsLeftAsLandmarksShowIt) {
 }
 
 TEST_F(LandmarkEngineTest, ScoresOnlyNewRowsIfTheOthersCannotHaveMoved) {
-  LandmarkEngine engine(kRbf, features_);
-  const RowList rows = Rows(kRows);
+  LandmarkEngine engine(kLandmarkRbf, features_);
+  const RowList rows = Rows(kLandmarkRows);
   const LandmarkScores first = Score(engine, rows, 300);
-  EXPECT_EQ(first.rows_scored, kRows);
+  EXPECT_EQ(first.rows_scored, kLandmarkRows);
   const LandmarkScores same = Score(engine, rows, 300);
   EXPECT_EQ(same.rows_scored, 0u) << "nothing changed, so nothing can have moved";
   EXPECT_EQ(same.scores, first.scores);
   EXPECT_EQ(same.quality.residual, first.quality.residual);
   EXPECT_NE(same.reason.find("cannot have moved"), std::string::npos) << same.reason;
   // A seventh of the class leaves: bounds prove nothing any more.
-  const LandmarkScores other = Score(engine, Rows(kRows - 200), 300);
+  const LandmarkScores other = Score(engine, Rows(kLandmarkRows - 200), 300);
   EXPECT_TRUE(other.warm);
-  EXPECT_EQ(other.rows_scored, kRows - 200);
+  EXPECT_EQ(other.rows_scored, kLandmarkRows - 200);
 }
 
 TEST_F(LandmarkEngineTest, LandmarksAreDrawnAnewIfManyHaveLeftTheClass) {
-  LandmarkEngine engine(kRbf, features_);
-  Score(engine, Rows(kRows), 300);
-  const RowList rows = Rows(kRows - 500);
+  LandmarkEngine engine(kLandmarkRbf, features_);
+  Score(engine, Rows(kLandmarkRows), 300);
+  const RowList rows = Rows(kLandmarkRows - 500);
   const LandmarkScores second = Score(engine, rows, 300);
   EXPECT_FALSE(second.warm);
   EXPECT_EQ(engine.landmarks().size(), 300u);
   for (const RowIndex landmark : engine.landmarks()) EXPECT_TRUE(std::ranges::binary_search(rows, landmark));
-  LandmarkEngine afresh(kRbf, features_);
+  LandmarkEngine afresh(kLandmarkRbf, features_);
   EXPECT_EQ(Score(afresh, rows, 300).scores, second.scores) << "nothing of the first round counts any more";
 }
 
 TEST_F(LandmarkEngineTest, IfBoundsSufficeTheyHoldForEveryRow) {
-  LandmarkEngine engine(kRbf, features_);
-  Score(engine, Rows(kRows), 300);
+  LandmarkEngine engine(kLandmarkRbf, features_);
+  Score(engine, Rows(kLandmarkRows), 300);
   const RowList rows = RowsAfterAHundredLeftAndAHundredEntered();
   const auto bounded = engine.Score(rows, {.tau = 0.6, .landmarks = 300, .bounds_suffice = true});
   ASSERT_TRUE(bounded.ok()) << bounded.status();
@@ -252,29 +253,29 @@ TEST_F(LandmarkEngineTest, IfBoundsSufficeTheyHoldForEveryRow) {
 }
 
 TEST_F(LandmarkEngineTest, APartOfTheRowsIsSummedIfTheyAreMany) {
-  const RowList rows = Rows(kRows);
-  LandmarkEngine whole(kRbf, features_), part(kRbf, features_);
+  const RowList rows = Rows(kLandmarkRows);
+  LandmarkEngine whole(kLandmarkRbf, features_), part(kLandmarkRbf, features_);
   const LandmarkScores of_all = Score(whole, rows, 300);
   const LandmarkRequest half{.tau = 0.6, .landmarks = 300, .most_summed = 1000};
   const auto of_part = part.Score(rows, half);
   ASSERT_TRUE(of_part.ok()) << of_part.status();
-  EXPECT_NEAR(static_cast<double>(of_part->rows_summed), kRows / 2.0, kRows / 10.0);
-  EXPECT_EQ(of_part->rows_scored, kRows);
+  EXPECT_NEAR(static_cast<double>(of_part->rows_summed), kLandmarkRows / 2.0, kLandmarkRows / 10.0);
+  EXPECT_EQ(of_part->rows_scored, kLandmarkRows);
   EXPECT_NEAR(of_part->quality.captured_share, of_all.quality.captured_share, 0.02);
   EXPECT_NEAR(std::accumulate(of_part->scores.begin(), of_part->scores.end(), 0.0), static_cast<double>(of_part->rank),
               0.05 * static_cast<double>(of_part->rank));
   // Rows that stay are summed as before, so that only the changes are looked at.
-  const auto later = part.Score(Rows(kRows - 100, 200), half);
+  const auto later = part.Score(Rows(kLandmarkRows - 100, 200), half);
   ASSERT_TRUE(later.ok()) << later.status();
   EXPECT_TRUE(later->warm);
   EXPECT_LT(later->rows_summed, 100u);
 }
 
 TEST_F(LandmarkEngineTest, LandmarksStayUntilTheClassIsTwiceWhatTheyWereDrawnFrom) {
-  const RowList all = Rows(kRows);
-  const std::span<const RowIndex> half = std::span(all).first(kRows / 2);
-  LandmarkEngine engine(kRbf, features_), restarted(kRbf, features_);
-  Score(engine, std::span(half).first(kRows / 3), 100);
+  const RowList all = Rows(kLandmarkRows);
+  const std::span<const RowIndex> half = std::span(all).first(kLandmarkRows / 2);
+  LandmarkEngine engine(kLandmarkRbf, features_), restarted(kLandmarkRbf, features_);
+  Score(engine, std::span(half).first(kLandmarkRows / 3), 100);
   const RowList drawn(engine.landmarks().begin(), engine.landmarks().end());
   Score(engine, half, 100);
   EXPECT_EQ(RowList(engine.landmarks().begin(), engine.landmarks().end()), drawn);
@@ -286,18 +287,18 @@ TEST_F(LandmarkEngineTest, LandmarksStayUntilTheClassIsTwiceWhatTheyWereDrawnFro
 }
 
 TEST_F(LandmarkEngineTest, SumsAfreshIfMostRowsChanged) {
-  LandmarkEngine engine(kRbf, features_);
-  Score(engine, Rows(kRows), 300);
-  const LandmarkScores second = Score(engine, Rows(kRows, 1), 300);
+  LandmarkEngine engine(kLandmarkRbf, features_);
+  Score(engine, Rows(kLandmarkRows), 300);
+  const LandmarkScores second = Score(engine, Rows(kLandmarkRows, 1), 300);
   EXPECT_FALSE(second.warm);
-  EXPECT_EQ(second.rows_summed, kRows);
+  EXPECT_EQ(second.rows_summed, kLandmarkRows);
 }
 
 TEST_F(LandmarkEngineTest, IsTheSameBitForBitOnAnyNumberOfThreads) {
-  const RowList rows = Rows(kRows);
+  const RowList rows = Rows(kLandmarkRows);
   for (const bool refine : {false, true}) {
     const LandmarkRequest request{.tau = 0.6, .landmarks = 300, .refine = refine};
-    LandmarkEngine many(kRbf, features_), one(kRbf, features_);
+    LandmarkEngine many(kLandmarkRbf, features_), one(kLandmarkRbf, features_);
     const LandmarkScores with_all = *many.Score(rows, request);
     const tbb::global_control control(tbb::global_control::max_allowed_parallelism, 1);
     const LandmarkScores with_one = *one.Score(rows, request);
@@ -310,7 +311,7 @@ TEST_F(LandmarkEngineTest, IfTauIsOutOfReachTheRankCountsWhatIsInReach) {
   // Nearly the identity: sixty landmarks see sixty of fifteen hundred directions.
   const kernel::KernelFunction narrow{.type = kernel::KernelType::kRbf, .sigma = 0.2};
   LandmarkEngine engine(narrow, features_);
-  const auto scored = engine.Score(Rows(kRows), {.tau = 0.6, .landmarks = 60});
+  const auto scored = engine.Score(Rows(kLandmarkRows), {.tau = 0.6, .landmarks = 60});
   ASSERT_TRUE(scored.ok()) << scored.status();
   EXPECT_LT(scored->quality.captured_share, 0.2);
   EXPECT_LE(scored->rank, 60u);
@@ -319,7 +320,7 @@ TEST_F(LandmarkEngineTest, IfTauIsOutOfReachTheRankCountsWhatIsInReach) {
 
 TEST_F(LandmarkEngineTest, AllRowsAsLandmarksAreExactUpToTheRidge) {
   const RowList rows = Rows(400);
-  LandmarkEngine engine(kRbf, features_);
+  LandmarkEngine engine(kLandmarkRbf, features_);
   const LandmarkScores scored = Score(engine, rows, 400);
   const LeverageScores exact = Exact(rows);
   EXPECT_EQ(scored.rank, exact.eigen.rank);

@@ -7,7 +7,7 @@
 namespace fulcrum::leverage {
 namespace {
 
-constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 3};
+constexpr kernel::KernelFunction kGramRbf{.type = kernel::KernelType::kRbf, .sigma = 3};
 
 RowList Range(RowIndex first, std::size_t count) {
   RowList rows(count);
@@ -17,7 +17,7 @@ RowList Range(RowIndex first, std::size_t count) {
 
 /// sum over rows of K(i, x) K(j, x), one number at a time.
 Matrix<double> NaiveGram(ConstMatrixView points, const RowList& landmarks, const RowList& rows) {
-  const Matrix<double> kernel = testing::NaiveKernel(kRbf, points, points);
+  const Matrix<double> kernel = testing::NaiveKernel(kGramRbf, points, points);
   Matrix<double> gram = Matrix<double>::Zero(landmarks.size(), landmarks.size());
   for (std::size_t i = 0; i < landmarks.size(); ++i) {
     for (std::size_t j = 0; j < landmarks.size(); ++j) {
@@ -37,7 +37,7 @@ TEST(LandmarkGram, IsTheSumOverTheRows) {
   const Matrix<double> points = testing::RandomMatrix(900, 4, 1);
   const kernel::DenseFeatures features(points.Clone());
   const RowList landmarks = Range(10, 40), rows = Range(100, 700);
-  const kernel::KernelTiles<float> columns(kRbf, features, landmarks);
+  const kernel::KernelTiles<float> columns(kGramRbf, features, landmarks);
   LandmarkGram gram(columns);
   gram.Add(rows, BlocksInTurns());
   ExpectNear(gram.Symmetric(), NaiveGram(points.view(), landmarks, rows), 1e-6);
@@ -47,7 +47,7 @@ TEST(LandmarkGram, WhatIsAddedCanBeTakenAway) {
   const Matrix<double> points = testing::RandomMatrix(600, 4, 2);
   const kernel::DenseFeatures features(points.Clone());
   const RowList landmarks = Range(0, 30);
-  const kernel::KernelTiles<float> columns(kRbf, features, landmarks);
+  const kernel::KernelTiles<float> columns(kGramRbf, features, landmarks);
   LandmarkGram gram(columns);
   gram.Add(Range(0, 500), BlocksInTurns());
   gram.Subtract(Range(0, 200), BlocksInTurns());

@@ -9,8 +9,8 @@
 namespace fulcrum::leverage {
 namespace {
 
-constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
-constexpr std::size_t kRows = 60, kLandmarks = 20, kVectors = 2;
+constexpr kernel::KernelFunction kViewRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
+constexpr std::size_t kViewRows = 60, kLandmarks = 20, kVectors = 2;
 
 class LandmarkViewTest : public ::testing::Test {
  protected:
@@ -45,9 +45,9 @@ class LandmarkViewTest : public ::testing::Test {
     return sum;
   }
 
-  const Matrix<double> points_ = testing::RandomMatrix(kRows, 3, 1);
+  const Matrix<double> points_ = testing::RandomMatrix(kViewRows, 3, 1);
   const kernel::DenseFeatures features_{points_.Clone()};
-  const Matrix<double> kernel_ = testing::NaiveKernel(kRbf, points_.view(), points_.view());
+  const Matrix<double> kernel_ = testing::NaiveKernel(kViewRbf, points_.view(), points_.view());
   RowList landmarks_;
   Matrix<float> projection_ = Matrix<float>(kLandmarks, kVectors);
 };
@@ -58,8 +58,8 @@ TEST_F(LandmarkViewTest, ALandmarkIsShownAsTheOthersSeeIt) {
     for (std::size_t j = 0; j < kLandmarks; ++j) products(i, j) = kernel_(landmarks_[i], landmarks_[j]);
   }
   const std::vector<double> unseen = KernelSubspace::OfInnerProducts(std::move(products))->OwnParts();
-  const kernel::KernelTiles<float> columns(kRbf, features_, landmarks_);
-  RowList rows(kRows - 10);
+  const kernel::KernelTiles<float> columns(kViewRbf, features_, landmarks_);
+  RowList rows(kViewRows - 10);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<RowIndex>(i + 10);
   const Matrix<float> shown = VectorsSeen({&columns, &projection_, unseen}).of_block(rows, 0);
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -11,8 +11,8 @@
 namespace fulcrum::leverage {
 namespace {
 
-constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 4};
-constexpr std::size_t kRows = 900;
+constexpr kernel::KernelFunction kRefinedRbf{.type = kernel::KernelType::kRbf, .sigma = 4};
+constexpr std::size_t kRefinedRows = 900;
 constexpr double kTau = 0.6;
 
 double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
@@ -29,30 +29,30 @@ class RefinementTest : public ::testing::Test {
   /// The leading vectors, a vector a row, with noise of this part of their length.
   Matrix<double> Disturbed(std::size_t count, double noise) const {
     Matrix<double> vectors = Matrix<double>::CopyOf(exact_.eigen.vectors.view().Rows(0, count));
-    const Matrix<double> random = testing::RandomMatrix(count, kRows, 5);
+    const Matrix<double> random = testing::RandomMatrix(count, kRefinedRows, 5);
     for (std::size_t i = 0; i < count; ++i) {
-      for (std::size_t j = 0; j < kRows; ++j) vectors(i, j) += noise / std::sqrt(kRows) * random(i, j);
+      for (std::size_t j = 0; j < kRefinedRows; ++j) vectors(i, j) += noise / std::sqrt(kRefinedRows) * random(i, j);
     }
     return vectors;
   }
   absl::StatusOr<RefinedScores> RefineFrom(const Matrix<double>& vectors) const {
-    Matrix<float> start(kRows, vectors.rows());
-    for (std::size_t i = 0; i < kRows; ++i) {
+    Matrix<float> start(kRefinedRows, vectors.rows());
+    for (std::size_t i = 0; i < kRefinedRows; ++i) {
       for (std::size_t j = 0; j < vectors.rows(); ++j) start(i, j) = static_cast<float>(vectors(j, i));
     }
     const RowList sample = {3, 255, 256, 700};
-    return Refine(kRbf, features_, rows_, start.view(), request_, sample, BlocksInTurns());
+    return Refine(kRefinedRbf, features_, rows_, start.view(), request_, sample, BlocksInTurns());
   }
   std::size_t vectors() const { return exact_.eigen.vectors.rows(); }
-  double mean() const { return static_cast<double>(exact_.eigen.rank) / kRows; }
+  double mean() const { return static_cast<double>(exact_.eigen.rank) / kRefinedRows; }
 
-  const Matrix<double> points_ = testing::RandomMatrix(kRows, 5, 1);
+  const Matrix<double> points_ = testing::RandomMatrix(kRefinedRows, 5, 1);
   const kernel::DenseFeatures features_{points_.Clone()};
-  const Matrix<double> kernel_ = testing::NaiveKernel(kRbf, points_.view(), points_.view());
+  const Matrix<double> kernel_ = testing::NaiveKernel(kRefinedRbf, points_.view(), points_.view());
   const linalg::DenseSymmetricOperator operator_{kernel_.view()};
   const LeverageScores exact_ = *ComputeLeverage(operator_, {.tau = kTau, .engine = "krylov"});
-  const RefinementRequest request_{.trace = kRows, .tau = kTau};
-  RowList rows_ = RowList(kRows);
+  const RefinementRequest request_{.trace = kRefinedRows, .tau = kTau};
+  RowList rows_ = RowList(kRefinedRows);
 };
 
 TEST_F(RefinementTest, LeavesExactVectorsAsTheyAre) {

@@ -15,7 +15,7 @@ Matrix<double> Rbf(std::size_t size, double sigma) {
   return testing::NaiveKernel({.sigma = sigma}, points.view(), points.view());
 }
 
-std::vector<double> Scores(const TopEigen& top) {
+std::vector<double> PartialScores(const TopEigen& top) {
   std::vector<double> scores(top.vectors.cols(), 0.0);
   for (std::size_t i = 0; i < top.rank; ++i) {
     for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += top.vectors(i, j) * top.vectors(i, j);
@@ -40,7 +40,7 @@ TEST(PartialEigensolver, EqualsTheFullDecomposition) {
           EXPECT_NEAR(Dot(partial->vectors.row(i), partial->vectors.row(j)), 0, 1e-10);
         }
       }
-      const std::vector<double> expected = Scores(*full), scores = Scores(*partial);
+      const std::vector<double> expected = PartialScores(*full), scores = PartialScores(*partial);
       for (std::size_t j = 0; j < size; ++j) EXPECT_NEAR(scores[j], expected[j], 1e-9);
     }
   }
@@ -50,7 +50,7 @@ TEST(PartialEigensolver, AllOfTheTraceTakesAllVectors) {
   const auto top = SolveTopEigenPartial(Rbf(40, 0.1).view(), {.tau = 1});
   ASSERT_TRUE(top.ok());
   EXPECT_EQ(top->rank, 40u);
-  for (const double score : Scores(*top)) EXPECT_NEAR(score, 1, 1e-10);
+  for (const double score : PartialScores(*top)) EXPECT_NEAR(score, 1, 1e-10);
 }
 
 }  // namespace

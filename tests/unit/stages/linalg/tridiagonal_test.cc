@@ -10,7 +10,7 @@
 namespace fulcrum::linalg {
 namespace {
 
-Matrix<double> RandomSymmetric(std::size_t size) {
+Matrix<double> SymmetricOfRank40(std::size_t size) {
   const Matrix<double> factor = testing::RandomMatrix(size, 40, 3);
   Matrix<double> matrix(size, size);
   Gemm(Transpose::kNo, Transpose::kYes, 1.0, factor.view(), factor.view(), 0.0, matrix.view());
@@ -31,7 +31,7 @@ Matrix<double> Dense(const Tridiagonal& tridiagonal) {
 TEST(Tridiagonal, ReflectorsTurnItBackIntoTheMatrix) {
   // Without a panel, with one, and with several of which the last is followed by rows that are none.
   for (const std::size_t size : {1, 2, 64, 65, 97, 203}) {
-    const Matrix<double> matrix = RandomSymmetric(size);
+    const Matrix<double> matrix = SymmetricOfRank40(size);
     const auto tridiagonal = ReduceToTridiagonal(matrix.Clone());
     ASSERT_TRUE(tridiagonal.ok()) << tridiagonal.status();
     Matrix<double> once = Dense(*tridiagonal);  // rows are T's, so this becomes (Q T)' = T Q'
@@ -49,7 +49,7 @@ TEST(Tridiagonal, ReflectorsTurnItBackIntoTheMatrix) {
 
 TEST(Tridiagonal, ValuesThatAreNotFiniteAreAnError) {
   for (const std::size_t size : {10, 150}) {
-    Matrix<double> matrix = RandomSymmetric(size);
+    Matrix<double> matrix = SymmetricOfRank40(size);
     matrix(3, 4) = matrix(4, 3) = std::numeric_limits<double>::quiet_NaN();
     const auto eigen = DecomposeSymmetric(std::move(matrix));
     ASSERT_FALSE(eigen.ok());
@@ -88,7 +88,7 @@ TEST(EigensolversStop, KrylovStopsAtTheProduct) {
 }
 
 TEST(EigensolversStop, DenseAsksBetweenPanels) {
-  const Matrix<double> matrix = RandomSymmetric(150);
+  const Matrix<double> matrix = SymmetricOfRank40(150);
   std::stop_source source;
   source.request_stop();
   const StopScope scope(source.get_token());

@@ -8,32 +8,32 @@
 namespace fulcrum::select {
 namespace {
 
-constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
-constexpr RowIndex kSize = 900;
+constexpr kernel::KernelFunction kMemoryRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
+constexpr RowIndex kMemorySize = 900;
 
 RowList Every(RowIndex step, RowIndex first = 0) {
   RowList rows;
-  for (RowIndex row = first; row < kSize; row += step) rows.push_back(row);
+  for (RowIndex row = first; row < kMemorySize; row += step) rows.push_back(row);
   return rows;
 }
 
 class SimilarityMemoryTest : public ::testing::Test {
  protected:
   std::vector<double> Afresh(const RowList& rows, const RowList& given) const {
-    SimilaritySums sums(kRbf, features_, rows);
+    SimilaritySums sums(kMemoryRbf, features_, rows);
     EXPECT_TRUE(sums.Add(given).ok());
     return sums.Release();
   }
 
   void ExpectRecalls(const RowList& rows, const RowList& given) {
-    const auto sums = memory_.Recall(kRbf, features_, rows, given);
+    const auto sums = memory_.Recall(kMemoryRbf, features_, rows, given);
     ASSERT_TRUE(sums.ok()) << sums.status();
     const std::vector<double> expected = Afresh(rows, given);
     ASSERT_EQ(sums->size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR((*sums)[i], expected[i], 1e-5) << i;
   }
 
-  kernel::DenseFeatures features_{testing::RandomMatrix(kSize, 5, 1)};
+  kernel::DenseFeatures features_{testing::RandomMatrix(kMemorySize, 5, 1)};
   SimilarityMemory memory_;
 };
 
@@ -57,7 +57,7 @@ TEST_F(SimilarityMemoryTest, AddsWhatIsNewAndTakesAwayWhatIsGone) {
 TEST_F(SimilarityMemoryTest, WhatWasRememberedIsWhatIsUsed) {
   const RowList rows = Every(2), given = Every(50);
   memory_.Remember(rows, {}, {given, std::vector<double>(rows.size(), 7)});
-  EXPECT_EQ(*memory_.Recall(kRbf, features_, rows, given), std::vector<double>(rows.size(), 7));
+  EXPECT_EQ(*memory_.Recall(kMemoryRbf, features_, rows, given), std::vector<double>(rows.size(), 7));
 }
 
 TEST_F(SimilarityMemoryTest, TakesWhatLeavesLessToDo) {

@@ -8,8 +8,8 @@
 namespace fulcrum::select {
 namespace {
 
-constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
-constexpr std::size_t kSize = 1500;
+constexpr kernel::KernelFunction kSumsRbf{.type = kernel::KernelType::kRbf, .sigma = 2};
+constexpr std::size_t kSumsSize = 1500;
 constexpr double kFactor = 0.01;
 // Far above the rounding of float32 kernel values.
 constexpr double kMargin = 1e-4;
@@ -17,12 +17,12 @@ constexpr double kMargin = 1e-4;
 class SimilaritySumsTest : public ::testing::Test {
  protected:
   SimilaritySumsTest()
-      : points_(testing::RandomMatrix(kSize, 5, 1)),
+      : points_(testing::RandomMatrix(kSumsSize, 5, 1)),
         features_(points_.Clone()),
-        rows_(kSize),
-        sums_(kRbf, features_, rows_),
-        scores_(kSize, 0.0),
-        present_(kSize, 1) {
+        rows_(kSumsSize),
+        sums_(kSumsRbf, features_, rows_),
+        scores_(kSumsSize, 0.0),
+        present_(kSumsSize, 1) {
     std::iota(rows_.begin(), rows_.end(), RowIndex{0});
     for (std::size_t i = 0; i < 40; ++i) picks_.push_back(static_cast<RowIndex>(31 * i));
     for (const RowIndex pick : picks_) present_[pick] = 0;
@@ -32,7 +32,7 @@ class SimilaritySumsTest : public ::testing::Test {
   double NaiveSum(std::size_t row, std::size_t count) const {
     double sum = 0;
     for (std::size_t t = 0; t < count; ++t) {
-      sum += testing::NaiveKernel(kRbf, points_.view().Rows(row, 1), points_.view().Rows(picks_[t], 1))(0, 0);
+      sum += testing::NaiveKernel(kSumsRbf, points_.view().Rows(row, 1), points_.view().Rows(picks_[t], 1))(0, 0);
     }
     return sum;
   }
@@ -45,7 +45,7 @@ class SimilaritySumsTest : public ::testing::Test {
   }
 
   void ExpectSumsOf(std::size_t count) const {
-    for (const std::size_t row : {std::size_t{0}, std::size_t{511}, std::size_t{512}, kSize - 1}) {
+    for (const std::size_t row : {std::size_t{0}, std::size_t{511}, std::size_t{512}, kSumsSize - 1}) {
       EXPECT_NEAR(sums_.values()[row], NaiveSum(row, count), 1e-5) << row;
     }
   }

@@ -14,7 +14,7 @@
 namespace fulcrum::select {
 namespace {
 
-constexpr kernel::KernelFunction kRbf{.type = kernel::KernelType::kRbf, .sigma = 3};
+constexpr kernel::KernelFunction kStreamedRbf{.type = kernel::KernelType::kRbf, .sigma = 3};
 
 /// Random points around a place that is `offset` from the origin in every dimension, in steps that single precision has
 /// there too.
@@ -41,7 +41,7 @@ class StreamedGreedyTest : public ::testing::Test {
 
   StreamedProblem Problem(std::size_t batch, std::size_t shortlist) const {
     return {.features = &features_,
-            .kernel = kRbf,
+            .kernel = kStreamedRbf,
             .rows = rows_,
             .scores = scores_,
             .labeled = labeled_,
@@ -55,7 +55,7 @@ class StreamedGreedyTest : public ::testing::Test {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       std::copy_n(points_.row(rows_[i]).data(), points_.cols(), own.row(i).data());
     }
-    const Matrix<double> kernel = testing::NaiveKernel(kRbf, own.view(), own.view());
+    const Matrix<double> kernel = testing::NaiveKernel(kStreamedRbf, own.view(), own.view());
     return MaximizeGreedily(
         {.rows = rows_, .scores = scores_, .kernel = kernel.view(), .labeled = labeled_, .batch = batch, .alpha = 0.8});
   }
@@ -152,7 +152,7 @@ TEST_F(StreamedGreedyTest, GivesTiesToTheSmallerRow) {
   std::iota(rows.rbegin(), rows.rend(), RowIndex{0});
   const std::vector<double> scores(400, 0.2);
   const auto streamed = MaximizeStreamed({.features = &features,
-                                          .kernel = kRbf,
+                                          .kernel = kStreamedRbf,
                                           .rows = rows,
                                           .scores = scores,
                                           .labeled = {},

@@ -11,7 +11,7 @@
 namespace fulcrum::select {
 namespace {
 
-constexpr double kNoise = 0.1;
+constexpr double kDoubtNoise = 0.1;
 
 class DoubtReductionTest : public ::testing::Test {
  protected:
@@ -24,7 +24,7 @@ class DoubtReductionTest : public ::testing::Test {
                                 .kernel = candidates_.classifier_kernel,
                                 .labeled = labeled,
                                 .candidates = rows,
-                                .noise = kNoise,
+                                .noise = kDoubtNoise,
                                 .targets = targets_.view(),
                                 .updates = updates});
   }
@@ -50,14 +50,14 @@ TEST_F(DoubtReductionTest, IsTheFormulaOfItsHeader) {
   const Posterior posterior = Compute(labeled, rows, 1);
   const std::vector<std::size_t> references = EveryThird(rows.size());
   const std::vector<double> scores = DoubtReduction(posterior, All(rows.size()), references).Scores();
-  const GaussianProcessReference process(pool_, candidates_, labeled, kNoise);
+  const GaussianProcessReference process(pool_, candidates_, labeled, kDoubtNoise);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     double expected = 0;
     for (const std::size_t r : references) {
       const double doubt = process.Doubt(candidates_, rows[r]);
       expected += doubt * std::pow(process.Covariance(rows[i], rows[r]), 2);
     }
-    expected /= process.Covariance(rows[i], rows[i]) + kNoise;
+    expected /= process.Covariance(rows[i], rows[i]) + kDoubtNoise;
     EXPECT_NEAR(scores[i], expected, 1e-9);
   }
 }
@@ -68,11 +68,11 @@ TEST_F(DoubtReductionTest, WithoutLabelsItIsExperimentalDesign) {
   const RowList nobody;
   const Posterior posterior = Compute(nobody, rows, 1);
   const std::vector<double> scores = DoubtReduction(posterior, All(rows.size()), All(rows.size())).Scores();
-  const GaussianProcessReference process(pool_, candidates_, nobody, kNoise);
+  const GaussianProcessReference process(pool_, candidates_, nobody, kDoubtNoise);
   for (const RowIndex row : rows) {
     double norm = 0;
     for (const RowIndex other : rows) norm += std::pow(process.Covariance(row, other), 2);
-    EXPECT_NEAR(scores[row], norm / (1 + kNoise), 1e-9);
+    EXPECT_NEAR(scores[row], norm / (1 + kDoubtNoise), 1e-9);
   }
 }
 
@@ -88,7 +88,7 @@ TEST_F(DoubtReductionTest, FollowsWhatALabelDoesToTheVariances) {
   }
   const std::vector<double> followed = reduction.Scores();
   const std::vector<double> afresh = DoubtReduction(posterior, All(rows.size()), EveryThird(rows.size())).Scores();
-  const GaussianProcessReference process(pool_, candidates_, labeled, kNoise);
+  const GaussianProcessReference process(pool_, candidates_, labeled, kDoubtNoise);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     EXPECT_NEAR(followed[i], afresh[i], 1e-12);
     EXPECT_NEAR(posterior.variances()[i], process.Covariance(rows[i], rows[i]), 1e-9);

@@ -14,7 +14,7 @@ namespace fulcrum::select {
 namespace {
 
 constexpr std::size_t kMembers = 16;
-constexpr double kNoise = 0.1;
+constexpr double kCommitteeNoise = 0.1;
 
 /// Every label as often as it was drawn, which equals a label with less noise; the divergences by their definition.
 std::vector<double> NaiveDisagreements(const SmallPool& pool, const Candidates& candidates) {
@@ -28,7 +28,7 @@ std::vector<double> NaiveDisagreements(const SmallPool& pool, const Candidates& 
     Matrix<double> system(sample.size(), sample.size());
     for (std::size_t i = 0; i < sample.size(); ++i) {
       for (std::size_t j = 0; j < sample.size(); ++j) {
-        system(i, j) = kernel(sample[i], sample[j]) + (i == j ? kNoise : 0);
+        system(i, j) = kernel(sample[i], sample[j]) + (i == j ? kCommitteeNoise : 0);
       }
     }
     const Matrix<double> inverse = DenseInverse(system.view());

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr double kNoise = 0.1;
+constexpr double kHybridNoise = 0.1;
 
 TEST(ScaledRanksTest, SpanZeroToOneAndShareTies) {
   EXPECT_THAT(ScaledRanks(std::vector<double>{5, -1, 9}), ElementsAre(0.5, 0, 1));
@@ -65,7 +65,7 @@ class ReferenceHybrid {
   GaussianProcessReference Given(const std::vector<RowIndex>& picks) const {
     RowList labeled = LabeledRows(candidates_.labels);
     labeled.insert(labeled.end(), picks.begin(), picks.end());
-    return {pool_, candidates_, labeled, kNoise};
+    return {pool_, candidates_, labeled, kHybridNoise};
   }
 
   double Leaning(RowIndex row) const { return Given({}).Mean(candidates_, 0, row); }
@@ -78,10 +78,10 @@ class ReferenceHybrid {
       double sum = 0;
       for (const RowIndex other : rows_) {
         const double doubt = std::erfc(std::abs(before.Mean(candidates_, 0, other)) /
-                                       std::sqrt(2 * (now.Covariance(other, other) + kNoise)));
+                                       std::sqrt(2 * (now.Covariance(other, other) + kHybridNoise)));
         sum += doubt * std::pow(now.Covariance(row, other), 2);
       }
-      reductions.push_back(sum / (now.Covariance(row, row) + kNoise));
+      reductions.push_back(sum / (now.Covariance(row, row) + kHybridNoise));
       leverage.push_back(candidates_.pool_leverage[row]);
     }
     std::vector<double> scores;
