@@ -15,7 +15,7 @@ namespace {
 namespace pb = google::protobuf;
 using nlohmann::json;
 
-constexpr char kPackage[] = "fulcrum.v1";
+constexpr char kApiPackage[] = "fulcrum.v1";
 
 template <typename Descriptor>
 std::string CommentOf(const Descriptor& descriptor) {
@@ -133,7 +133,7 @@ std::string OpenApiDocument(std::string_view descriptors, const std::string& ver
   for (const pb::FileDescriptorProto& proto : set.file()) {
     const pb::FileDescriptor* const file = pool.BuildFile(proto);
     if (file == nullptr) return {};
-    if (file->package() != kPackage) continue;
+    if (file->package() != kApiPackage) continue;
     for (int i = 0; i < file->service_count(); ++i) {
       const pb::ServiceDescriptor& service = *file->service(i);
       tags.push_back({{"name", service.name()}, {"description", CommentOf(service)}});
