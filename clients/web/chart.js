@@ -41,14 +41,15 @@ export function lineChart({ title, xName, series, rules = [], xRange, yRange, xF
       svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, format(value))]),
     ticks(x0, x1, isNarrow() ? 4 : 6, xs.every(Number.isInteger) ? 1 : 0).map((value) => svg("text", { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, xFormat(value))),
     svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 3, "text-anchor": "middle" }, xName),
-    rules.map((rule) => rule.y !== undefined
-      ? [svg("line", { class: "rule", x1: LEFT, x2: WIDTH - RIGHT, y1: y(rule.y), y2: y(rule.y) }),
-        svg("text", { class: "rule-text", x: LEFT + 4, y: y(rule.y) < TOP + 14 ? y(rule.y) + 14 : y(rule.y) - 5 }, rule.text)]
-      : [svg("line", { class: "rule", x1: x(rule.x), x2: x(rule.x), y1: TOP, y2: HEIGHT - BOTTOM }),
-        svg("text", { class: "rule-text", x: x(rule.x) - 4, y: TOP + 10, "text-anchor": "end" }, rule.text)]),
+    rules.map((rule) => rule.y !== undefined ? svg("line", { class: "rule", x1: LEFT, x2: WIDTH - RIGHT, y1: y(rule.y), y2: y(rule.y) })
+      : svg("line", { class: "rule", x1: x(rule.x), x2: x(rule.x), y1: TOP, y2: HEIGHT - BOTTOM })),
     drawn.map((one, i) => [
       one.points.length > 1 && svg("polyline", { class: `line s${i % 10}`, points: one.points.map((point) => `${x(point[0])},${y(point[1])}`).join(" ") }),
-      (dots || one.points.length === 1) && one.points.map((point) => svg("circle", { class: `s${i % 10}`, cx: x(point[0]), cy: y(point[1]), r: 3.5 }))]));
+      (dots || one.points.length === 1) && one.points.map((point) => svg("circle", { class: `s${i % 10}`, cx: x(point[0]), cy: y(point[1]), r: 3.5 }))]),
+    // Away from where curves rise, and above them.
+    rules.map((rule) => svg("text", rule.y !== undefined
+      ? { class: "rule-text", x: WIDTH - RIGHT - 6, y: y(rule.y) < TOP + 14 ? y(rule.y) + 15 : y(rule.y) - 5, "text-anchor": "end" }
+      : { class: "rule-text", x: x(rule.x) - 6, y: HEIGHT - BOTTOM - 8, "text-anchor": "end" }, rule.text)));
   const legend = h("ul", { class: "legend", "aria-hidden": "true" }, drawn.map((one, i) => h("li", null,
     svg("svg", { viewBox: "0 0 10 6" }, svg("rect", { class: `s${i % 10}`, width: 10, height: 6, rx: 1 })), h("bdi", null, one.name))));
   return h("div", null, picture, legend, table(title, ["", xName, ""], drawn.flatMap((one) => one.points.slice(-20).map(([a, b]) => [one.name, xFormat(a), format(b)]))));

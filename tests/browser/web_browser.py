@@ -22,7 +22,7 @@ if webdriver is None or not shutil.which("chromium") or not shutil.which("chrome
 
 def open_browser(width=1440, height=900, dark=False):
     options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--window-size={width},{height}"):
+    for argument in ("--headless=new", "--hide-scrollbars", "--no-sandbox", "--disable-dev-shm-usage", f"--window-size={width},{height}"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options=options)
