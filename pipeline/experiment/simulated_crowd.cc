@@ -33,7 +33,8 @@ std::vector<double> SimulatedCosts::Draw(std::size_t rows, std::uint64_t seed) c
 std::string VotingRule::Describe() const {
   return absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g|%.17g|carried|%.17g", dawid_skene, overlap, max_votes, confidence,
                          weights, pause_below, hears_classifier() ? classifier_weight : 0,
-                         adaptive() ? first_confidence : 0);
+                         adaptive() ? first_confidence : 0) +
+         (excess_weights ? "|excess" : "");
 }
 
 SimulatedCrowd::SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const VotingRule& rule,
@@ -221,7 +222,9 @@ void SimulatedCrowd::WriteLabels(std::span<ClassIndex> labels, std::span<double>
     const std::vector<double> posterior = PosteriorOf(asked.row, asked.votes);
     const auto best = std::ranges::max_element(posterior);
     labels[asked.row] = static_cast<ClassIndex>(best - posterior.begin());
-    weights[asked.row] = rule_.dawid_skene && rule_.weights ? *best : 1;
+    weights[asked.row] = 1;
+    if (!rule_.dawid_skene || !rule_.weights) continue;
+    weights[asked.row] = rule_.excess_weights ? consensus::TrainingWeight(*best, classes_) : *best;
   }
 }
 
