@@ -64,8 +64,7 @@ absl::StatusOr<LabeledRows> ReadLabeledRows(const CampaignPlan& plan, const Camp
     labeled.rows.push_back(*row);
     labeled.classes.push_back(static_cast<std::size_t>(found - plan.classes.begin()));
     present[labeled.classes.back()] = true;
-    const double probability = storage::LabelWeight(reader.state(), label.item);
-    labeled.weights.push_back(consensus::TrainingWeight(probability, plan.classes.size()));
+    labeled.weights.push_back(storage::LabelWeight(reader.state(), label.item));
   }
   const auto classes = std::count(present.begin(), present.end(), true);
   if (classes < 2 || labeled.rows.size() < kLeastLabels) {

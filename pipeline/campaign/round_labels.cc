@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/round/pool_source.h"
 #include "stages/classify/classifier.h"
-#include "stages/consensus/consensus.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
 #include "storage/rules/annotator_rules.h"
@@ -46,7 +45,7 @@ absl::StatusOr<RoundLabels> ReadRoundLabels(const storage::CampaignState& state,
     present[static_cast<std::size_t>(index)] = true;
     ++labels.count;
     if (!weighted) continue;
-    labels.weights[row] = consensus::TrainingWeight(storage::LabelWeight(state, label.item), plan.classes.size());
+    labels.weights[row] = storage::LabelWeight(state, label.item);
     labels.weighted.rows.push_back(row);
     labels.weighted.classes.push_back(static_cast<std::size_t>(index));
     labels.weighted.weights.push_back(labels.weights[row]);

@@ -28,7 +28,7 @@ namespace fulcrum::pipeline {
 struct LabeledRows {
   RowList rows = {};
   std::vector<std::size_t> classes = {};
-  std::vector<double> weights = {};  ///< what a label counts
+  std::vector<double> weights = {};  ///< the probability that a label is right
 
   /// Without all but the last ones.
   void KeepLast(std::size_t most);

@@ -31,10 +31,11 @@ std::vector<double> SimulatedCosts::Draw(std::size_t rows, std::uint64_t seed) c
 }
 
 std::string VotingRule::Describe() const {
-  return absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g|%.17g|carried|%.17g", dawid_skene, overlap, max_votes, confidence,
-                         weights, pause_below, hears_classifier() ? classifier_weight : 0,
-                         adaptive() ? first_confidence : 0) +
-         (excess_weights ? "|excess" : "");
+  std::string text = absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g|%.17g|carried", dawid_skene, overlap, max_votes,
+                                     confidence, weights, pause_below, hears_classifier() ? classifier_weight : 0);
+  if (adaptive() && first_confidence < confidence) absl::StrAppendFormat(&text, "|first %.17g", first_confidence);
+  if (excess_weights) text.append("|excess");
+  return text;
 }
 
 SimulatedCrowd::SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const VotingRule& rule,

@@ -34,8 +34,8 @@ GatheredVotes GatherVotes(const CampaignState& state, const std::vector<std::str
 /// The consensus of the votes, from the estimate in the log if there is one.
 consensus::Consensus EstimateFrom(const GatheredVotes& gathered, std::size_t classes, const Crowd* before);
 
-/// With votes of different worth the probability that the label of an item is right, otherwise 1; what it counts in
-/// training follows from it (consensus::TrainingWeight).
+/// How much the label of an item weighs in training: with votes of different worth the probability that it is right,
+/// otherwise 1.
 double LabelWeight(const CampaignState& state, const std::string& item);
 
 struct EstimateRequest {};
