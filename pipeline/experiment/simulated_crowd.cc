@@ -19,6 +19,15 @@ constexpr double kTie = 1e-9;
 // Standard deviation of the logarithm of an answer time.
 constexpr double kTimeSpread = 0.5;
 
+/// What a probability is above chance: 1 if it is certain. For two classes and a linear loss, a label with this weight
+/// is both labels with their probabilities.
+double ExcessOf(double probability, std::size_t classes) {
+  // An example without any weight would still be one of its class.
+  constexpr double kLeast = 0.02;
+  const double chance = 1 / static_cast<double>(classes);
+  return std::max((probability - chance) / (1 - chance), kLeast);
+}
+
 }  // namespace
 
 std::vector<double> SimulatedCosts::Draw(std::size_t rows, std::uint64_t seed) const {
@@ -225,7 +234,7 @@ void SimulatedCrowd::WriteLabels(std::span<ClassIndex> labels, std::span<double>
     labels[asked.row] = static_cast<ClassIndex>(best - posterior.begin());
     weights[asked.row] = 1;
     if (!rule_.dawid_skene || !rule_.weights) continue;
-    weights[asked.row] = rule_.excess_weights ? consensus::TrainingWeight(*best, classes_) : *best;
+    weights[asked.row] = rule_.excess_weights ? ExcessOf(*best, classes_) : *best;
   }
 }
 

@@ -103,10 +103,6 @@ struct ItemVote {
   std::size_t value = 0;
 };
 
-/// How much a label counts in training that is right with this probability: 1 if it is certain, 0 if it is as probable
-/// as chance. For two classes and a linear loss, training with it is training on both labels with their probabilities.
-double TrainingWeight(double probability, std::size_t classes);
-
 /// What a classifier says about an item, and how much that counts.
 struct ClassifierVoice {
   std::span<const double> probabilities = {};  ///< by class; empty: nothing

@@ -299,13 +299,6 @@ double ExpectedInformation(const AnnotatorModel& model, std::size_t annotator, s
   return std::max(Entropy(belief) - left, 0.0);
 }
 
-double TrainingWeight(double probability, std::size_t classes) {
-  // An example without any weight would still be one of its class.
-  constexpr double kLeast = 0.02;
-  const double chance = 1 / static_cast<double>(classes);
-  return std::max((probability - chance) / (1 - chance), kLeast);
-}
-
 std::vector<double> ItemPosterior(const AnnotatorModel& model, std::span<const ItemVote> votes,
                                   const ClassifierVoice& voice) {
   std::vector<double> posterior = model.priors;

@@ -294,16 +294,5 @@ TEST(DawidSkeneTest, ThePosteriorOfOneItemIsThatOfEm) {
   EXPECT_NEAR(ratio, accuracy / ((1 - accuracy) / 2), 1e-9);
 }
 
-TEST(TrainingWeight, IsWhatTheProbabilityIsAboveChance) {
-  EXPECT_EQ(TrainingWeight(1, 2), 1);
-  EXPECT_EQ(TrainingWeight(1, 7), 1);
-  EXPECT_NEAR(TrainingWeight(0.8, 2), 0.8 - 0.2, 1e-12) << "of both labels with their probabilities";
-  EXPECT_NEAR(TrainingWeight(0.625, 4), 0.5, 1e-12);
-  for (const double probability : {0.1, 0.25, 0.26}) {
-    EXPECT_GT(TrainingWeight(probability, 4), 0) << "no example is without weight";
-    EXPECT_LT(TrainingWeight(probability, 4), 0.05);
-  }
-}
-
 }  // namespace
 }  // namespace fulcrum::consensus
