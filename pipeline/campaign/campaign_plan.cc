@@ -279,7 +279,6 @@ void PlanCluster(const v1::CampaignSpec& spec, CampaignPlan& plan, Problems& pro
 
 constexpr int kDefaultMaxVotes = 5;
 constexpr double kDefaultConfidence = 0.95;
-constexpr double kDefaultFirstConfidence = 0.8;
 constexpr double kDefaultGoldRate = 0.1;
 constexpr double kDefaultClassifierWeight = 0.5;
 
@@ -308,9 +307,7 @@ void PlanConsensus(const v1::CampaignSpec& spec, bool adaptive, storage::Campaig
   if (adaptive) {
     settings.most_votes = labeling.has_max_votes() ? labeling.max_votes() : kDefaultMaxVotes;
     settings.confidence = labeling.has_confidence() ? labeling.confidence() : kDefaultConfidence;
-    settings.first_confidence = labeling.has_first_confidence()
-                                    ? labeling.first_confidence()
-                                    : std::min(kDefaultFirstConfidence, settings.confidence);
+    settings.first_confidence = labeling.first_confidence();
     if (labeling.has_most_votes()) problems.Add("labeling.most_votes", "with overlap auto the limit is max_votes");
   } else if (labeling.has_max_votes() || labeling.has_confidence() || labeling.has_first_confidence()) {
     problems.Add("labeling.overlap",

@@ -160,7 +160,9 @@ VotingRule ReadVoting(SpecProblems& problems, SpecFields& parent) {
   rule.confidence = fields.Number("confidence", rule.confidence, {0, 1, /*above_low=*/true});
   rule.first_confidence = fields.Number("first_confidence", rule.first_confidence, {0, 1, /*above_low=*/true});
   rule.classifier_weight = fields.Number("classifier_weight", rule.classifier_weight, {0, 1});
-  rule.weights = ReadSwitch(fields, "weights");
+  const std::size_t weights = fields.Choice("weights", {"off", "on", "excess"}, 1);
+  rule.weights = weights > 0;
+  rule.excess_weights = weights == 2;
   rule.pause_below = fields.Number("pause_below", 0, {0, 1});
   if (adaptive && !rule.dawid_skene) fields.Problem("overlap", "is auto, which needs 'consensus: dawid-skene'");
   fields.RejectOthers();

@@ -63,9 +63,10 @@ struct VotingRule {
   std::size_t overlap = 1;  ///< 0: until the most probable class has the probability `confidence`; with Dawid-Skene
   std::size_t max_votes = 5;
   double confidence = 0.95;
-  double first_confidence = 0.8;   ///< that a row needs when it is asked about for the first time
+  double first_confidence = 1;     ///< that a row needs when it is asked about for the first time
   double classifier_weight = 0.5;  ///< of the classifier besides the votes; with an adaptive number of votes
-  bool weights = true;             ///< labels are trained on with their probability as weight; with Dawid-Skene
+  bool weights = true;             ///< doubtful labels count less in training; with Dawid-Skene
+  bool excess_weights = false;     ///< by what their probability is above chance, instead of by it
   double pause_below = 0;  ///< annotators that are surely less accurate are not asked any more; with Dawid-Skene
 
   bool adaptive() const { return dawid_skene && overlap == 0; }

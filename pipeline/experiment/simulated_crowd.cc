@@ -19,6 +19,15 @@ constexpr double kTie = 1e-9;
 // Standard deviation of the logarithm of an answer time.
 constexpr double kTimeSpread = 0.5;
 
+/// What a probability is above chance: 1 if it is certain. For two classes and a linear loss, a label with this weight
+/// is both labels with their probabilities.
+double ExcessOf(double probability, std::size_t classes) {
+  // An example without any weight would still be one of its class.
+  constexpr double kLeast = 0.02;
+  const double chance = 1 / static_cast<double>(classes);
+  return std::max((probability - chance) / (1 - chance), kLeast);
+}
+
 }  // namespace
 
 std::vector<double> SimulatedCosts::Draw(std::size_t rows, std::uint64_t seed) const {
@@ -31,9 +40,11 @@ std::vector<double> SimulatedCosts::Draw(std::size_t rows, std::uint64_t seed) c
 }
 
 std::string VotingRule::Describe() const {
-  return absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g|%.17g|carried|%.17g", dawid_skene, overlap, max_votes, confidence,
-                         weights, pause_below, hears_classifier() ? classifier_weight : 0,
-                         adaptive() ? first_confidence : 0);
+  std::string text = absl::StrFormat("%d|%d|%d|%.17g|%d|%.17g|%.17g|carried", dawid_skene, overlap, max_votes,
+                                     confidence, weights, pause_below, hears_classifier() ? classifier_weight : 0);
+  if (adaptive() && first_confidence < confidence) absl::StrAppendFormat(&text, "|first %.17g", first_confidence);
+  if (excess_weights) text.append("|excess");
+  return text;
 }
 
 SimulatedCrowd::SimulatedCrowd(std::vector<SimulatedAnnotator> annotators, const VotingRule& rule,
@@ -221,7 +232,9 @@ void SimulatedCrowd::WriteLabels(std::span<ClassIndex> labels, std::span<double>
     const std::vector<double> posterior = PosteriorOf(asked.row, asked.votes);
     const auto best = std::ranges::max_element(posterior);
     labels[asked.row] = static_cast<ClassIndex>(best - posterior.begin());
-    weights[asked.row] = rule_.dawid_skene && rule_.weights ? *best : 1;
+    weights[asked.row] = 1;
+    if (!rule_.dawid_skene || !rule_.weights) continue;
+    weights[asked.row] = rule_.excess_weights ? ExcessOf(*best, classes_) : *best;
   }
 }
 

@@ -174,7 +174,7 @@ TEST(CampaignPlanTest, AdaptiveOverlapIsAConsensus) {
   EXPECT_EQ(plan->settings.overlap, 1);
   EXPECT_EQ(plan->settings.most_votes, 5);
   EXPECT_EQ(plan->settings.confidence, 0.95);
-  EXPECT_EQ(plan->settings.first_confidence, 0.8);
+  EXPECT_EQ(plan->settings.first_confidence, 0);
   EXPECT_EQ(plan->settings.classifier_weight, 0.5);
   EXPECT_EQ(plan->settings.classes, plan->classes);
   EXPECT_EQ(plan->settings.gold_rate, 0);
@@ -183,7 +183,6 @@ TEST(CampaignPlanTest, AdaptiveOverlapIsAConsensus) {
   spec.mutable_labeling()->set_classifier_weight(0.25);
   EXPECT_EQ(PlanCampaign(spec)->settings.classifier_weight, 0.25);
   spec.mutable_labeling()->set_confidence(0.7);
-  EXPECT_EQ(PlanCampaign(spec)->settings.first_confidence, 0.7);
   spec.mutable_labeling()->set_first_confidence(0.71);
   EXPECT_THAT(std::string(PlanCampaign(spec).status().message()), HasSubstr("first_confidence is 0.71 but must be at"));
   spec.mutable_labeling()->set_first_confidence(0.6);

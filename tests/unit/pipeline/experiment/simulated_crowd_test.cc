@@ -59,6 +59,36 @@ TEST(SimulatedCrowdTest, OneVoteEachIsTheVote) {
               Simulate(Five(), {.dawid_skene = true, .overlap = 1}, 10).accuracy, 1e-12);
 }
 
+TEST(SimulatedCrowdTest, ADoubtfulLabelWeighsItsProbabilityOrWhatThatIsAboveChance) {
+  const std::vector<ClassIndex> truth(10, 0);
+  RowList rows(10);
+  std::iota(rows.begin(), rows.end(), RowIndex{0});
+  const auto weights_of = [&](const VotingRule& rule) {
+    std::vector<ClassIndex> labels(10, kUnlabeled);
+    std::vector<double> weights(10, 1.0);
+    SimulatedCrowd crowd({{}}, rule, 2, truth, 3);
+    crowd.Ask(rows, 10, labels, weights);
+    EXPECT_EQ(crowd.decided(), 10u);
+    return weights;
+  };
+  const std::vector<double> probable = weights_of({.dawid_skene = true});
+  const std::vector<double> excess = weights_of({.dawid_skene = true, .excess_weights = true});
+  for (std::size_t i = 0; i < probable.size(); ++i) {
+    EXPECT_GT(probable[i], 0.5);
+    EXPECT_LT(probable[i], 0.95);
+    EXPECT_NEAR(excess[i], probable[i] - (1 - probable[i]), 1e-9);
+  }
+  for (const double weight : weights_of({.dawid_skene = true, .weights = false})) EXPECT_EQ(weight, 1);
+}
+
+TEST(SimulatedCrowdTest, AFirstVoteThatIsProbableEnoughIsALabel) {
+  const auto decided = [](double first_confidence) {
+    return Simulate(Five(), {.dawid_skene = true, .overlap = 0, .first_confidence = first_confidence}, 10).decided;
+  };
+  EXPECT_GT(decided(0.8), 1.3 * decided(0.95));
+  EXPECT_EQ(decided(0.95), decided(1));
+}
+
 TEST(SimulatedCrowdTest, WhoIsFreeFirstIsAskedAndARoundEndsWithItsLastAnswer) {
   std::vector<ClassIndex> truth(400, 0), labels(400, kUnlabeled);
   std::vector<double> weights(truth.size(), 1.0);

@@ -228,7 +228,9 @@ TEST_F(AnnotatorRulesTest, TheExportNamesLikelyErrorsByWhatTheClassifierHasSaid)
     EXPECT_TRUE(reader.ok());
     LabelPager pager(**reader, std::move(errors));
     std::map<std::string, std::string> found;
-    for (const ExportedLabel& label : *pager.Next(1000)) {
+    const auto page = pager.Next(1000);
+    EXPECT_TRUE(page.ok()) << page.status();
+    for (const ExportedLabel& label : *page) {
       if (!label.suggested.empty()) found[label.event.item] = label.suggested;
     }
     return found;
