@@ -116,11 +116,9 @@ absl::StatusOr<bool> CampaignRound::TakePredictions(std::int64_t number, const s
 
 absl::Status CampaignRound::TakeFeatures() {
   storage::ModelFeatures wanted;
-  if (!given_.probabilities.empty()) {
+  if (!given_.probabilities.empty() && !given_task_.before.empty()) {
     const auto rows = static_cast<std::int64_t>(pool_->rows());
-    for (const storage::ModelFeatures& each : {given_task_.before, given_task_.features}) {
-      if (wanted.empty() && each.rows == rows) wanted = each;
-    }
+    wanted = given_task_.before.rows == rows ? given_task_.before : given_task_.features;
   }
   if (wanted == returned_.stored) return absl::OkStatus();
   Forget();

@@ -98,13 +98,13 @@ def _as_array(rows: List[Any]) -> Any:
 
 
 def _write_batches(batches: Iterator[Any], path: str) -> None:
-    import pyarrow
-    import pyarrow.ipc
     first = next(batches, None)
     if first is None:
         raise ValueError("there are no rows")
     if not hasattr(first, "schema"):
         raise TypeError(_wrong_pool(f"an iterable of {type(first).__name__}"))
+    import pyarrow
+    import pyarrow.ipc
     with pyarrow.OSFile(path, "wb") as sink, pyarrow.ipc.new_stream(sink, first.schema) as writer:
         writer.write_batch(first)
         for batch in batches:

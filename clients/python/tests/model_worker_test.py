@@ -209,8 +209,9 @@ class ModelWorkerTest(DaemonTest):
                 (lambda rows: [[1.0, nan]] * len(rows), fulcrum.FulcrumError, r"row 0: feature 1 \(counted from 0\) is nan")):
             with self.assertRaisesRegex(error, text):
                 fulcrum.ModelWorker(self.client, campaign, NearestCentroid(), features=features).run()
-        with self.assertRaisesRegex(TypeError, "method transform.*NearestCentroid"):
-            fulcrum.ModelWorker(self.client, campaign, NearestCentroid(), features=True)
+        plain = type("Plain", (), {"fit": NearestCentroid.fit, "predict_proba": NearestCentroid.predict_proba})()
+        with self.assertRaisesRegex(TypeError, "method transform.*Plain"):
+            fulcrum.ModelWorker(self.client, campaign, plain, features=True)
         with self.assertRaisesRegex(TypeError, "features is True or a function"):
             fulcrum.ModelWorker(self.client, campaign, NearestCentroid(), features=3)
         with self.assertRaisesRegex(TypeError, "int has no fit"):
