@@ -1,9 +1,11 @@
 #include "pipeline/operation/watchdog.h"
 
+#include <malloc.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <stop_token>
 #include <utility>
@@ -20,6 +22,8 @@ namespace {
 
 // A machine that is busy for a moment is not unhealthy.
 constexpr int kMissedBeats = 4;
+// Less than this is soon used again.
+constexpr std::size_t kMostFreeBytes = std::size_t{16} << 20;
 
 }  // namespace
 
@@ -184,6 +188,16 @@ void DaemonWatch::OnBeat(const CampaignRegistry& campaigns, const absl::Status& 
     Log(LogLevel::kError, "heartbeat failed", {{"reason", std::string(status.message())}});
   if (!was_healthy_ && status.ok()) Log(LogLevel::kInfo, "heartbeat recovered");
   was_healthy_ = status.ok();
+  ReturnFreeMemory();
+}
+
+void ReturnFreeMemory() {
+  std::size_t all = 0, resident = 0, shared = 0;  // in pages
+  std::ifstream("/proc/self/statm") >> all >> resident >> shared;
+  const struct mallinfo2 heap = mallinfo2();
+  const std::size_t own = (resident - std::min(resident, shared)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  // Pages that were returned before are free in the heap and not resident, so the heap alone does not tell.
+  if (own > heap.uordblks + heap.hblkhd + kMostFreeBytes) malloc_trim(0);
 }
 
 namespace {

@@ -182,6 +182,11 @@ void NotifyAlive();
 /// The watchdog timeout of the manager; nothing if its watchdog is off.
 std::optional<std::chrono::microseconds> WatchdogTime();
 
+/// Returns to the system what the allocator keeps of freed memory, if it is much. The memory of rounds is freed in
+/// pieces between others that stay, so that without this the process would keep the most that it ever needed. Called
+/// after every heartbeat.
+void ReturnFreeMemory();
+
 // Ends the process after a time, whatever else hangs: a stage, a handler, a disk, or a reader of the log who has
 // stopped reading.
 
