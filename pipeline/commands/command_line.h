@@ -175,4 +175,12 @@ Command CampaignOfferCommand();
 Command CampaignModelCommand();
 Command CampaignPredictCommand();
 
+// Whether this processor can run what was compiled for it.
+//
+// processor_check.cc is compiled for the oldest processors, unlike the rest of the program, and free of the standard
+// library's templates: it must run where the rest would die of an illegal instruction.
+
+/// The name of an instruction set that the program was built for and the processor lacks; null if it has all.
+const char* MissingInstructionSet();
+
 }  // namespace fulcrum::pipeline

@@ -10,29 +10,13 @@
 
 namespace {
 
-// This file is compiled for the oldest processors, unlike the rest of the program, and free of the standard library's
-// templates: it must run where the rest would die of an illegal instruction.
-
-/// The name of an instruction set that the program was built for and the processor lacks; null if it has all.
-const char* MissingInstructionSet() {
-#if defined(__x86_64__) && defined(FULCRUM_MARCH)
-  if (std::strcmp(FULCRUM_MARCH, "x86-64-v3") != 0) return nullptr;
-  __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2")) return "AVX2";
-  if (!__builtin_cpu_supports("fma")) return "FMA";
-  if (!__builtin_cpu_supports("bmi")) return "BMI1";
-  if (!__builtin_cpu_supports("bmi2")) return "BMI2";
-#endif
-  return nullptr;
-}
-
 void Say(const char* text) {
   if (write(STDERR_FILENO, text, std::strlen(text)) < 0) return;
 }
 
 // Before all other static initialisation, whose instructions an old processor may not know.
 [[gnu::constructor(101)]] void RefuseTooOldProcessor() {
-  const char* missing = MissingInstructionSet();
+  const char* missing = fulcrum::pipeline::MissingInstructionSet();
   if (missing == nullptr) return;
   Say("fulcrum: this processor lacks ");
   Say(missing);

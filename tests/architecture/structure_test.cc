@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMostLines = 450;
 constexpr std::size_t kMostFilesInFolder = 30;
 // What the tree has. A new concept may need a file: raise the number then, or merge what belongs together.
-constexpr std::size_t kMostSources = 420;
+constexpr std::size_t kMostSources = 421;
 constexpr std::size_t kMostHeadersWithOneIncluder = 7;
 
 constexpr const char* kFolders[] = {"stages", "storage", "pipeline", "clients", "tests"};
