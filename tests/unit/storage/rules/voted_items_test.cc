@@ -232,6 +232,7 @@ TEST_F(HeardTest, WithoutWeightItSaysNothing) {
 TEST_F(NextBatchTest, AFirstVoteThatIsProbableEnoughDecidesAndMayBeAskedAboutAgain) {
   CampaignSettings settings = Adaptive();
   settings.first_confidence = 0.7;
+  settings.classifier_weight = 0.5;
   Create(settings);
   Batch({"a", "b"});
   LabelNext("ada", "cat");
