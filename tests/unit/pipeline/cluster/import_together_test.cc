@@ -105,7 +105,7 @@ TEST_F(ImportTogetherTest, AnIdThatSeveralRanksHaveCountsOnce) {
   FileOf("rows-1.csv", 0, 100);
   FileOf("rows-2.csv", 90, 100);                 // ten rows again
   FileOf("rows-3.csv", 180, 20, /*version=*/1);  // ten ids with other features
-  ASSERT_TRUE(ImportPool(Options("one")).ok());
+  ASSERT_TRUE(ImportOn(1, "one").ok());
   const auto result = ImportOn(3, "three");
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->counts.added, 200);
