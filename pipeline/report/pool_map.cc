@@ -12,6 +12,7 @@
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/report/reports.h"
 #include "pipeline/round/pool_source.h"
+#include "pipeline/round/tuning.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
@@ -342,7 +343,7 @@ absl::StatusOr<v1::GetPoolMapResponse> DrawPool(Campaign& campaign, std::size_t 
   for (const double share : components.shares) map.add_variance_shares(share);
   map.set_method(absl::StrFormat("%s, %d landmarks%s%s", kernel::DescribeKernel(components.kernel),
                                  components.landmarks.rows.size(), view.normalize.empty() ? "" : ", features ",
-                                 view.normalize));
+                                 DescribeNormalization(view.normalize)));
   return map;
 }
 

@@ -73,6 +73,17 @@ def pool_text(classes, seed):
     return "\n".join(lines) + "\n"
 
 
+def rule_text():
+    """A rule of two thresholds among columns that say nothing."""
+    random = numpy.random.default_rng(3)
+    names = [f"f{i}" for i in range(16)]
+    lines = ["id,label," + ",".join(names)]
+    for row in range(400):
+        x = numpy.round(random.random(16), 4)
+        lines.append(f"{row},c{int(x[3] > 0.6 or x[7] > 0.7)}," + ",".join(map(str, x)))
+    return "\n".join(lines) + "\n"
+
+
 class OnnxModel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -102,10 +113,10 @@ class OnnxModel(unittest.TestCase):
         run = subprocess.run([os.environ["FULCRUM"], *arguments, "--server", self.server], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, f"{arguments}: {run.stderr}")
 
-    def check(self, name, classes, classifier):
+    def check(self, name, classes, classifier, text=None):
         pool = self.path(f"pools/{name}.csv")
         with open(pool, "w") as file:
-            file.write(pool_text(classes, len(name)))
+            file.write(text or pool_text(classes, len(name)))
         with open(self.path("spec.yaml"), "w") as file:
             file.write(f"name: {name}\npool: {{sources: [{name}.csv]}}\n"
                        f"classes: [{', '.join(f'c{i}' for i in range(classes))}]\n"
@@ -118,7 +129,7 @@ class OnnxModel(unittest.TestCase):
         with open(self.path("predicted.csv")) as file:
             rows = list(csv.DictReader(file))
         with open(pool) as file:
-            features = numpy.array([[float(row[key]) for key in ("f0", "f1", "f2", "kind", "flat")]
+            features = numpy.array([[float(row[key]) for key in row if key not in ("id", "label")]
                                     for row in csv.DictReader(file)], numpy.float32)
         decisions = numpy.array([[float(v) for k, v in row.items() if k.startswith("decision ")] for row in rows])
         probabilities = numpy.array([[float(v) for k, v in row.items() if k.startswith("probability ")] for row in rows])
@@ -139,6 +150,11 @@ class OnnxModel(unittest.TestCase):
 
     def test_a_tuned_classifier_of_five_classes(self):
         self.assertTrue(self.check("tuned5", 5, ""))
+
+    def test_columns_weighed_by_relevance(self):
+        self.assertTrue(self.check("rule", 2, "", rule_text()))
+        with open(self.path("model.onnx"), "rb") as file:
+            self.assertRegex(file.read(), rb"bins@[0-9a-f]{240}")
 
     def test_every_kernel_and_normalisation(self):
         for number, (kernel, normalize) in enumerate([
