@@ -62,7 +62,7 @@ OnnxValue Bins(OnnxGraph& graph, const OnnxValue& x, const ingest::QuantileColum
       sources.push_back(static_cast<std::int64_t>(column));
       // A column without thresholds stays zero.
       thresholds.push_back(learned.values.empty() ? std::numeric_limits<double>::infinity() : learned.values[i]);
-      scales.push_back(learned.scale);
+      scales.push_back(learned.values.empty() ? 1 : learned.steps[i]);
     }
   }
   const OnnxValue spread =
@@ -81,7 +81,7 @@ OnnxValue NormalQuantiles(OnnxGraph& graph, const OnnxValue& x, const ingest::Qu
   Matrix<double> slopes = Matrix<double>::Zero(columns.size(), segments);
   std::vector<double> lowest;
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    const auto& [values, scores, scale] = columns[c];
+    const auto& [values, scores, steps] = columns[c];
     lowest.push_back(scores.empty() ? 0 : scores.front());
     for (std::size_t i = 0; i + 1 < values.size(); ++i) {
       starts(c, i) = values[i];
@@ -99,8 +99,8 @@ OnnxValue NormalQuantiles(OnnxGraph& graph, const OnnxValue& x, const ingest::Qu
 }
 
 OnnxValue Prepare(OnnxGraph& graph, OnnxValue x, const ingest::Normalizer& normalizer) {
-  for (const ingest::NormalizeStep step : normalizer.steps()) {
-    switch (step) {
+  for (const ingest::NormalizeStep& step : normalizer.steps()) {
+    switch (step.kind) {
       case ingest::NormalizeStep::kUnit:
         x = UnitRows(graph, x);
         break;

@@ -12,6 +12,7 @@
 #include "pipeline/campaign/stored_text.h"
 #include "pipeline/report/reports.h"
 #include "pipeline/round/pool_source.h"
+#include "pipeline/round/tuning.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_tiles.h"
@@ -343,7 +344,7 @@ absl::StatusOr<v1::GetPoolMapResponse> DrawPool(Campaign& campaign, std::size_t 
   const bool as_given = view.normalize.empty() || view.normalize == "none";
   map.set_method(absl::StrFormat("%s, %d landmarks%s%s", kernel::DescribeKernel(components.kernel),
                                  components.landmarks.rows.size(), as_given ? "" : ", features by ",
-                                 as_given ? "" : view.normalize));
+                                 as_given ? "" : DescribeNormalization(view.normalize)));
   return map;
 }
 

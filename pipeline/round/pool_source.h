@@ -130,6 +130,14 @@ RowList AllRows(std::size_t count);
 Matrix<double> CopyRows(ConstMatrixView features, std::span<const RowIndex> rows);
 SparseMatrix CopyRows(const SparseMatrix& features, std::span<const RowIndex> rows);
 
+struct Normalizations {
+  std::vector<std::string> names;  ///< the first one is used before they can be compared
+  bool texts = false;              ///< with a linear kernel then, instead of an rbf kernel
+};
+
+/// Ways to normalise that suit such features. `rows` is how many rows the pool has.
+Normalizations NormalizationsFor(const ingest::PoolFeatures& features, std::size_t rows);
+
 /// Makes features dense that are stored sparse but have few zeros, so that a z-score is possible.
 void MakeDenseIfWorthwhile(ingest::PoolFeatures& features);
 

@@ -1,12 +1,15 @@
 #include <chrono>
 #include <exception>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "pipeline/round/tuning.h"
 #include "stages/core/parallel.h"
 #include "stages/core/status_macros.h"
+#include "stages/kernel/kernel_function.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -34,6 +37,26 @@ absl::StatusOr<TunedSettings> TuneWithStop(const FeatureSource& source, const Ro
 }
 
 }  // namespace
+
+void UseChoice(const ClassifierChoice& choice, std::size_t class_count, classify::SvmParameters& parameters) {
+  parameters.classifier = choice.classifier;
+  parameters.kernel = choice.kernel;
+  parameters.c = choice.c;
+  if (!parameters.class_weights.empty() || choice.class_weights.empty()) return;
+  parameters.class_weights = choice.class_weights;
+  parameters.class_weights.resize(class_count, 1.0);
+}
+
+std::string DescribeNormalization(const std::string& normalize) {
+  const std::size_t digits = normalize.find('@');
+  return digits == std::string::npos ? normalize : normalize.substr(0, digits) + " weighed by relevance";
+}
+
+std::string DescribeChoice(const ClassifierChoice& choice) {
+  return absl::StrFormat("%s, %s, %s, C %g%s", DescribeNormalization(choice.normalize), choice.classifier,
+                         kernel::DescribeKernel(choice.kernel), choice.c,
+                         choice.class_weights.empty() ? "" : ", classes weighted");
+}
 
 absl::Status TunedRunner::ChooseSettings(const FeatureSource& source, const RoundInput& input,
                                          const ProgressCallback& progress, std::stop_token stop) {

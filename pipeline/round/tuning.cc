@@ -11,9 +11,11 @@
 #include "absl/strings/str_format.h"
 #include "pipeline/round/pool_source.h"
 #include "stages/classify/classifier.h"
+#include "stages/core/parallel.h"
 #include "stages/core/random.h"
 #include "stages/core/status_macros.h"
 #include "stages/kernel/kernel_function.h"
+#include "stages/linalg/blas.h"
 
 namespace fulcrum::pipeline {
 namespace {
@@ -38,17 +40,9 @@ constexpr double kBalances[] = {0.5, 1};
 // What is used before settings can be compared.
 constexpr double kDefaultWidth = 1, kDefaultPenalty = 30;
 
-// Non-negative features with more zeros than this share may be counts of words.
-constexpr double kZerosOfCounts = 0.5;
-// Dense rows with so many zeros and columns are texts, if they are counts; above the second share, whatever they are.
-constexpr double kZerosOfTexts = 0.8, kZerosOfWeightedTexts = 0.95;
-constexpr std::size_t kFewestWords = 200;
-// With more columns than this, quantiles cost more than they gain: each column says little.
-constexpr std::size_t kMostQuantileColumns = 100;
-// A column becomes up to 15, so bins are for pools of a moderate size.
-constexpr std::size_t kMostBinnedBytes = std::size_t{256} << 20;
-// As many different whole numbers as a column of categories has.
-constexpr std::size_t kFewestCategories = 3, kMostCategories = 10;
+constexpr char kBins[] = "bins";
+// Of the sample, for the distances of each fold when columns are weighed.
+constexpr std::size_t kSampleRowsPerFold = 100;
 
 /// The labeled rows and a sample of the pool, as they are in the files.
 struct TuningRows {
@@ -91,87 +85,6 @@ absl::StatusOr<TuningRows> ReadRows(const FeatureSource& source, std::span<const
   return read;
 }
 
-/// What the values of features say about where they come from.
-struct ValueStatistics {
-  bool negative = false;
-  double zeros = 0;         ///< share of all values
-  double small_counts = 0;  ///< share of the other values that are 1, 2 or 3
-
-  bool look_like_counts() const { return !negative && zeros > kZerosOfCounts; }
-  /// Dense rows that are texts. The pixels of an image have many zeros too, but few other values are small numbers.
-  bool look_like_texts() const {
-    return !negative && ((zeros > kZerosOfTexts && small_counts > 0.5) || zeros > kZerosOfWeightedTexts);
-  }
-};
-
-ValueStatistics StatisticsOf(const ingest::PoolFeatures& features) {
-  std::size_t others = 0, counts = 0;
-  ValueStatistics found;
-  const auto look = [&](double value) {
-    if (value == 0) return;
-    ++others;
-    counts += value == 1 || value == 2 || value == 3 ? 1 : 0;
-    found.negative = found.negative || value < 0;
-  };
-  if (features.is_sparse()) {
-    for (const double value : features.sparse().values) look(value);
-  } else {
-    for (std::size_t row = 0; row < features.rows(); ++row) {
-      for (const double value : features.dense().row(row)) look(value);
-    }
-  }
-  const double cells = static_cast<double>(features.rows()) * static_cast<double>(features.cols());
-  if (cells > 0) found.zeros = 1 - static_cast<double>(others) / cells;
-  if (others > 0) found.small_counts = static_cast<double>(counts) / static_cast<double>(others);
-  return found;
-}
-
-/// Whether half of the columns have 3 to 10 different whole numbers, as categories that are coded by numbers do.
-bool HasCategories(ConstMatrixView features) {
-  std::size_t columns = 0;
-  for (std::size_t col = 0; col < features.cols(); ++col) {
-    std::set<double> values;
-    for (std::size_t row = 0; row < features.rows() && values.size() <= kMostCategories; ++row) {
-      const double value = features(row, col);
-      values.insert(value == std::round(value) ? value : std::numeric_limits<double>::infinity());
-    }
-    columns += values.size() >= kFewestCategories && values.size() <= kMostCategories && std::isfinite(*values.rbegin())
-                   ? 1
-                   : 0;
-  }
-  return 2 * columns >= features.cols();
-}
-
-/// Ways to normalise the features, and what is used before they can be compared.
-struct Normalizations {
-  std::vector<std::string> names;
-  bool texts = false;  ///< the default is a linear kernel, instead of an rbf kernel
-};
-
-/// The first one is the default. `rows` is how many rows the pool has.
-Normalizations NormalizationsFor(const ingest::PoolFeatures& features, std::size_t rows) {
-  const ValueStatistics values = StatisticsOf(features);
-  const bool sparse = features.is_sparse();
-  if (!sparse && features.cols() >= kFewestWords && values.look_like_texts()) {
-    // A deviation of a rare word is tiny, so a z-score makes its single occurrences the largest values of all.
-    return {{"tfidf,unit", "unit", "none", "zscore,unit"}, true};
-  }
-  std::vector<std::string> all;
-  if (sparse) {
-    all = {"unit", "none"};
-  } else {
-    all = {"robust", "zscore", "zscore,unit", "none"};
-  }
-  if (!sparse && HasCategories(features.dense().view())) all.push_back("onehot");
-  const std::size_t binned_bytes = sizeof(double) * ingest::QuantileColumns::kMostBins * features.cols() * rows;
-  if (!sparse && features.cols() <= kMostQuantileColumns) {
-    all.push_back("quantile");
-    if (binned_bytes <= kMostBinnedBytes) all.push_back("bins");
-  }
-  if (values.look_like_counts()) all.insert(sparse ? all.begin() : all.end(), "tfidf,unit");
-  return {std::move(all), sparse};
-}
-
 double MedianDistance(ConstMatrixView dots, std::size_t first) {
   std::vector<double> distances;
   for (std::size_t i = first; i < dots.rows(); ++i) {
@@ -186,6 +99,12 @@ double MedianDistance(ConstMatrixView dots, std::size_t first) {
   return mean > 0 ? mean : 1;
 }
 
+double MeanSquaredLengthOf(ConstMatrixView rows) {
+  double sum = 0;
+  for (std::size_t i = 0; i < rows.rows(); ++i) sum += linalg::Dot(rows.row(i), rows.row(i));
+  return sum > 0 ? sum / static_cast<double>(rows.rows()) : 1;
+}
+
 double MeanSquaredLength(ConstMatrixView dots, std::size_t first) {
   double sum = 0;
   for (std::size_t i = first; i < dots.rows(); ++i) sum += dots(i, i);
@@ -197,19 +116,52 @@ kernel::KernelFunction RbfOf(double squared_width) {
   return {.type = kernel::KernelType::kRbf, .sigma = std::sqrt(squared_width)};
 }
 
-/// All settings with one normalisation, with the kernel matrices of the labeled rows.
+double MedianOfRows(ConstMatrixView rows) {
+  Matrix<double> dots(rows.rows(), rows.rows());
+  linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1, rows, rows, 0, dots.view());
+  return MedianDistance(dots.view(), 0);
+}
+
+/// The rows with every column multiplied by the factor that its relevance stands for.
+Matrix<double> WeighColumns(ConstMatrixView rows, const std::string& relevance) {
+  std::vector<double> factors;
+  for (const char digit : relevance) factors.push_back(ingest::RelevanceFactor(digit));
+  Matrix<double> weighed = Matrix<double>::CopyOf(rows);
+  for (std::size_t row = 0; row < weighed.rows(); ++row) {
+    const std::span<double> values = weighed.row(row);
+    for (std::size_t col = 0; col < values.size(); ++col) values[col] *= factors[col];
+  }
+  return weighed;
+}
+
+/// Of rows with these inner products: an rbf kernel of each width.
+std::vector<Matrix<double>> RbfKernels(ConstMatrixView dots, double median) {
+  std::vector<double> norms;
+  for (std::size_t i = 0; i < dots.rows(); ++i) norms.push_back(dots(i, i));
+  std::vector<Matrix<double>> kernels;
+  for (const double width : kWidths) {
+    kernels.push_back(Matrix<double>::CopyOf(dots));
+    kernel::ApplyKernelToDots(RbfOf(width * median), norms, norms, kernels.back().view());
+  }
+  return kernels;
+}
+
+/// All settings, with the kernel matrices of the labeled rows.
 class Candidates {
  public:
-  explicit Candidates(std::size_t labels)
+  Candidates(std::size_t labels, std::uint64_t seed)
       : classifier_(*classify::FindClassifier(labels > kMostLogisticLabels ? "svm" : "logistic")),
-        penalties_(labels > kMostLogisticLabels ? kSvmPenalties : kLogisticPenalties) {}
+        penalties_(labels > kMostLogisticLabels ? kSvmPenalties : kLogisticPenalties),
+        seed_(seed) {}
 
-  /// FailedPrecondition if the pool cannot be normalised in this way; values that overflow are left out in silence.
+  /// All settings with one normalisation. FailedPrecondition if the pool cannot be normalised in this way; values that
+  /// overflow are left out in silence.
   absl::Status Add(const FeatureSource& source, const std::string& normalize, const TuningRows& rows) {
     FULCRUM_ASSIGN_OR_RETURN(const auto normalizer, source.NormalizerFor(normalize));
     FULCRUM_ASSIGN_OR_RETURN(ingest::PoolFeatures copy,
                              MemoryFeatureSource(rows.features).RawRows(AllRows(rows.features.rows())));
     normalizer->Apply(copy);
+    const Matrix<double> bins = normalize == kBins ? Matrix<double>::CopyOf(copy.dense().view()) : Matrix<double>();
     const std::unique_ptr<kernel::Features> features = MakeFeatures(std::move(copy));
     const RowList all = AllRows(features->rows());
     const kernel::KernelFunction linear{.type = kernel::KernelType::kLinear};
@@ -217,27 +169,25 @@ class Candidates {
     kernel::RowSetKernel dots(linear, *features);
     dots.Update(all);
     const std::size_t labeled = rows.labels.size();
-    const double median = MedianDistance(dots.matrix(), labeled);
-    medians_.emplace_back(normalize, median);
-    std::size_t part = 1;
-    for (const double width : kWidths) {
-      const kernel::KernelFunction rbf = RbfOf(width * median);
-      Matrix<double> gram = Matrix<double>::CopyOf(dots.matrix().Block(0, 0, labeled, labeled));
-      const auto norms = features->squared_norms().first(labeled);
-      kernel::ApplyKernelToDots(rbf, norms, norms, gram.view());
-      AddPenalties(normalize, rbf, part++, std::move(gram), 1);
+    const ConstMatrixView of_labels = dots.matrix().Block(0, 0, labeled, labeled);
+    const double length = MeanSquaredLength(dots.matrix(), labeled);
+    medians_.emplace_back(normalize, MedianDistance(dots.matrix(), labeled));
+    std::vector<Matrix<double>> kernels = RbfKernels(of_labels, medians_.back().second);
+    kernels.push_back(Matrix<double>::CopyOf(of_labels));
+    for (std::size_t part = 0; part < kernels.size(); ++part) {
+      grams_.push_back(std::move(kernels[part]));
+      AddPenalties(part, grams_.size() - 1, IsLinear(part) ? length : 1, length);
     }
-    AddPenalties(normalize, linear, 0, Matrix<double>::CopyOf(dots.matrix().Block(0, 0, labeled, labeled)),
-                 MeanSquaredLength(dots.matrix(), labeled));
+    if (bins.rows() > 0) AddRelevant(bins.view(), rows);
     return absl::OkStatus();
   }
 
   /// The best first.
-  std::vector<ClassifierChoice> Compare(const TuningRows& rows, std::uint64_t seed, bool weigh_classes) && {
+  std::vector<ClassifierChoice> Compare(const TuningRows& rows, bool weigh_classes) && {
     std::vector<ConstMatrixView> views;
     for (const Matrix<double>& gram : grams_) views.push_back(gram.view());
     const std::vector<classify::TrialScore> scores =
-        classify::CrossValidate(views, trials_, rows.labels, seed, rows.weights);
+        classify::CrossValidate(views, trials_, rows.labels, seed_, rows.weights);
     std::vector<double> losses;
     for (const classify::TrialScore& score : scores) losses.push_back(score.log_loss);
     losses = classify::ShrinkToParts(losses, parts_, rows.labels.size(), classify::ChanceLoss(rows.labels));
@@ -247,7 +197,7 @@ class Candidates {
     }
     if (weigh_classes) {
       const auto best = static_cast<std::size_t>(std::ranges::min_element(losses) - losses.begin());
-      WeighClasses(views, rows, seed, scores[best], best);
+      WeighClasses(views, rows, scores[best], best);
     }
     // Stable: the earlier candidate wins a tie.
     std::ranges::stable_sort(choices_, {}, &ClassifierChoice::log_loss);
@@ -265,10 +215,47 @@ class Candidates {
   }
 
  private:
+  /// `bins` with its columns weighed by their relevance: in cross-validation according to the labels that are not held
+  /// out, otherwise according to all. `bins` are the labeled rows and the sample.
+  void AddRelevant(ConstMatrixView bins, const TuningRows& rows) {
+    const ConstMatrixView labeled = bins.Rows(0, rows.labels.size());
+    const ConstMatrixView sample = bins.Rows(labeled.rows(), bins.rows() - labeled.rows());
+    const ConstMatrixView first_of_sample = sample.Rows(0, std::min(sample.rows(), kSampleRowsPerFold));
+    std::vector<std::vector<std::size_t>> divisions = classify::LabelFolds(rows.labels, seed_);
+    const std::size_t folds = divisions.size() * classify::kLabelFolds, first_gram = grams_.size();
+    grams_.resize(first_gram + (std::size(kWidths) + 1) * folds);
+    ParallelForBlocks(folds, 1, [&](std::size_t index, std::size_t) {
+      std::vector<double> weights = rows.weights.empty() ? std::vector<double>(labeled.rows(), 1.0) : rows.weights;
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        if (divisions[index / classify::kLabelFolds][i] == index % classify::kLabelFolds) weights[i] = 0;
+      }
+      const std::string relevance = ingest::RelevanceOf(labeled, rows.labels, weights);
+      const Matrix<double> own = WeighColumns(labeled, relevance), others = WeighColumns(first_of_sample, relevance);
+      Matrix<double> dots(own.rows(), own.rows());
+      linalg::Gemm(linalg::Transpose::kNo, linalg::Transpose::kYes, 1, own.view(), own.view(), 0, dots.view());
+      std::vector<Matrix<double>> kernels = RbfKernels(dots.view(), MedianOfRows(others.view()));
+      const double length = MeanSquaredLengthOf(others.view());
+      for (std::size_t i = 0; i < dots.rows(); ++i) {
+        for (double& value : dots.row(i)) value /= length;
+      }
+      kernels.push_back(std::move(dots));
+      for (std::size_t part = 0; part < kernels.size(); ++part) {
+        grams_[first_gram + part * folds + index] = std::move(kernels[part]);
+      }
+    });
+    const std::string relevance = ingest::RelevanceOf(labeled, rows.labels, rows.weights);
+    const Matrix<double> weighed = WeighColumns(sample, relevance);
+    medians_.emplace_back(absl::StrCat(kBins, "@", relevance), MedianOfRows(weighed.view()));
+    for (std::size_t part = 0; part <= std::size(kWidths); ++part) {
+      AddPenalties(part, first_gram + part * folds, 1, MeanSquaredLengthOf(weighed.view()));
+      for (std::size_t i = 1; i <= penalties_.size(); ++i) trials_[trials_.size() - i].gram_per_fold = true;
+    }
+  }
+
   /// Gives the classes of a setting weights if that makes its loss smaller. Only of the best one: weights for all
   /// settings would be three times the work, and three times the candidates.
-  void WeighClasses(std::span<const ConstMatrixView> grams, const TuningRows& rows, std::uint64_t seed,
-                    const classify::TrialScore& without, std::size_t index) {
+  void WeighClasses(std::span<const ConstMatrixView> grams, const TuningRows& rows, const classify::TrialScore& without,
+                    std::size_t index) {
     ClassifierChoice& choice = choices_[index];
     classify::TrialScore best = without;
     for (const double exponent : kBalances) {
@@ -277,7 +264,7 @@ class Candidates {
       classify::Trial trial = trials_[index];
       trial.class_weights = weights;
       const classify::TrialScore score =
-          classify::CrossValidate(grams, std::span(&trial, 1), rows.labels, seed, rows.weights).front();
+          classify::CrossValidate(grams, std::span(&trial, 1), rows.labels, seed_, rows.weights).front();
       if (!(score.log_loss < best.log_loss)) continue;
       best = score;
       choice.class_weights = std::move(weights);
@@ -286,22 +273,28 @@ class Candidates {
     choice.accuracy = best.accuracy;
   }
 
-  void AddPenalties(const std::string& normalize, const kernel::KernelFunction& kernel, std::size_t kernel_part,
-                    Matrix<double> gram, double scale) {
+  static bool IsLinear(std::size_t kernel_part) { return kernel_part == std::size(kWidths); }
+
+  /// Of the last normalisation with a kernel: one of kWidths, or the linear one, whose rows have a mean squared length.
+  /// The penalties are divided by `scale` for the matrix.
+  void AddPenalties(std::size_t kernel_part, std::size_t gram, double scale, double length) {
+    const bool is_linear = IsLinear(kernel_part);
+    const auto& [normalize, median] = medians_.back();
     for (std::size_t i = 0; i < penalties_.size(); ++i) {
       const double penalty = penalties_[i];
-      trials_.push_back({classifier_, grams_.size(), penalty / scale});
+      trials_.push_back({.classifier = classifier_, .gram = gram, .c = penalty / scale});
       parts_.push_back({medians_.size(), kernel_part, i});
       choices_.push_back({.normalize = normalize,
                           .classifier = std::string(classifier_->name),
-                          .kernel = kernel,
-                          .c = penalty / scale});
+                          .kernel = is_linear ? kernel::KernelFunction{.type = kernel::KernelType::kLinear}
+                                              : RbfOf(kWidths[kernel_part] * median),
+                          .c = is_linear ? penalty / length : penalty});
     }
-    grams_.push_back(std::move(gram));
   }
 
   const classify::ClassifierEntry* classifier_;
   std::span<const double> penalties_;
+  std::uint64_t seed_;
   std::vector<std::pair<std::string, double>> medians_;
   std::vector<Matrix<double>> grams_;
   std::vector<classify::Trial> trials_;
@@ -343,7 +336,7 @@ absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const 
   const std::size_t count = CountLabels(labels), classes = ClassesIn(labels);
   const bool compare = EnoughToCompare(count, classes);
   const Normalizations normalizations = NormalizationsFor(rows.features, source.rows());
-  Candidates candidates(count);
+  Candidates candidates(count, seed);
   for (const std::string& normalize : normalizations.names) {
     const absl::Status added = candidates.Add(source, normalize, rows);
     if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
@@ -359,7 +352,7 @@ absl::StatusOr<TunedSettings> Tune(const FeatureSource& source, std::span<const 
     settings.chosen = DefaultChoice(normalize, normalizations.texts, candidates.MedianOf(normalize));
     settings.reason = "too few labels to compare settings; these are the best on average";
   } else {
-    const std::vector<ClassifierChoice> best = std::move(candidates).Compare(rows, seed, weigh_classes);
+    const std::vector<ClassifierChoice> best = std::move(candidates).Compare(rows, weigh_classes);
     settings.chosen = best.front();
     settings.labels = count;
     settings.classes = classes;
@@ -378,21 +371,6 @@ bool ShouldTuneAgain(const TunedSettings& settings, std::span<const ClassIndex> 
   if (!EnoughToCompare(count, classes)) return false;
   if (classes > settings.classes) return true;
   return static_cast<double>(count) >= kGrowthToTuneAgain * static_cast<double>(settings.labels);
-}
-
-void UseChoice(const ClassifierChoice& choice, std::size_t class_count, classify::SvmParameters& parameters) {
-  parameters.classifier = choice.classifier;
-  parameters.kernel = choice.kernel;
-  parameters.c = choice.c;
-  if (!parameters.class_weights.empty() || choice.class_weights.empty()) return;
-  parameters.class_weights = choice.class_weights;
-  parameters.class_weights.resize(class_count, 1.0);
-}
-
-std::string DescribeChoice(const ClassifierChoice& choice) {
-  return absl::StrFormat("%s, %s, %s, C %g%s", choice.normalize, choice.classifier,
-                         kernel::DescribeKernel(choice.kernel), choice.c,
-                         choice.class_weights.empty() ? "" : ", classes weighted");
 }
 
 }  // namespace fulcrum::pipeline

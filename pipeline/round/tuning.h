@@ -1,10 +1,10 @@
 // Chooses how features are normalised, the classifier, its kernel and its penalty from the labels so far.
 //
-// Candidates are a few normalisations, each with a linear kernel and rbf kernels whose widths are multiples of the
-// pool's median distance, and three penalties. The classifier is logistic regression, or the SVM if there are so many
-// labels that its sparse models matter. Cross-validation on the labels decides
-// (stages/classify/classifier.h); with too few labels for that, the setting that was best on average over many
-// data sets is used (docs/accuracy.md). The result is a function of the source, the labels and the seed. Pure
+// Candidates are a few normalisations, of which one depends on the labels (ingest::RelevanceOf), each with a linear
+// kernel and rbf kernels whose widths are multiples of the pool's median distance, and three penalties. The classifier
+// is logistic regression, or the SVM if there are so many labels that its sparse models matter. Cross-validation on the
+// labels decides (stages/classify/classifier.h); with too few labels for that, the setting that was best on average
+// over many data sets is used (docs/accuracy.md). The result is a function of the source, the labels and the seed. Pure
 // functions; thread-safe.
 #pragma once
 
@@ -56,6 +56,9 @@ bool ShouldTuneAgain(const TunedSettings& settings, std::span<const ClassIndex> 
 
 /// Makes these the settings of a classifier, except for weights of classes that are given.
 void UseChoice(const ClassifierChoice& choice, std::size_t class_count, classify::SvmParameters& parameters);
+
+/// "bins weighed by relevance" instead of digits that say nothing to a reader; others as they are.
+std::string DescribeNormalization(const std::string& normalize);
 
 /// "zscore, logistic, rbf(sigma=4.2), C 30", for reports.
 std::string DescribeChoice(const ClassifierChoice& choice);

@@ -133,6 +133,8 @@ struct Trial {
   std::size_t gram = 0;  ///< index of the kernel's matrix
   double c = 1;
   std::span<const double> class_weights = {};  ///< factors of c by class; empty: all are 1
+  /// The features are learned from labels: there is a matrix for every fold of every division (LabelFolds), in order.
+  bool gram_per_fold = false;
 };
 
 struct TrialScore {
@@ -142,6 +144,10 @@ struct TrialScore {
 
 /// Fold of each example, from 0: every class is spread evenly over the folds.
 std::vector<std::size_t> StratifiedFolds(std::span<const ClassIndex> labels, std::size_t folds, std::uint64_t seed);
+
+/// The folds of CrossValidate: for each division the fold of each example, from 0 to kLabelFolds - 1.
+inline constexpr std::size_t kLabelFolds = 5;
+std::vector<std::vector<std::size_t>> LabelFolds(std::span<const ClassIndex> labels, std::uint64_t seed);
 
 /// Scores of all trials, in their order. `grams` are the kernel matrices of the labeled examples, `labels` their
 /// classes in the same order, of which at least two differ. `weights` of the examples; empty: all weigh 1.

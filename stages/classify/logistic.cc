@@ -27,11 +27,12 @@ class Logistic final : public Classifier {
     const LogisticProblem problem{gram_.matrix(), classes_, present_.size(), costs_, parameters_.tolerance};
     LogisticSolver solver(problem, Start());
     solver.Solve();
+    const Functions fitted = solver.result();
     report_.iterations = solver.products();
     report_.objective = solver.objective();
     report_.converged = solver.converged();
-    Remember(solver.result());
-    return AssembleModel(solver.result(), class_count);
+    Remember(fitted);
+    return AssembleModel(fitted, class_count);
   }
 
   absl::Status FitProbabilities(SvmModel& model) const override {

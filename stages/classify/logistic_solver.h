@@ -10,9 +10,9 @@
 // and the same probabilities (pairwise sigmoids of differences couple to the softmax).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "stages/core/matrix.h"
@@ -20,14 +20,14 @@
 
 namespace fulcrum::classify {
 
-/// A function per class and an intercept each. `values` is the functions at the examples without intercepts, K alpha.
+/// Functions and an intercept each. `values` is the functions at the examples without intercepts, K alpha.
 struct Functions {
-  Functions(std::size_t examples, std::size_t classes)
-      : alpha(Matrix<double>::Zero(classes, examples)),
-        values(Matrix<double>::Zero(classes, examples)),
-        intercepts(classes, 0.0) {}
+  Functions(std::size_t examples, std::size_t functions)
+      : alpha(Matrix<double>::Zero(functions, examples)),
+        values(Matrix<double>::Zero(functions, examples)),
+        intercepts(functions, 0.0) {}
 
-  Matrix<double> alpha;  // classes x examples
+  Matrix<double> alpha;  // functions x examples
   Matrix<double> values;
   std::vector<double> intercepts;
 
@@ -43,21 +43,26 @@ struct Functions {
     }
     linalg::Axpy(factor, other.intercepts, intercepts);
   }
-  void Scale(double factor) {
+  /// Copies functions of the same shape.
+  void Assign(const Functions& other) {
     for (std::size_t k = 0; k < alpha.rows(); ++k) {
-      for (double& value : alpha.row(k)) value *= factor;
-      for (double& value : values.row(k)) value *= factor;
+      std::ranges::copy(other.alpha.row(k), alpha.row(k).begin());
+      std::ranges::copy(other.values.row(k), values.row(k).begin());
     }
-    for (double& value : intercepts) value *= factor;
+    intercepts = other.intercepts;
   }
-  /// The closest functions of two classes that are each other's negative, as the solution is.
-  void MakeOpposite() {
-    intercepts[0] = (intercepts[0] - intercepts[1]) / 2;
-    intercepts[1] = -intercepts[0];
-    for (std::size_t i = 0; i < alpha.cols(); ++i) {
-      alpha(0, i) = (alpha(0, i) - alpha(1, i)) / 2;
-      alpha(1, i) = -alpha(0, i);
+  /// factor * these + other.
+  void ScaleAndAdd(double factor, const Functions& other) {
+    for (std::size_t k = 0; k < alpha.rows(); ++k) {
+      ScaleAndAdd(factor, other.alpha.row(k), alpha.row(k));
+      ScaleAndAdd(factor, other.values.row(k), values.row(k));
     }
+    ScaleAndAdd(factor, other.intercepts, intercepts);
+  }
+
+ private:
+  static void ScaleAndAdd(double factor, std::span<const double> from, std::span<double> to) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = factor * to[i] + from[i];
   }
 };
 
@@ -71,42 +76,53 @@ struct LogisticProblem {
 
 class LogisticSolver {
  public:
-  LogisticSolver(const LogisticProblem& problem, Functions start);
+  /// Begins with a function per class.
+  LogisticSolver(const LogisticProblem& problem, const Functions& start);
 
   void Solve();
 
-  Functions& result() { return at_; }
-  double objective() const { return objective_; }
+  /// A function per class.
+  Functions result() const;
+  double objective() const;
   std::size_t products() const { return products_; }
   bool converged() const { return converged_; }
 
  private:
-  /// values = K alpha. The functions of two classes are each other's negative: one product is enough.
+  /// The functions of two classes are each other's negative, so there is only the first one of them.
+  bool opposite() const { return problem_.class_count == 2; }
+
+  /// values = K alpha.
   void Multiply(Functions& functions);
 
-  /// Cross entropy of the functions `at_` moved along a direction, and the probabilities there if they are wanted.
-  double Loss(const Functions* direction, double size, Matrix<double>* probabilities) const;
+  /// Inner product in the kernel's space and of the intercepts, over all classes.
+  double Dot(const Functions& a, const Functions& b) const { return (opposite() ? 2 : 1) * a.Dot(b); }
+  /// The same without the intercepts, which cost nothing.
+  double DotOfFunctions(const Functions& a, const Functions& b) const;
 
-  double SquaredNorm(const Functions& a, const Functions& b) const;
+  /// Cross entropy of the functions `at_` moved along a direction.
+  double Loss(const Functions* direction, double size) const;
 
+  /// At `at_`, with the probabilities.
   void ComputeGradient();
+  double GradientNorm() const;
 
-  /// alpha and intercepts of the Hessian times `of`; its values are not set.
+  /// alpha and intercepts of the Hessian times `of`; the values of `out` are not set.
   void ApplyHessian(const Functions& of, Functions& out) const;
 
-  /// Conjugate gradients for Hessian * direction = -gradient.
-  Functions NewtonDirection(double norm, double forcing);
+  /// Conjugate gradients for Hessian * direction_ = -gradient.
+  void FindDirection(double norm, double forcing);
 
-  /// Moves along the direction as far as the objective falls. False if it does not fall: rounding errors hide it.
-  bool Step(const Functions& direction);
+  /// Moves along direction_ as far as the objective falls. False if it does not fall: rounding errors hide it.
+  bool Step();
 
   const LogisticProblem& problem_;
   Functions at_;
-  Matrix<double> probabilities_;  // at `at_`
+  Matrix<double> probabilities_;  // at `at_`, functions x examples
+  Matrix<double> curvatures_;     // of the loss of each example, if there are two classes
   Functions gradient_;
-  double objective_ = 0;
+  Functions before_;                                   // the step
+  Functions direction_, residual_, search_, product_;  // of conjugate gradients
   double small_gradient_ = 0;
-  std::size_t steps_ = 0;
   std::size_t products_ = 0;
   bool converged_ = true;
 };

@@ -11,7 +11,6 @@
 namespace fulcrum::classify {
 namespace {
 
-constexpr std::size_t kFolds = 5;
 // Examples are divided into folds again until so many were predicted, but not more often than this.
 constexpr std::size_t kEnoughPredictions = 200, kMostDivisions = 4;
 constexpr double kShrinkage = 0.5, kLabelsToShrink = 100;
@@ -57,14 +56,15 @@ struct HeldOut {
   std::vector<std::uint8_t> known;  // by example: whether the classifier saw others of its class
 };
 
-/// One for each of the penalties, in the order of `examples`.
+/// One for each of the penalties, in the order of `examples`. `gram_of_fold`, if there are any, replace the matrix.
 std::vector<HeldOut> HeldOutScores(const ClassifierEntry& classifier, const GramExamples& examples,
-                                   std::span<const std::size_t> folds, std::span<const double> penalties) {
+                                   std::span<const std::size_t> folds, std::span<const double> penalties,
+                                   std::span<const ConstMatrixView> gram_of_fold = {}) {
   std::vector<HeldOut> result;
   for (std::size_t i = 0; i < penalties.size(); ++i) {
     result.emplace_back(examples.positions.size(), examples.class_count);
   }
-  ParallelForBlocks(kFolds, 1, [&](std::size_t fold, std::size_t) {
+  ParallelForBlocks(kLabelFolds, 1, [&](std::size_t fold, std::size_t) {
     ThrowIfStopRequested();
     std::vector<std::uint32_t> seen, held_out;
     std::vector<std::size_t> rows;
@@ -82,6 +82,7 @@ std::vector<HeldOut> HeldOutScores(const ClassifierEntry& classifier, const Gram
     if (held_out.empty()) return;
     GramExamples part = examples;
     part.positions = seen;
+    if (!gram_of_fold.empty()) part.gram = gram_of_fold[fold];
     const std::vector<Matrix<double>> found = classifier.score(part, held_out, penalties);
     for (std::size_t i = 0; i < penalties.size(); ++i) {
       for (std::size_t t = 0; t < rows.size(); ++t) {
@@ -162,15 +163,23 @@ std::vector<std::size_t> StratifiedFolds(std::span<const ClassIndex> labels, std
   return fold_of;
 }
 
+std::vector<std::vector<std::size_t>> LabelFolds(std::span<const ClassIndex> labels, std::uint64_t seed) {
+  const std::size_t divisions = std::clamp<std::size_t>(kEnoughPredictions / labels.size(), 1, kMostDivisions);
+  std::vector<std::vector<std::size_t>> folds;
+  for (std::size_t i = 0; i < divisions; ++i) {
+    folds.push_back(StratifiedFolds(labels, kLabelFolds, i == 0 ? seed : Random::Fork(seed, i).Next()));
+  }
+  return folds;
+}
+
 std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, std::span<const Trial> trials,
                                       std::span<const ClassIndex> labels, std::uint64_t seed,
                                       std::span<const double> weights) {
   const Classes classes(labels);
-  const std::size_t divisions = std::clamp<std::size_t>(kEnoughPredictions / labels.size(), 1, kMostDivisions);
-  std::vector<std::vector<std::size_t>> folds;
+  const std::vector<std::vector<std::size_t>> folds = LabelFolds(labels, seed);
+  const std::size_t divisions = folds.size();
   Truth truth;
   for (std::size_t i = 0; i < divisions; ++i) {
-    folds.push_back(StratifiedFolds(labels, kFolds, i == 0 ? seed : Random::Fork(seed, i).Next()));
     truth.classes.insert(truth.classes.end(), classes.of_example.begin(), classes.of_example.end());
     truth.weights.insert(truth.weights.end(), weights.begin(), weights.end());
   }
@@ -198,7 +207,10 @@ std::vector<TrialScore> CrossValidate(std::span<const ConstMatrixView> grams, st
     const std::vector<double> costs = classes.CostsFor(trials[first].class_weights);
     const GramExamples examples{grams[trials[first].gram], all, classes.of_example, classes.count, costs, weights};
     for (std::size_t division = 0; division < divisions; ++division) {
-      const std::vector<HeldOut> found = HeldOutScores(classifier, examples, folds[division], penalties);
+      std::span<const ConstMatrixView> of_folds;
+      if (trials[first].gram_per_fold)
+        of_folds = grams.subspan(trials[first].gram + division * kLabelFolds, kLabelFolds);
+      const std::vector<HeldOut> found = HeldOutScores(classifier, examples, folds[division], penalties, of_folds);
       for (std::size_t i = 0; i < found.size(); ++i) held_out[i].Place(found[i], division * labels.size());
     }
     for (std::size_t i = first; i < end; ++i) {
@@ -276,7 +288,7 @@ CalibratedScores Calibrate(const ClassifierEntry& classifier, const GramExamples
   }
   constexpr double kAsTheyAre[] = {1};
   CalibratedScores found{
-      std::move(HeldOutScores(classifier, examples, StratifiedFolds(labels, kFolds, seed), kAsTheyAre).front())};
+      std::move(HeldOutScores(classifier, examples, StratifiedFolds(labels, kLabelFolds, seed), kAsTheyAre).front())};
   found.temperature = BestTemperature(found.held_out, classifier.usual_temperature, truth).value;
   return found;
 }

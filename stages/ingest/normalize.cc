@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "stages/core/parallel.h"
@@ -75,11 +76,11 @@ namespace {
 constexpr std::string_view kStepNames[] = {"zscore", "unit", "tfidf", "onehot", "robust", "quantile", "bins"};
 
 /// Whether it may change the number of columns.
-bool ReplacesColumns(NormalizeStep step) {
+bool ReplacesColumns(const NormalizeStep& step) {
   return step == NormalizeStep::kOneHot || step == NormalizeStep::kQuantile || step == NormalizeStep::kBins;
 }
 
-bool ScalesColumns(NormalizeStep step) {
+bool ScalesColumns(const NormalizeStep& step) {
   return step == NormalizeStep::kZscore || step == NormalizeStep::kRobust || ReplacesColumns(step);
 }
 
@@ -93,18 +94,27 @@ absl::StatusOr<std::vector<NormalizeStep>> ParseNormalization(absl::string_view 
   std::vector<NormalizeStep> steps;
   if (absl::StripAsciiWhitespace(text) == "none") return steps;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
-    const absl::string_view name = absl::StripAsciiWhitespace(part);
+    const std::pair<absl::string_view, absl::string_view> halves =
+        absl::StrSplit(absl::StripAsciiWhitespace(part), absl::MaxSplits('@', 1));
+    const auto& [name, relevance] = halves;
     const auto* const found = std::ranges::find(kStepNames, std::string(name));
     if (found == std::end(kStepNames)) {
       return absl::InvalidArgumentError(absl::StrCat("unknown normalisation '", name,
                                                      "'; it must be none, zscore, robust, unit, tfidf, onehot, "
                                                      "quantile, bins, or several of them joined by commas"));
     }
-    const auto step = static_cast<NormalizeStep>(found - std::begin(kStepNames));
+    NormalizeStep step(static_cast<NormalizeStep::Kind>(found - std::begin(kStepNames)));
+    const bool digits = std::ranges::all_of(relevance, [](char digit) { return RelevanceFactor(digit) >= 0; });
+    if (absl::StrContains(part, '@') && (step != NormalizeStep::kBins || relevance.empty() || !digits)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("what follows '@' in the normalisation '", name,
+                       "@' must be hexadecimal digits, one for each column of bins, and only bins has them"));
+    }
+    step.relevance = std::string(relevance);
     if (std::find(steps.begin(), steps.end(), step) != steps.end()) {
       return absl::InvalidArgumentError(absl::StrCat("the normalisation '", name, "' is named twice"));
     }
-    steps.push_back(step);
+    steps.push_back(std::move(step));
   }
   if (std::ranges::count_if(steps, ScalesColumns) > 1) {
     return absl::InvalidArgumentError(absl::StrCat("the normalisation '", text,
@@ -132,7 +142,7 @@ absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeSte
   if (features.is_sparse() && !AnyScalesColumns(steps)) {
     Normalizer normalizer;
     normalizer.steps_ = steps;
-    for (const NormalizeStep step : steps) {
+    for (const NormalizeStep& step : steps) {
       if (step == NormalizeStep::kTfidf) normalizer.FitInverseFrequencies(features.sparse());
       normalizer.ApplyStep(step, features.sparse());
     }
@@ -155,7 +165,7 @@ absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeSte
 absl::StatusOr<Normalizer> Normalizer::FitInPlace(const std::vector<NormalizeStep>& steps, MutableMatrixView features) {
   Normalizer normalizer;
   normalizer.steps_ = steps;
-  for (NormalizeStep step : steps) {
+  for (const NormalizeStep& step : steps) {
     if (step == NormalizeStep::kZscore) FULCRUM_RETURN_IF_ERROR(normalizer.FitZscore(features));
     if (step == NormalizeStep::kRobust) FULCRUM_RETURN_IF_ERROR(normalizer.FitQuantiles(features));
     if (step == NormalizeStep::kTfidf) normalizer.FitInverseFrequencies(features);
@@ -188,7 +198,7 @@ absl::StatusOr<Normalizer> Normalizer::Fit(const std::vector<NormalizeStep>& ste
   } else if (steps[0] == NormalizeStep::kRobust) {
     FULCRUM_RETURN_IF_ERROR(normalizer.FitQuantiles(features));
   } else if (steps[0] == NormalizeStep::kQuantile || steps[0] == NormalizeStep::kBins) {
-    normalizer.FitQuantileColumns(steps[0], features);
+    FULCRUM_RETURN_IF_ERROR(normalizer.FitQuantileColumns(steps[0], features));
   } else {
     FULCRUM_RETURN_IF_ERROR(normalizer.FitZscore(features));
   }
@@ -209,7 +219,7 @@ absl::StatusOr<Normalizer> Normalizer::Fit(const std::vector<NormalizeStep>& ste
 }
 
 void Normalizer::Apply(MutableMatrixView features) const {
-  for (NormalizeStep step : steps_) ApplyStep(step, features);
+  for (const NormalizeStep& step : steps_) ApplyStep(step, features);
 }
 
 void Normalizer::Apply(PoolFeatures& features) const {
@@ -220,7 +230,7 @@ void Normalizer::Apply(PoolFeatures& features) const {
     features = PoolFeatures(quantiles_.Replace(features.dense().view()));
   }
   if (!features.is_sparse()) return Apply(features.dense().view());
-  for (const NormalizeStep step : steps_) ApplyStep(step, features.sparse());
+  for (const NormalizeStep& step : steps_) ApplyStep(step, features.sparse());
 }
 
 namespace {
@@ -317,12 +327,16 @@ namespace {
 
 /// Median and scale of one column; the values are reordered. If most values are equal, the deviation is the scale.
 std::pair<double, double> MedianAndScale(std::span<double> values) {
-  const auto quantile = [&](double share) {
-    const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-    std::nth_element(values.begin(), at, values.end());
-    return *at;
+  const auto at = [&](double share) {
+    return values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   };
-  const double low = quantile(0.25), median = quantile(0.5), high = quantile(0.75);
+  const auto lower = at(0.25), middle = at(0.5), upper = at(0.75);
+  std::nth_element(values.begin(), middle, values.end());
+  const double median = *middle;
+  // What is below the median and what is above it are each searched on their own.
+  if (lower < middle) std::nth_element(values.begin(), lower, middle);
+  if (middle < upper) std::nth_element(middle + 1, upper, values.end());
+  const double low = *lower, high = *upper;
   if (high > low) return {median, (high - low) / kQuartilesOfNormal};
   double squares = 0;
   for (const double value : values) squares += (value - median) * (value - median);
@@ -349,12 +363,13 @@ absl::Status Normalizer::FitQuantiles(ConstMatrixView features) {
   return SettleDeviations();
 }
 
-void Normalizer::FitQuantileColumns(NormalizeStep step, ConstMatrixView features) {
+absl::Status Normalizer::FitQuantileColumns(const NormalizeStep& step, ConstMatrixView features) {
   const RowList rows = RowsForQuantiles(features.rows());
   Matrix<double> sample(rows.size(), features.cols());
   for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(features.row(rows[i]), sample.row(i).begin());
   const auto kind = step == NormalizeStep::kBins ? QuantileColumns::Kind::kBins : QuantileColumns::Kind::kNormal;
   quantiles_ = QuantileColumns(kind, sample.view());
+  return step.relevance.empty() ? absl::OkStatus() : quantiles_.Weigh(step.relevance);
 }
 
 absl::Status Normalizer::SettleDeviations() {
@@ -374,7 +389,7 @@ absl::StatusOr<Normalizer> Normalizer::FromStatistics(const std::vector<Normaliz
                                                       std::vector<double> means, std::vector<double> deviations) {
   Normalizer normalizer;
   normalizer.steps_ = steps;
-  for (const NormalizeStep step : steps) {
+  for (const NormalizeStep& step : steps) {
     if (step != NormalizeStep::kZscore && step != NormalizeStep::kUnit) {
       return absl::FailedPreconditionError("quantiles, tf-idf and one-hot columns need the rows themselves");
     }
@@ -390,25 +405,26 @@ absl::StatusOr<Normalizer> Normalizer::FromStatistics(const std::vector<Normaliz
   return normalizer;
 }
 
-void Normalizer::ApplyStep(NormalizeStep step, MutableMatrixView features) const {
+void Normalizer::ApplyStep(const NormalizeStep& step, MutableMatrixView features) const {
   if (ReplacesColumns(step)) return;  // that has been done before
+  const NormalizeStep::Kind kind = step.kind;
   ParallelForBlocks(features.rows(), kRowsPerBlock, [&](std::size_t first, std::size_t count) {
     for (std::size_t row = first; row < first + count; ++row) {
       const std::span<double> values = features.row(row);
-      if (step == NormalizeStep::kUnit) {
+      if (kind == NormalizeStep::kUnit) {
         ScaleToUnit(values);
         continue;
       }
       for (std::size_t col = 0; col < values.size(); ++col) {
-        values[col] = step == NormalizeStep::kTfidf ? values[col] * inverse_frequencies_[col]
+        values[col] = kind == NormalizeStep::kTfidf ? values[col] * inverse_frequencies_[col]
                                                     : (values[col] - means_[col]) / deviations_[col];
-        if (step == NormalizeStep::kRobust) values[col] = std::clamp(values[col], -kLargestRobust, kLargestRobust);
+        if (kind == NormalizeStep::kRobust) values[col] = std::clamp(values[col], -kLargestRobust, kLargestRobust);
       }
     }
   });
 }
 
-void Normalizer::ApplyStep(NormalizeStep step, SparseMatrix& features) const {
+void Normalizer::ApplyStep(const NormalizeStep& step, SparseMatrix& features) const {
   if (step == NormalizeStep::kUnit) return ScaleRowsToUnit(features);
   for (std::size_t i = 0; i < features.values.size(); ++i) {
     features.values[i] *= inverse_frequencies_[static_cast<std::size_t>(features.columns[i])];

@@ -7,14 +7,16 @@
 // those of at most 4,096 rows. `onehot`: a column of 3 to 10 different whole numbers
 // becomes a column per number, 1 where the row has it and 0 elsewhere, scaled to a total variance of 1; other columns
 // get a z-score. It must be the first step, and has more columns than the features; so do `quantile` and `bins`
-// (QuantileColumns). Sums run over fixed blocks in
-// order, so the result is the same bit for bit whatever the number of threads.
+// (QuantileColumns). `bins@` and a hexadecimal digit per column of `bins` multiplies each of them by the digit / 15,
+// which says how relevant it is (RelevanceOf). Sums run over fixed blocks in order, so the result is the same bit for
+// bit whatever the number of threads.
 //
 // Unit length and tf-idf leave zeros zero; a z-score does not, so it makes sparse features dense if that fits in
 // memory.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,7 +48,7 @@ class QuantileColumns {
   struct Column {
     std::vector<double> values = {};  ///< ascending: where scores are known, or thresholds
     std::vector<double> scores = {};  ///< kNormal: by value
-    double scale = 1;                 ///< kBins
+    std::vector<double> steps = {};   ///< kBins: by threshold, by how much the value of its column is above zero
   };
 
   /// Replaces nothing.
@@ -57,6 +59,9 @@ class QuantileColumns {
   bool empty() const { return columns_.empty(); }
   Kind kind() const { return kind_; }
   const std::vector<Column>& columns() const { return columns_; }
+  /// Multiplies the columns of thresholds by the digits of `relevance`, in order. InvalidArgument if there are more or
+  /// fewer columns.
+  absl::Status Weigh(absl::string_view relevance);
   /// The features with every column replaced, in order. They must have the columns of the sample.
   Matrix<double> Replace(ConstMatrixView features) const;
 
@@ -69,10 +74,26 @@ class QuantileColumns {
   std::vector<Column> columns_;
 };
 
+/// How much each column says about the classes of the rows, as a hexadecimal digit per column: f for the one that says
+/// most, 3 for one that says nothing. That is the share of the column's variance which lies between the classes, less
+/// what it is by chance; squares of the factors are 0.05 to 1. `weights` of the rows; those of weight 0 do not count.
+std::string RelevanceOf(ConstMatrixView features, std::span<const ClassIndex> classes, std::span<const double> weights);
+
+/// The factor of a column whose relevance is this digit; -1 if it is none.
+double RelevanceFactor(char digit);
+
 /// Robust values are clipped to plus and minus this one.
 inline constexpr double kLargestRobust = 3;
 
-enum class NormalizeStep { kZscore, kUnit, kTfidf, kOneHot, kRobust, kQuantile, kBins };
+struct NormalizeStep {
+  enum Kind { kZscore, kUnit, kTfidf, kOneHot, kRobust, kQuantile, kBins };
+
+  NormalizeStep(Kind step) : kind(step) {}  // NOLINT(google-explicit-constructor): a step is its kind, as a rule
+  friend bool operator==(const NormalizeStep& a, const NormalizeStep& b) { return a.kind == b.kind; }
+
+  Kind kind;
+  std::string relevance = {};  ///< kBins: of the columns (RelevanceOf); empty: all are the same
+};
 
 /// Some of "zscore", "unit", "tfidf", "onehot", "robust", "quantile" and "bins" in any order, joined by commas, or
 /// "none". InvalidArgument for anything else, and if two of them scale columns.
@@ -136,7 +157,7 @@ class Normalizer {
   absl::Status FitZscore(ConstMatrixView features);
   absl::Status FitQuantiles(ConstMatrixView features);
   absl::Status FitCategories(ConstMatrixView features);
-  void FitQuantileColumns(NormalizeStep step, ConstMatrixView features);
+  absl::Status FitQuantileColumns(const NormalizeStep& step, ConstMatrixView features);
   /// The features with their columns of categories replaced.
   Matrix<double> WithCategories(ConstMatrixView features) const;
   void FitInverseFrequencies(ConstMatrixView features);
@@ -145,8 +166,8 @@ class Normalizer {
   void SetInverseFrequencies(std::vector<double> counts, std::size_t rows);
   /// Columns that hardly vary are left as they are.
   absl::Status SettleDeviations();
-  void ApplyStep(NormalizeStep step, MutableMatrixView features) const;
-  void ApplyStep(NormalizeStep step, SparseMatrix& features) const;
+  void ApplyStep(const NormalizeStep& step, MutableMatrixView features) const;
+  void ApplyStep(const NormalizeStep& step, SparseMatrix& features) const;
 
   std::vector<NormalizeStep> steps_;
   std::vector<double> means_;                // medians if the step is robust

@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <span>
+#include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "stages/core/parallel.h"
 #include "stages/ingest/normalize.h"
 
@@ -95,8 +99,22 @@ QuantileColumns::Column QuantileColumns::LearnBins(const std::vector<double>& so
                          static_cast<double>(sorted.size());
     variance += share * (1 - share);
   }
-  if (variance > 0) column.scale = 1 / std::sqrt(variance);
+  column.steps.assign(column.values.size(), variance > 0 ? 1 / std::sqrt(variance) : 1);
   return column;
+}
+
+absl::Status QuantileColumns::Weigh(absl::string_view relevance) {
+  std::size_t next = 0, cols = 0;
+  for (const Column& column : columns_) cols += WidthOf(column);
+  if (relevance.size() != cols) {
+    return absl::InvalidArgumentError(absl::StrCat("the normalisation bins has ", cols, " columns here, and ",
+                                                   relevance.size(), " digits follow it; they are from another pool"));
+  }
+  for (Column& column : columns_) {
+    for (std::size_t i = 0; i < column.steps.size(); ++i) column.steps[i] *= RelevanceFactor(relevance[next + i]);
+    next += WidthOf(column);
+  }
+  return absl::OkStatus();
 }
 
 std::size_t QuantileColumns::WidthOf(const Column& column) const {
@@ -117,7 +135,7 @@ Matrix<double> QuantileColumns::Replace(ConstMatrixView features) const {
         const auto above =
             static_cast<std::size_t>(std::ranges::upper_bound(column.values, value) - column.values.begin());
         if (kind_ == Kind::kBins) {
-          std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(at), above, column.scale);
+          std::copy_n(column.steps.begin(), above, to.begin() + static_cast<std::ptrdiff_t>(at));
         } else if (!column.values.empty()) {
           to[at] = ScoreOf(column.values, column.scores, above, value);
         }
@@ -126,6 +144,64 @@ Matrix<double> QuantileColumns::Replace(ConstMatrixView features) const {
     }
   });
   return replaced;
+}
+
+namespace {
+
+constexpr char kDigits[] = "0123456789abcdef";
+constexpr double kLargestDigit = 15;
+// Squared factor of a column that says nothing: a class may depend on it together with others.
+constexpr double kLeastRelevance = 0.05;
+
+}  // namespace
+
+std::string RelevanceOf(ConstMatrixView features, std::span<const ClassIndex> classes,
+                        std::span<const double> weights) {
+  const std::size_t cols = features.cols();
+  std::map<ClassIndex, std::pair<double, std::vector<double>>> sums;  // by class: weight, and sums of its columns
+  std::vector<double> total(cols, 0.0), squares(cols, 0.0);
+  double weight_of_all = 0, rows = 0;
+  for (std::size_t row = 0; row < features.rows(); ++row) {
+    const double weight = weights.empty() ? 1 : weights[row];
+    if (weight == 0) continue;
+    auto& [class_weight, of_class] = sums[classes[row]];
+    of_class.resize(cols, 0.0);
+    class_weight += weight;
+    weight_of_all += weight;
+    rows += 1;
+    const std::span<const double> values = features.row(row);
+    for (std::size_t col = 0; col < cols; ++col) {
+      of_class[col] += weight * values[col];
+      total[col] += weight * values[col];
+      squares[col] += weight * values[col] * values[col];
+    }
+  }
+  const auto groups = static_cast<double>(sums.size());
+  if (groups < 2 || rows <= groups) return std::string(cols, kDigits[15]);
+  std::vector<double> relevance(cols, 0.0);
+  double largest = 0;
+  for (std::size_t col = 0; col < cols; ++col) {
+    const double at_mean = total[col] * total[col] / weight_of_all, variance = squares[col] - at_mean;
+    if (variance <= 1e-9 * squares[col]) continue;  // constant
+    double between = -at_mean;
+    for (const auto& [label, sum] : sums) between += sum.second[col] * sum.second[col] / sum.first;
+    // As the adjusted R squared of a regression on the classes: 0 on average if the column has nothing to do with them.
+    const double outside = std::max(1 - between / variance, 0.0);
+    relevance[col] = std::max(1 - outside * (rows - 1) / (rows - groups), 0.0);
+    largest = std::max(largest, relevance[col]);
+  }
+  std::string digits;
+  for (const double value : relevance) {
+    const double share = largest > 0 ? value / largest : 1;
+    const double factor = std::sqrt(kLeastRelevance + (1 - kLeastRelevance) * share);
+    digits.push_back(kDigits[static_cast<std::size_t>(std::lround(kLargestDigit * factor))]);
+  }
+  return digits;
+}
+
+double RelevanceFactor(char digit) {
+  const auto* const found = std::find(kDigits, kDigits + 16, digit);
+  return found == kDigits + 16 ? -1 : static_cast<double>(found - kDigits) / kLargestDigit;
 }
 
 }  // namespace fulcrum::ingest

@@ -134,6 +134,17 @@ def pool_text(classes, seed):
     return "\n".join(lines) + "\n"
 
 
+def rule_text():
+    """A rule of two thresholds among columns that say nothing."""
+    random = numpy.random.default_rng(3)
+    names = [f"f{i}" for i in range(16)]
+    lines = ["id,label," + ",".join(names)]
+    for row in range(400):
+        x = numpy.round(random.random(16), 4)
+        lines.append(f"{row},c{int(x[3] > 0.6 or x[7] > 0.7)}," + ",".join(map(str, x)))
+    return "\n".join(lines) + "\n"
+
+
 class OnnxModel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -195,7 +206,9 @@ class OnnxModel(unittest.TestCase):
             numpy.testing.assert_allclose(answer["decision_values"], decisions, rtol=1e-5, atol=1e-5)
             if probabilities.size:
                 numpy.testing.assert_allclose(answer["probabilities"], probabilities, rtol=1e-5, atol=1e-5)
-        return bool(probabilities.size), described["trained"].get("tuning", {}).get("chosen", {}).get("normalize", "")
+        # Behind the @ are the weights of its columns.
+        normalize = described["trained"].get("tuning", {}).get("chosen", {}).get("normalize", "").partition("@")[0]
+        return bool(probabilities.size), normalize
 
     def test_a_tuned_classifier_of_two_classes(self):
         self.assertTrue(self.check("tuned2", 2, "")[0])
@@ -207,6 +220,11 @@ class OnnxModel(unittest.TestCase):
         for normalize, pool, batch in (("onehot", coded_categories, 60), ("bins", intervals, 150), ("quantile", heavy_tails, 60)):
             with self.subTest(normalize=normalize):
                 self.assertEqual(self.check(normalize, 2, "", pool(numpy.random.default_rng(1)), batch), (True, normalize))
+
+    def test_columns_weighed_by_relevance(self):
+        self.assertTrue(self.check("rule", 2, "", rule_text())[0])
+        with open(self.path("model.onnx"), "rb") as file:
+            self.assertRegex(file.read(), rb"bins@[0-9a-f]{240}")
 
     def test_every_kernel_and_normalisation(self):
         for number, (kernel, normalize) in enumerate([

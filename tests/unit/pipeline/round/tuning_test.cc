@@ -62,13 +62,14 @@ TunedSettings TuneOn(const ingest::PoolFeatures& features, std::size_t labels) {
 
 TEST(Tune, KeepsTheLengthOfRowsIfItTellsTheClasses) {
   const TunedSettings settings = TuneOn(Shells(), 40);
-  EXPECT_THAT(settings.chosen.normalize, ::testing::AnyOf("zscore", "none", "robust", "quantile", "bins"));
+  EXPECT_THAT(settings.chosen.normalize,
+              ::testing::AnyOf("zscore", "none", "robust", "quantile", ::testing::StartsWith("bins")));
   EXPECT_EQ(settings.chosen.classifier, "logistic");
   EXPECT_EQ(settings.chosen.kernel.type, kernel::KernelType::kRbf);
   EXPECT_GT(settings.chosen.accuracy, 0.8);
   EXPECT_EQ(settings.labels, 40u);
   ASSERT_EQ(settings.runners_up.size(), 3u);
-  EXPECT_THAT(settings.reason, HasSubstr("72 settings"));
+  EXPECT_THAT(settings.reason, HasSubstr("84 settings"));
 }
 
 /// Two overlapping clouds, of which the second one has one row in eight.
@@ -217,11 +218,51 @@ TEST(Tune, CutsSkewedColumnsIntoBinsIfTheBordersAreSteps) {
   }
   const ingest::PoolFeatures features(std::move(points));
   const TunedSettings settings = TuneOn(features, 150);
-  EXPECT_EQ(settings.chosen.normalize, "bins");
+  EXPECT_THAT(settings.chosen.normalize, ::testing::StartsWith("bins"));
   EXPECT_GT(settings.chosen.accuracy, 0.85);
   const auto prepared = MemoryFeatureSource(features).Prepare("bins");
   ASSERT_TRUE(prepared.ok()) << prepared.status();
   EXPECT_EQ(prepared->pool->dims(), 6 * 15u);
+}
+
+/// Two of sixteen columns tell the class, by a rule of two thresholds.
+ingest::PoolFeatures RulesAmongNoise() {
+  Matrix<double> points(kRows, 16);
+  Random random(12);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    do {
+      for (double& value : points.row(row)) value = random.Uniform();
+    } while ((points(row, 3) > 0.6 || points(row, 7) > 0.7) != (row % 2 == 1));
+  }
+  return ingest::PoolFeatures(std::move(points));
+}
+
+TEST(Tune, WeighsBinsByTheirRelevanceIfFewColumnsTellTheClass) {
+  const ingest::PoolFeatures features = RulesAmongNoise();
+  const TunedSettings settings = TuneOn(features, 60);
+  ASSERT_THAT(settings.chosen.normalize, ::testing::StartsWith("bins@"));
+  EXPECT_THAT(DescribeChoice(settings.chosen), ::testing::StartsWith("bins weighed by relevance, logistic"));
+  const std::string digits = settings.chosen.normalize.substr(5);
+  ASSERT_EQ(digits.size(), 16 * 15u);
+  const auto of_column = [&](std::size_t col) {
+    double sum = 0;
+    for (std::size_t i = 0; i < 15; ++i) sum += ingest::RelevanceFactor(digits[15 * col + i]);
+    return sum;
+  };
+  for (std::size_t col = 0; col < 16; ++col) {
+    if (col == 3 || col == 7) continue;
+    EXPECT_LT(of_column(col), std::min(of_column(3), of_column(7))) << col;
+  }
+  // The name is all that a model, a restarted daemon or another process needs to know.
+  const auto prepared = MemoryFeatureSource(features).Prepare(settings.chosen.normalize);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ(prepared->pool->dims(), 16 * 15u);
+  const auto run = [&](std::size_t threads) {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+    return TuneOn(features, 60);
+  };
+  EXPECT_EQ(run(1).chosen.normalize, run(2).chosen.normalize);
+  EXPECT_EQ(run(1).chosen.log_loss, run(2).chosen.log_loss);
 }
 
 TEST(Tune, UsesTheDefaultUntilThereAreEnoughLabels) {

@@ -255,6 +255,61 @@ TEST(CrossValidate, PrefersTheKernelThatSeparatesTheClasses) {
   }
 }
 
+TEST(CrossValidate, FeaturesLearnedFromLabelsHaveAKernelPerFold) {
+  std::vector<ClassIndex> labels;
+  const Matrix<double> points = Rings(60, labels);
+  const Matrix<double> good = testing::NaiveKernel({.sigma = 2}, points.view(), points.view());
+  const Matrix<double> bad = testing::NaiveKernel({.sigma = 1000}, points.view(), points.view());
+  const std::vector<std::vector<std::size_t>> folds = LabelFolds(labels, 3);
+  ASSERT_EQ(folds.size(), 3u) << "so that 200 examples are predicted, about";
+  EXPECT_EQ(folds[0], StratifiedFolds(labels, kLabelFolds, 3));
+  std::vector<ConstMatrixView> grams = {good.view()};
+  grams.resize(1 + 3 * kLabelFolds, good.view());
+  const Trial trials[] = {{kLogistic, 0, 3}, {.classifier = kLogistic, .gram = 1, .c = 3, .gram_per_fold = true}};
+  const std::vector<TrialScore> same = CrossValidate(grams, trials, labels, 3);
+  EXPECT_EQ(same[0].log_loss, same[1].log_loss);
+  EXPECT_GT(same[0].accuracy, 0.9);
+  // The examples of one fold of the second division are predicted by a kernel that cannot tell the classes.
+  grams[1 + kLabelFolds + 2] = bad.view();
+  const double share = static_cast<double>(std::ranges::count(folds[1], 2u)) / 180;
+  const double worse = CrossValidate(grams, trials, labels, 3)[1].accuracy;
+  EXPECT_LT(worse, same[1].accuracy);
+  EXPECT_GE(worse, same[1].accuracy - share);
+}
+
+/// A setting is chosen by its scores, so these must be those of the solution and not of where the solver stops.
+TEST(CrossValidate, ScoresOfLogisticAreThoseOfTheSolution) {
+  for (const std::size_t classes : {std::size_t{2}, std::size_t{4}}) {
+    const LabeledClusters clusters = MakeClusters(90, 4, classes, 6);
+    const RowList seen = [] {
+      RowList rows(70);
+      std::iota(rows.begin(), rows.end(), RowIndex{0});
+      return rows;
+    }();
+    std::vector<std::uint32_t> positions(seen.begin(), seen.end()), held_out(20);
+    std::iota(held_out.begin(), held_out.end(), 70u);
+    const std::vector<std::size_t> places(clusters.truth.begin(), clusters.truth.end());
+    const std::vector<double> costs(classes, 1.0);
+    for (const kernel::KernelFunction& kernel :
+         {kernel::KernelFunction{.sigma = 3}, kernel::KernelFunction{.type = kernel::KernelType::kLinear}}) {
+      const Matrix<double> gram = testing::NaiveKernel(kernel, clusters.values(), clusters.values());
+      const double penalties[] = {3, 30, 300};
+      const std::vector<Matrix<double>> scores =
+          ScoreWithLogistic({gram.view(), positions, places, classes, costs}, held_out, penalties);
+      for (std::size_t i = 0; i < 3; ++i) {
+        const auto trained = MakeClassifier(
+            {.classifier = "logistic", .kernel = kernel, .c = penalties[i], .tolerance = 1e-9}, *clusters.features);
+        const SvmModel model = *trained->Train(clusters.LabelsOfFirst(70), classes);
+        const Matrix<double> decisions = DecisionValues(model, *clusters.features, *clusters.features);
+        for (std::size_t t = 0; t < 20; ++t) {
+          // The decision value of the pair of classes 0 and 1.
+          EXPECT_NEAR(scores[i](t, 0) - scores[i](t, 1), decisions(70 + t, 0), 0.05) << classes << " " << penalties[i];
+        }
+      }
+    }
+  }
+}
+
 TEST(CrossValidate, GivesTheSameOnAnyNumberOfThreadsAndTakesClassesOfOneExample) {
   const LabeledClusters clusters = MakeClusters(60, 3, 5, 8);
   std::vector<ClassIndex> labels = clusters.truth;

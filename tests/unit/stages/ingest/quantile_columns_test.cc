@@ -106,5 +106,78 @@ TEST(QuantileColumns, AreStepsOfANormalizer) {
   }
 }
 
+/// From the definition: the adjusted share of the variance between the classes, by column.
+std::vector<double> NaiveRelevance(ConstMatrixView rows, std::span<const ClassIndex> classes, std::size_t count) {
+  std::vector<double> relevance;
+  const auto all = static_cast<double>(rows.rows());
+  for (std::size_t col = 0; col < rows.cols(); ++col) {
+    double mean = 0, total = 0, within = 0;
+    for (std::size_t row = 0; row < rows.rows(); ++row) mean += rows(row, col) / all;
+    for (std::size_t row = 0; row < rows.rows(); ++row) total += std::pow(rows(row, col) - mean, 2);
+    for (std::size_t k = 0; k < count; ++k) {
+      double of_class = 0, members = 0;
+      for (std::size_t row = 0; row < rows.rows(); ++row) {
+        if (classes[row] != static_cast<ClassIndex>(k)) continue;
+        of_class += rows(row, col);
+        members += 1;
+      }
+      for (std::size_t row = 0; row < rows.rows(); ++row) {
+        if (classes[row] == static_cast<ClassIndex>(k)) within += std::pow(rows(row, col) - of_class / members, 2);
+      }
+    }
+    const double adjusted = total < 1e-20 ? 0 : 1 - within / total * (all - 1) / (all - static_cast<double>(count));
+    relevance.push_back(std::max(adjusted, 0.0));
+  }
+  return relevance;
+}
+
+TEST(RelevanceOf, IsTheAdjustedShareOfTheVarianceBetweenTheClasses) {
+  Matrix<double> rows = testing::RandomMatrix(60, 5, 3);
+  std::vector<ClassIndex> classes;
+  for (std::size_t row = 0; row < 60; ++row) {
+    classes.push_back(static_cast<ClassIndex>(row % 3));
+    rows(row, 1) += 2 * static_cast<double>(row % 3);
+    rows(row, 2) += row % 3 == 1 ? 0.8 : 0;
+    rows(row, 4) = 7;
+  }
+  const std::vector<double> expected = NaiveRelevance(rows.view(), classes, 3);
+  const double most = *std::ranges::max_element(expected);
+  const std::string digits = RelevanceOf(rows.view(), classes, {});
+  ASSERT_EQ(digits.size(), 5u);
+  for (std::size_t col = 0; col < 5; ++col) {
+    EXPECT_NEAR(RelevanceFactor(digits[col]), std::sqrt(0.05 + 0.95 * expected[col] / most), 0.5001 / 15) << col;
+  }
+  EXPECT_EQ(digits[1], 'f');
+  EXPECT_EQ(digits[4], '3') << "a constant column says nothing";
+  // Rows of weight zero are as if they were not there; the scale of the weights does not matter.
+  std::vector<double> weights(60, 2.0);
+  for (std::size_t row = 40; row < 60; ++row) weights[row] = 0;
+  EXPECT_EQ(RelevanceOf(rows.view(), classes, weights),
+            RelevanceOf(rows.view().Rows(0, 40), std::span(classes).first(40), {}));
+  // Labels of one class say nothing about any column.
+  EXPECT_EQ(RelevanceOf(rows.view(), std::vector<ClassIndex>(60, 1), {}), "fffff");
+}
+
+TEST(RelevanceOf, IsAFactorOfTheColumnsOfBins) {
+  const Matrix<double> rows = testing::RandomMatrix(100, 2, 3);
+  const std::string digits = "f00000000000003" + std::string(15, '9');
+  PoolFeatures plain(rows.Clone()), weighed(rows.Clone());
+  const auto steps = ParseNormalization("bins@" + digits);
+  ASSERT_TRUE(steps.ok()) << steps.status();
+  ASSERT_TRUE(Normalizer::FitInPlace(*ParseNormalization("bins"), plain).ok());
+  ASSERT_TRUE(Normalizer::FitInPlace(*steps, weighed).ok());
+  for (std::size_t row = 0; row < 100; ++row) {
+    for (std::size_t col = 0; col < 30; ++col) {
+      EXPECT_DOUBLE_EQ(weighed.dense()(row, col), plain.dense()(row, col) * RelevanceFactor(digits[col]));
+    }
+  }
+  const auto other = Normalizer::Fit(*ParseNormalization("bins@ff"), rows.view());
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(other.status().message()), ::testing::HasSubstr("30 columns here, and 2 digits"));
+  for (const char* text : {"bins@", "bins@fg", "zscore@ff", "bins@ff@ff", "bins@F"}) {
+    EXPECT_EQ(ParseNormalization(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
 }  // namespace
 }  // namespace fulcrum::ingest
