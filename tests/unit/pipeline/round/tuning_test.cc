@@ -227,7 +227,7 @@ TEST(Tune, CutsSkewedColumnsIntoBinsIfTheBordersAreSteps) {
 
 /// Two of sixteen columns tell the class, by a rule of two thresholds.
 ingest::PoolFeatures RulesAmongNoise() {
-  Matrix<double> points(kRows, 16);
+  Matrix<double> points(kTuningRows, 16);
   Random random(12);
   for (std::size_t row = 0; row < kRows; ++row) {
     do {
