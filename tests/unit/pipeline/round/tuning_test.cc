@@ -229,7 +229,7 @@ TEST(Tune, CutsSkewedColumnsIntoBinsIfTheBordersAreSteps) {
 ingest::PoolFeatures RulesAmongNoise() {
   Matrix<double> points(kTuningRows, 16);
   Random random(12);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kTuningRows; ++row) {
     do {
       for (double& value : points.row(row)) value = random.Uniform();
     } while ((points(row, 3) > 0.6 || points(row, 7) > 0.7) != (row % 2 == 1));
