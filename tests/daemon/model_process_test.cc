@@ -253,15 +253,10 @@ TEST_F(ModelProcessTest, ReturnedFeaturesAreTheDistancesFromTheNextRoundOn) {
     far.insert(std::to_string(row));
   }
   CreateStarted(k_center("embedded"));
-  ASSERT_EQ(answer("embedded",
-                   [&](auto& messages) {
-                     v1::SubmitPredictionsRequest part;
-                     part.mutable_plain_features()->set_rows(kRows);
-                     part.mutable_plain_features()->set_values(
-                         std::string(reinterpret_cast<const char*>(features.data()), features.size() * sizeof(float)));
-                     messages.insert(messages.begin() + 1, part);
-                   }),
-            round);
+  const auto with_features = [&](auto& messages) {
+    messages.insert(messages.begin() + 1, ModelProcess::FeaturesOf(kRows, features));
+  };
+  ASSERT_EQ(answer("embedded", with_features), round);
   LabelUntilTheModel("embedded");
   // Durable with the predictions.
   StopDaemon();
@@ -290,11 +285,7 @@ TEST_F(ModelProcessTest, WrongFeaturesAreRefusedWithTheReason) {
   const auto expect = [&](std::int64_t rows, const std::vector<float>& values, const std::string& text) {
     v1::SubmitPredictionsResponse response;
     const grpc::Status status = process.Submit(task, predictions, &response, NewRequestId(), [&](auto& messages) {
-      v1::SubmitPredictionsRequest part;
-      part.mutable_plain_features()->set_rows(rows);
-      part.mutable_plain_features()->set_values(
-          std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
-      messages.insert(messages.end() - 1, part);
+      messages.insert(messages.end() - 1, ModelProcess::FeaturesOf(rows, values));
     });
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << text;
     EXPECT_THAT(status.error_message(), HasSubstr(text));
@@ -307,12 +298,10 @@ TEST_F(ModelProcessTest, WrongFeaturesAreRefusedWithTheReason) {
   expect(kRows - 1, std::vector<float>(2 * (kRows - 1), 1.0F), "features for 199 rows, and the task has 200");
   expect(kRows + 1, std::vector<float>(kRows + 1, 1.0F), "more than 200 rows");
   expect(kRows, std::vector<float>(kRows + 1, 1.0F), "one 32-bit float for each row and feature");
-  expect(-1, {1.0F}, "rows");
   v1::SubmitPredictionsResponse response;
-  const grpc::Status status = process.Submit(task, predictions, &response, NewRequestId(), [](auto& messages) {
-    messages.back().set_arrow_features("no Arrow at all");
-  });
-  EXPECT_THAT(status.error_message(), HasSubstr("reading the predictions"));
+  const auto no_arrow = [](auto& messages) { messages.back().set_arrow_features("no Arrow at all"); };
+  EXPECT_THAT(process.Submit(task, predictions, &response, NewRequestId(), no_arrow).error_message(),
+              HasSubstr("reading the predictions"));
   EXPECT_TRUE(process.Submit(task, predictions, &response).ok()) << "nothing of it ended the lease";
 }
 

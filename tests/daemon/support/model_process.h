@@ -127,6 +127,15 @@ class ModelProcess {
     return stream->Finish();
   }
 
+  /// A message with new features of rows.
+  static v1::SubmitPredictionsRequest FeaturesOf(std::int64_t rows, const std::vector<float>& values) {
+    v1::SubmitPredictionsRequest part;
+    part.mutable_plain_features()->set_rows(rows);
+    part.mutable_plain_features()->set_values(
+        std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
+    return part;
+  }
+
   /// Predicts round after round until the campaign is over; returns how many.
   int Run() {
     for (int rounds = 0;;) {
