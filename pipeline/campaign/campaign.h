@@ -70,6 +70,7 @@ struct CampaignServices {
 struct ChangeOrder {
   std::string by = {};
   std::string request_id = {};
+  std::string reason = {};  ///< may be empty
 };
 
 /// The label errors that were found last (campaign_annotators.cc).
@@ -202,7 +203,7 @@ class Campaign {
   /// Whether the pool can be used as it has grown; see PoolAppender::Admit.
   absl::Status Admit(const CampaignPool& grown, std::size_t first_new);
   storage::Life life() const;
-  absl::Status LeaveQuarantine();
+  absl::Status LeaveQuarantine(const std::string& by);
   /// Takes in files of the watched folder from now on, if there is one. Under mutex_.
   void StartWatch();
 

@@ -314,6 +314,14 @@ absl::StatusOr<storage::FoundItem> FindOne(Campaign& campaign, const std::string
   return std::move(found.front());
 }
 
+/// The value of the same name; unspecified for an event that names no item.
+v1::ItemEventKind ItemEventKindOf(storage::EventKind kind) {
+  const std::string name = absl::StrCat("ITEM_EVENT_KIND_", absl::AsciiStrToUpper(storage::EventKindName(kind)));
+  v1::ItemEventKind found = v1::ITEM_EVENT_KIND_UNSPECIFIED;
+  v1::ItemEventKind_Parse(name, &found);
+  return found;
+}
+
 absl::Status AddHistory(const Campaign& campaign, const std::string& item, v1::GetItemResponse& response) {
   FULCRUM_ASSIGN_OR_RETURN(const auto reader, storage::CampaignReader::Open(campaign.folder()));
   FULCRUM_ASSIGN_OR_RETURN(const std::vector<storage::EventRow> events, reader->EventsOfItem(item, kMostHistory));
@@ -321,7 +329,7 @@ absl::Status AddHistory(const Campaign& campaign, const std::string& item, v1::G
     v1::ItemEvent& added = *response.add_history();
     added.set_sequence(event.sequence);
     *added.mutable_time() = TimeUtil::MicrosecondsToTimestamp(storage::ToMicros(event.at));
-    added.set_kind(storage::EventKindName(event.kind));
+    added.set_kind(ItemEventKindOf(event.kind));
     added.set_annotator(event.annotator);
     added.set_value(event.value);
     added.set_reason(event.reason);

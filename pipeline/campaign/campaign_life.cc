@@ -146,6 +146,7 @@ v1::Campaign Campaign::Describe() const {
   if (auto spec = ParseSpecificationText(plan()->settings.specification); spec.ok())
     *campaign.mutable_spec() = *std::move(spec);
   campaign.set_state_reason(status->life_reason);
+  campaign.set_state_by(status->life_by);
   campaign.set_pool_rows(PoolRows());
   DescribeStream(status->offered, campaign);
   campaign.set_round(status->round);
@@ -343,7 +344,7 @@ absl::StatusOr<bool> Campaign::EndRunning(storage::Life life, const std::string&
   return !overtaken;
 }
 
-absl::Status Campaign::LeaveQuarantine() {
+absl::Status Campaign::LeaveQuarantine(const std::string& by) {
   {
     const std::scoped_lock lock(mutex_);
     if (!quarantined_) return absl::OkStatus();
@@ -351,7 +352,7 @@ absl::Status Campaign::LeaveQuarantine() {
     quarantined_ = false;
     StartWatch();
   }
-  Log(LogLevel::kInfo, "campaign released from quarantine", {{"campaign", name_}});
+  Log(LogLevel::kInfo, "campaign released from quarantine", {{"campaign", name_}, {"by", by}});
   Wake();
   if (services_.on_change) services_.on_change();
   PublishState();
@@ -359,9 +360,10 @@ absl::Status Campaign::LeaveQuarantine() {
 }
 
 absl::Status Campaign::Start(const ChangeOrder& order) {
-  if (life() == storage::Life::kRunning) return LeaveQuarantine();
+  if (life() == storage::Life::kRunning) return LeaveQuarantine(order.by);
   return ChangeLife({.life = storage::Life::kRunning,
                      .from = {storage::Life::kCreated, storage::Life::kFailed},
+                     .reason = order.reason,
                      .by = order.by,
                      .request_id = order.request_id},
                     "started");
@@ -371,6 +373,7 @@ absl::Status Campaign::Pause(const ChangeOrder& order) {
   // First the state: a round that is cancelled before would be run again.
   FULCRUM_RETURN_IF_ERROR(ChangeLife({.life = storage::Life::kPaused,
                                       .from = {storage::Life::kRunning},
+                                      .reason = order.reason,
                                       .by = order.by,
                                       .request_id = order.request_id},
                                      "paused"));
@@ -382,15 +385,18 @@ absl::Status Campaign::Pause(const ChangeOrder& order) {
 absl::Status Campaign::Resume(const ChangeOrder& order) {
   return ChangeLife({.life = storage::Life::kRunning,
                      .from = {storage::Life::kPaused},
+                     .reason = order.reason,
                      .by = order.by,
                      .request_id = order.request_id},
                     "resumed");
 }
 
 absl::Status Campaign::Stop(const ChangeOrder& order) {
-  FULCRUM_RETURN_IF_ERROR(ChangeLife(
-      {.life = storage::Life::kDone, .reason = "it was stopped", .by = order.by, .request_id = order.request_id},
-      "stopped"));
+  FULCRUM_RETURN_IF_ERROR(ChangeLife({.life = storage::Life::kDone,
+                                      .reason = order.reason.empty() ? "it was stopped" : order.reason,
+                                      .by = order.by,
+                                      .request_id = order.request_id},
+                                     "stopped"));
   if (life() == storage::Life::kDone) CancelRound();
   return absl::OkStatus();
 }

@@ -47,10 +47,11 @@ struct CampaignCalls::Impl {
 
   /// A call that changes the state of a campaign and describes it.
   template <typename Request, typename Response, typename Method>
-  absl::StatusOr<v1::Campaign> Steer(Method method, const std::string& name) {
+  absl::StatusOr<v1::Campaign> Steer(Method method, const std::string& name, const std::string& reason = {}) {
     Request request;
     request.set_campaign(name);
     request.set_request_id(RequestIds().Next());
+    if constexpr (requires { request.set_reason(reason); }) request.set_reason(reason);
     FULCRUM_ASSIGN_OR_RETURN(Response response, Call<Response>(method, request));
     return std::move(*response.mutable_campaign());
   }
@@ -148,20 +149,20 @@ absl::StatusOr<v1::ListCampaignsResponse> CampaignCalls::ListAll() {
   return all;
 }
 
-absl::StatusOr<v1::Campaign> CampaignCalls::Start(const std::string& name) {
-  return impl_->Steer<v1::StartCampaignRequest, v1::StartCampaignResponse>(&Stub::StartCampaign, name);
+absl::StatusOr<v1::Campaign> CampaignCalls::Start(const std::string& name, const std::string& reason) {
+  return impl_->Steer<v1::StartCampaignRequest, v1::StartCampaignResponse>(&Stub::StartCampaign, name, reason);
 }
 
-absl::StatusOr<v1::Campaign> CampaignCalls::Pause(const std::string& name) {
-  return impl_->Steer<v1::PauseCampaignRequest, v1::PauseCampaignResponse>(&Stub::PauseCampaign, name);
+absl::StatusOr<v1::Campaign> CampaignCalls::Pause(const std::string& name, const std::string& reason) {
+  return impl_->Steer<v1::PauseCampaignRequest, v1::PauseCampaignResponse>(&Stub::PauseCampaign, name, reason);
 }
 
-absl::StatusOr<v1::Campaign> CampaignCalls::Resume(const std::string& name) {
-  return impl_->Steer<v1::ResumeCampaignRequest, v1::ResumeCampaignResponse>(&Stub::ResumeCampaign, name);
+absl::StatusOr<v1::Campaign> CampaignCalls::Resume(const std::string& name, const std::string& reason) {
+  return impl_->Steer<v1::ResumeCampaignRequest, v1::ResumeCampaignResponse>(&Stub::ResumeCampaign, name, reason);
 }
 
-absl::StatusOr<v1::Campaign> CampaignCalls::Stop(const std::string& name) {
-  return impl_->Steer<v1::StopCampaignRequest, v1::StopCampaignResponse>(&Stub::StopCampaign, name);
+absl::StatusOr<v1::Campaign> CampaignCalls::Stop(const std::string& name, const std::string& reason) {
+  return impl_->Steer<v1::StopCampaignRequest, v1::StopCampaignResponse>(&Stub::StopCampaign, name, reason);
 }
 
 absl::StatusOr<v1::Campaign> CampaignCalls::Retrain(const std::string& name) {

@@ -57,10 +57,11 @@ class CampaignCalls {
   absl::StatusOr<v1::Campaign> Get(const std::string& name);
   /// All pages in one.
   absl::StatusOr<v1::ListCampaignsResponse> ListAll();
-  absl::StatusOr<v1::Campaign> Start(const std::string& name);
-  absl::StatusOr<v1::Campaign> Pause(const std::string& name);
-  absl::StatusOr<v1::Campaign> Resume(const std::string& name);
-  absl::StatusOr<v1::Campaign> Stop(const std::string& name);
+  /// `reason` is stored with the change; it may be empty.
+  absl::StatusOr<v1::Campaign> Start(const std::string& name, const std::string& reason);
+  absl::StatusOr<v1::Campaign> Pause(const std::string& name, const std::string& reason);
+  absl::StatusOr<v1::Campaign> Resume(const std::string& name, const std::string& reason);
+  absl::StatusOr<v1::Campaign> Stop(const std::string& name, const std::string& reason);
   absl::StatusOr<v1::Campaign> Retrain(const std::string& name);
   absl::StatusOr<v1::DeleteCampaignResponse> Delete(const std::string& name);
   absl::StatusOr<v1::ImportLabelsResponse> ImportLabels(const v1::ImportLabelsRequest& request);

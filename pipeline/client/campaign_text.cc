@@ -52,7 +52,11 @@ std::string ItemsText(const v1::ItemCounts& items) {
 
 std::string StateLine(const v1::Campaign& campaign) {
   const std::string reason = PrintableLine(campaign.state_reason());
-  return reason.empty() ? StateName(campaign) : absl::StrCat(StateName(campaign), ": ", reason);
+  // Others follow from what the server does.
+  const bool was_set = campaign.state() == v1::CAMPAIGN_STATE_PAUSED || campaign.state() == v1::CAMPAIGN_STATE_DONE;
+  const std::string by =
+      was_set && !campaign.state_by().empty() ? absl::StrCat(" by ", PrintableLine(campaign.state_by())) : "";
+  return absl::StrCat(StateName(campaign), by, reason.empty() ? "" : ": ", reason);
 }
 
 std::string Describe(const v1::StageProgress& stage) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -99,19 +100,36 @@ Command CampaignCommand() {
 namespace {
 
 using CampaignMethod = absl::StatusOr<v1::Campaign> (CampaignCalls::*)(const std::string&);
+using CampaignChange = absl::StatusOr<v1::Campaign> (CampaignCalls::*)(const std::string&, const std::string&);
 
-absl::Status Steer(const CampaignOptions& options, CampaignMethod method) {
-  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.connection));
+struct SteerOptions {
+  CampaignOptions campaign = {};
+  std::string reason = {};
+};
+
+template <typename Method>
+absl::Status Steer(const SteerOptions& options, Method method) {
+  FULCRUM_ASSIGN_OR_RETURN(auto connection, ServerConnection::Open(options.campaign.connection));
   CampaignCalls calls(connection);
-  FULCRUM_ASSIGN_OR_RETURN(const v1::Campaign campaign, (calls.*method)(options.name));
-  return PrintCampaign(options, campaign);
+  absl::StatusOr<v1::Campaign> campaign;
+  if constexpr (std::is_same_v<Method, CampaignChange>) {
+    campaign = (calls.*method)(options.campaign.name, options.reason);
+  } else {
+    campaign = (calls.*method)(options.campaign.name);
+  }
+  FULCRUM_RETURN_IF_ERROR(campaign.status());
+  return PrintCampaign(options.campaign, *campaign);
 }
 
-Command SteerCommand(std::string name, std::string summary, CampaignMethod method) {
+template <typename Method>
+Command SteerCommand(std::string name, std::string summary, Method method) {
   const auto add = [method](CLI::App& app) -> CommandRun {
-    auto options = std::make_shared<CampaignOptions>();
-    AddCampaignName(app, *options);
-    AddCampaignOptions(app, *options);
+    auto options = std::make_shared<SteerOptions>();
+    AddCampaignName(app, options->campaign);
+    if constexpr (std::is_same_v<Method, CampaignChange>) {
+      app.add_option("--reason", options->reason, "Why; stored with the change and shown with the state");
+    }
+    AddCampaignOptions(app, options->campaign);
     return [options, method] { return Steer(*options, method); };
   };
   return {std::move(name), "Control", std::move(summary), add};

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "fulcrum/v1/item_service.pb.h"
@@ -124,11 +125,18 @@ std::string SelectionText(const v1::ItemSelection& selection) {
   return text;
 }
 
+/// "label submitted"
+std::string EventText(v1::ItemEventKind kind) {
+  const std::string name = v1::ItemEventKind_Name(kind);
+  return absl::StrReplaceAll(absl::AsciiStrToLower(absl::StripPrefix(name, "ITEM_EVENT_KIND_")), {{"_", " "}});
+}
+
 std::string HistoryText(const v1::GetItemResponse& response) {
   std::string text;
   for (const v1::ItemEvent& event : response.history()) {
     const absl::Time time = absl::FromUnixSeconds(event.time().seconds());
-    absl::StrAppend(&text, absl::FormatTime("%Y-%m-%d %H:%M:%S", time, absl::LocalTimeZone()), "  ", event.kind());
+    absl::StrAppend(&text, absl::FormatTime("%Y-%m-%d %H:%M:%S", time, absl::LocalTimeZone()), "  ",
+                    EventText(event.kind()));
     for (const std::string& part : {event.annotator(), event.value(), event.reason()}) {
       if (!part.empty()) absl::StrAppend(&text, "  ", PrintableLine(part));
     }

@@ -180,7 +180,9 @@ void AddEngine(std::size_t memory_bytes, v1::GetPoolPreviewResponse& preview) {
     preview.add_warnings(std::string(choice.status().message()));
     return;
   }
-  preview.set_engine(choice->engine);
+  v1::Engine engine = v1::ENGINE_UNSPECIFIED;
+  v1::Engine_Parse(absl::StrCat("ENGINE_", absl::AsciiStrToUpper(choice->engine)), &engine);
+  preview.set_engine(engine);
   preview.set_engine_reason(choice->reason.empty() ? "the kernel matrix fits into memory" : choice->reason);
   preview.set_round_seconds(choice->seconds);
 }

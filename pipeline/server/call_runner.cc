@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kDefaultPage = 50;
 constexpr int kLargestPage = 1000;
+constexpr std::size_t kLongestReason = 2000;
 
 }  // namespace
 
@@ -26,9 +27,14 @@ std::size_t PageSize(int asked) {
   return static_cast<std::size_t>(asked <= 0 ? kDefaultPage : std::min(asked, kLargestPage));
 }
 
-absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& request_id) {
+absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& request_id, const std::string& reason) {
   if (!request_id.empty()) FULCRUM_RETURN_IF_ERROR(CheckRequest(request_id, 0));
-  return ChangeOrder{.by = caller.name.empty() ? kUnnamedAdmin : caller.name, .request_id = request_id};
+  if (reason.size() > kLongestReason) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'reason' has ", reason.size(), " bytes; at most ", kLongestReason, " are allowed"));
+  }
+  return ChangeOrder{
+      .by = caller.name.empty() ? kUnnamedAdmin : caller.name, .request_id = request_id, .reason = reason};
 }
 
 namespace {

@@ -80,7 +80,9 @@ CampaignService::Reactor* CampaignService::Steer(Context* context, const Request
                                                  Step step) {
   return calls_.Run(context, CallerRole::kAdmin, *request,
                     [this, request, response, step](const Caller& caller) -> absl::Status {
-                      FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+                      std::string reason;
+                      if constexpr (requires { request->reason(); }) reason = request->reason();
+                      FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id(), reason));
                       FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
                       FULCRUM_RETURN_IF_ERROR((*campaign.*step)(order));
                       *response->mutable_campaign() = campaign->DescribeFully();

@@ -272,8 +272,9 @@ class UploadService final : public v1::UploadService::CallbackService {
 /// How many entries a page has: the default if `asked` is 0, and never more than the largest page.
 std::size_t PageSize(int asked);
 
-/// Who asks for a change, and under which request id. InvalidArgument for an id that is too long.
-absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& request_id);
+/// Who asks for a change, under which request id, and why. InvalidArgument for an id or a reason that is too long.
+absl::StatusOr<ChangeOrder> OrderOf(const Caller& caller, const std::string& request_id,
+                                    const std::string& reason = {});
 
 class ReportService final : public v1::ReportService::CallbackService {
  public:

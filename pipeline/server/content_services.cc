@@ -32,7 +32,7 @@ grpc::ServerUnaryReactor* ItemService::ResolveItem(grpc::CallbackServerContext* 
                                                    v1::ResolveItemResponse* response) {
   return calls_.Run(
       context, CallerRole::kAdmin, *request, [this, request, response](const Caller& caller) -> absl::Status {
-        FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+        FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id(), request->reason()));
         FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
         FULCRUM_ASSIGN_OR_RETURN(*response->mutable_item(), pipeline::ResolveItem(*campaign, *request, order));
         return absl::OkStatus();
@@ -44,7 +44,7 @@ grpc::ServerUnaryReactor* ItemService::ReturnItem(grpc::CallbackServerContext* c
                                                   v1::ReturnItemResponse* response) {
   return calls_.Run(
       context, CallerRole::kAdmin, *request, [this, request, response](const Caller& caller) -> absl::Status {
-        FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+        FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id(), request->reason()));
         FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
         FULCRUM_ASSIGN_OR_RETURN(*response->mutable_item(), pipeline::ReturnItem(*campaign, *request, order));
         return absl::OkStatus();
@@ -66,7 +66,7 @@ grpc::ServerUnaryReactor* AnnotatorService::PauseAnnotator(grpc::CallbackServerC
                                                            const v1::PauseAnnotatorRequest* request,
                                                            v1::PauseAnnotatorResponse* /*response*/) {
   return calls_.Run(context, CallerRole::kAdmin, *request, [this, request](const Caller& caller) -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id(), request->reason()));
     FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
     return pipeline::PauseAnnotator(*campaign, *request, order);
   });
@@ -76,7 +76,7 @@ grpc::ServerUnaryReactor* AnnotatorService::ResumeAnnotator(grpc::CallbackServer
                                                             const v1::ResumeAnnotatorRequest* request,
                                                             v1::ResumeAnnotatorResponse* /*response*/) {
   return calls_.Run(context, CallerRole::kAdmin, *request, [this, request](const Caller& caller) -> absl::Status {
-    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id()));
+    FULCRUM_ASSIGN_OR_RETURN(const ChangeOrder order, OrderOf(caller, request->request_id(), request->reason()));
     FULCRUM_ASSIGN_OR_RETURN(const auto campaign, campaigns_.Find(request->campaign()));
     return pipeline::ResumeAnnotator(*campaign, *request, order);
   });

@@ -372,7 +372,7 @@ class Reports(unittest.TestCase):
                                               {"Content-Type": "application/connect+json"})
         self.assertEqual(status, 200)
         stages = open_envelopes(body)[0][1]["description"]["trained"]["effort"]["stages"]
-        self.assertLessEqual({"STAGE_TRAIN", "STAGE_PREDICT", "STAGE_SELECT"}, {one["stage"] for one in stages})
+        self.assertLessEqual({"STAGE_TUNE", "STAGE_TRAIN", "STAGE_PREDICT", "STAGE_SELECT"}, {one["stage"] for one in stages})
 
 
 class WithTls(unittest.TestCase):

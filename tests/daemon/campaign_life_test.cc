@@ -365,6 +365,36 @@ TEST_F(CampaignLifeTest, PoolsOutsideTheFolderOfPoolsAreNotRead) {
   EXPECT_TRUE(client.Create(spec).ok());
 }
 
+TEST_F(CampaignLifeTest, AChangeOfTheStateHasAReasonAndWhoMadeIt) {
+  StartDaemon();
+  DaemonClient client = Client();
+  ASSERT_TRUE(client.Create(CloudSpec("clouds", 2)).ok());
+  ASSERT_TRUE(client.Start("clouds").ok());
+  const auto pause = [&](const std::string& reason) {
+    grpc::ClientContext context;
+    client.Prepare(context);
+    v1::PauseCampaignRequest request;
+    request.set_campaign("clouds");
+    request.set_request_id(NewRequestId());
+    request.set_reason(reason);
+    v1::PauseCampaignResponse response;
+    return client.campaigns().PauseCampaign(&context, request, &response);
+  };
+  EXPECT_EQ(pause(std::string(2001, 'x')).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(client.Get("clouds").state(), v1::CAMPAIGN_STATE_PAUSED);
+  ASSERT_TRUE(pause("the guidelines are revised").ok());
+  for (const bool restarted : {false, true}) {
+    if (restarted) {
+      StopDaemon();
+      StartDaemon();
+    }
+    const v1::Campaign campaign = Client().Get("clouds");
+    EXPECT_EQ(campaign.state(), v1::CAMPAIGN_STATE_PAUSED);
+    EXPECT_EQ(campaign.state_reason(), "the guidelines are revised");
+    EXPECT_EQ(campaign.state_by(), "admin");
+  }
+}
+
 TEST_F(CampaignLifeTest, StopsInEveryStageOfARound) {
   // The first of them is the begin of a round, in which the settings of the classifier are chosen.
   const std::vector<v1::Stage> stages = {v1::STAGE_UNSPECIFIED, v1::STAGE_TRAIN, v1::STAGE_PREDICT,

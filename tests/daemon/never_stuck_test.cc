@@ -197,9 +197,10 @@ TEST_F(NeverStuckTest, AnItemSaysWhyItWasSelectedAndWhatHappened) {
   EXPECT_EQ(client_->SubmitOne("clouds", "ada", task, AnswerTo(task.item_id())), 0);
   const v1::GetItemResponse item = Item("clouds", task.item_id());
   EXPECT_EQ(item.item().state(), v1::ITEM_STATE_LABELED);
-  std::vector<std::string> kinds;
+  std::vector<v1::ItemEventKind> kinds;
   for (const v1::ItemEvent& event : item.history()) kinds.push_back(event.kind());
-  EXPECT_THAT(kinds, ElementsAre("item_batched", "lease_granted", "label_submitted"));
+  EXPECT_THAT(kinds, ElementsAre(v1::ITEM_EVENT_KIND_ITEM_BATCHED, v1::ITEM_EVENT_KIND_LEASE_GRANTED,
+                                 v1::ITEM_EVENT_KIND_LABEL_SUBMITTED));
   EXPECT_EQ(item.history(2).annotator(), "ada");
   const v1::ItemSelection& selection = item.selection();
   EXPECT_EQ(selection.round(), 2);

@@ -92,24 +92,24 @@ class Campaign:
         """Returns the whole fulcrum.v1.Campaign message."""
         return await self.client.run(self.sync.describe)
 
-    async def start(self) -> "Campaign":
+    async def start(self, reason: str = "") -> "Campaign":
         """Selects the first batch, or continues after a failure."""
-        await self.client.run(self.sync.start)
+        await self.client.run(self.sync.start, reason)
         return self
 
-    async def pause(self) -> "Campaign":
+    async def pause(self, reason: str = "") -> "Campaign":
         """Stops offering tasks."""
-        await self.client.run(self.sync.pause)
+        await self.client.run(self.sync.pause, reason)
         return self
 
-    async def resume(self) -> "Campaign":
+    async def resume(self, reason: str = "") -> "Campaign":
         """Continues after a pause."""
-        await self.client.run(self.sync.resume)
+        await self.client.run(self.sync.resume, reason)
         return self
 
-    async def stop(self) -> "Campaign":
+    async def stop(self, reason: str = "") -> "Campaign":
         """Ends it; its results remain."""
-        await self.client.run(self.sync.stop)
+        await self.client.run(self.sync.stop, reason)
         return self
 
     async def delete(self) -> None:

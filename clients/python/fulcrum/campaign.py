@@ -102,8 +102,8 @@ class Campaign:
     def _call(self, method: str, **fields: Any) -> Any:
         return self.client.connection.call(method, message(method + "Request", campaign=self.name, **fields))
 
-    def _steer(self, method: str) -> "Campaign":
-        self._call(method, request_id=new_request_id())
+    def _steer(self, method: str, **more: str) -> "Campaign":
+        self._call(method, request_id=new_request_id(), **more)
         return self
 
     def describe(self) -> Any:
@@ -115,21 +115,21 @@ class Campaign:
         """Its state in lower case, such as "waiting" or "done"."""
         return _enum("CampaignState", self.describe().state)
 
-    def start(self) -> "Campaign":
-        """Selects the first batch, or continues after a failure."""
-        return self._steer("StartCampaign")
+    def start(self, reason: str = "") -> "Campaign":
+        """Selects the first batch, or continues after a failure. The reason is stored with the change, as in the others."""
+        return self._steer("StartCampaign", reason=reason)
 
-    def pause(self) -> "Campaign":
+    def pause(self, reason: str = "") -> "Campaign":
         """Stops offering tasks."""
-        return self._steer("PauseCampaign")
+        return self._steer("PauseCampaign", reason=reason)
 
-    def resume(self) -> "Campaign":
+    def resume(self, reason: str = "") -> "Campaign":
         """Continues after a pause."""
-        return self._steer("ResumeCampaign")
+        return self._steer("ResumeCampaign", reason=reason)
 
-    def stop(self) -> "Campaign":
+    def stop(self, reason: str = "") -> "Campaign":
         """Ends it; its results remain."""
-        return self._steer("StopCampaign")
+        return self._steer("StopCampaign", reason=reason)
 
     def delete(self) -> None:
         """Moves it to the server's trash."""

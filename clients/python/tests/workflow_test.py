@@ -192,7 +192,7 @@ class WorkflowTest(DaemonTest):
         self.assertEqual(first["agreement"], 0.5)
         about = campaign.item(first["id"])
         self.assertEqual(about.item.item_id, first["id"])
-        self.assertIn("label_submitted", [event.kind for event in about.history])
+        self.assertIn(fulcrum.api.enum_value("fulcrum.v1.ItemEventKind", "ITEM_EVENT_KIND_LABEL_SUBMITTED"), [event.kind for event in about.history])
         self.assertEqual(campaign.resolve(first["id"], "pos", "looked again").label, "pos")
         self.assertEqual(campaign.item(first["id"]).item.label, "pos")
         with self.assertRaises(fulcrum.FulcrumError) as refused:
