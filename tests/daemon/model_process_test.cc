@@ -257,7 +257,6 @@ TEST_F(ModelProcessTest, ReturnedFeaturesAreTheDistancesFromTheNextRoundOn) {
     messages.insert(messages.begin() + 1, ModelProcess::FeaturesOf(kRows, features));
   };
   ASSERT_EQ(answer("embedded", with_features), round);
-  LabelUntilTheModel("embedded");
   // Durable with the predictions.
   StopDaemon();
   StartDaemon();
