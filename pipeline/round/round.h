@@ -61,6 +61,12 @@ absl::Status ValidateRoundSpec(const RoundSpec& spec);
 /// large that sums of them are not.
 absl::Status CheckKernels(const RoundSpec& spec, const kernel::Features& features, std::span<const RowIndex> rows);
 
+/// Seconds spent in a stage. Stages of different classes overlap, so these need not sum to the round's.
+struct StageSeconds {
+  std::string stage;
+  double seconds = 0;
+};
+
 struct RoundInput {
   std::size_t class_count = 0;
   /// By row; kUnlabeled if there is none.
@@ -89,12 +95,8 @@ struct RoundInput {
   bool confidence = false;
   /// Without it the round ends with predictions: nothing is scored or selected, and all rows may have labels.
   bool select = true;
-};
-
-/// Seconds spent in a stage. Stages of different classes overlap, so these need not sum to the round's.
-struct StageSeconds {
-  std::string stage;
-  double seconds = 0;
+  /// Stages that ran for the round before its graph, for the record.
+  std::vector<StageSeconds> before = {};
 };
 
 struct ClassReport {

@@ -158,6 +158,7 @@ RoundGraph::RoundGraph(const RoundRequest& request, RoundMemory& memory, const P
         Commit(result);
         return tbb::flow::continue_msg();
       }) {
+  for (const StageSeconds& stage : request.input.before) clock_.Add(stage.stage, stage.seconds);
   using tbb::flow::make_edge;
   using tbb::flow::output_port;
   make_edge(train_, plan_);

@@ -101,14 +101,14 @@ absl::StatusOr<RoundResult> TunedRunner::Run(const FeatureSource& source, const 
   const std::shared_ptr<const TunedSettings> before = settings_;
   FULCRUM_RETURN_IF_ERROR(ChooseSettings(source, input, progress, stop));
   FULCRUM_RETURN_IF_ERROR(PrepareRunner(source, input.class_count));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  absl::StatusOr<RoundResult> result = runner_->Run(input, progress, std::move(stop), commit);
+  RoundInput with_time = input;
+  with_time.before = {{kTune, std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count()}};
+  absl::StatusOr<RoundResult> result = runner_->Run(with_time, progress, std::move(stop), commit);
   if (!result.ok()) {
     // Only settings of a finished round are on record, and a runner in another process would start from those.
     settings_ = before;
     return result.status();
   }
-  result->seconds.insert(result->seconds.begin(), {kTune, seconds});
   return result;
 }
 

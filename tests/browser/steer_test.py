@@ -342,9 +342,9 @@ class Steering(PageScreens):
         self.assertEqual({(row["id"], row["annotator"], row["label"]) for row in rows if row["annotator"] in ("ben", "cleo") and row["counts"] == "true"},
                          {vote for vote in votes if vote[1] in ("ben", "cleo")})
         # The columns and cells of the command.
-        run = subprocess.run([PROGRAM, "campaign", "export", "c", "--server", f"127.0.0.1:{self.daemon.grpc_port}"],
+        run = subprocess.run([PROGRAM, "campaign", "export", "c", "--errors", "--server", f"127.0.0.1:{self.daemon.grpc_port}"],
                              env={**os.environ, "FULCRUM_TOKEN": self.admin}, capture_output=True, text=True, check=True)
-        self.assertGreaterEqual(len(rows[0]), 19)
+        self.assertGreaterEqual(len(rows[0]), 20)
         self.assertEqual(rows, [{name: row[name] for name in rows[0]} for row in csv.DictReader(run.stdout.splitlines())])
         for key, name, wanted in [("1", "c.onnx", b"features"), ("2", "c.libsvm", b"svm_type"), ("3", "c.model", b"FULCRUMSVM")]:
             self.click("Download the model")

@@ -116,6 +116,9 @@ class ModelWorkerTest(DaemonTest):
             def fit(self, rows, labels):
                 raise RuntimeError("no convergence")
 
+            def predict_proba(self, rows):
+                raise AssertionError("it was not trained")
+
         with self.assertRaisesRegex(RuntimeError, "no convergence"):
             fulcrum.ModelWorker(self.client, campaign, Broken(), process="broken").run()
         # The lease would end after an hour.
