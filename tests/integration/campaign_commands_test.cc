@@ -62,7 +62,7 @@ class CampaignCommandsTest : public ProgramTest {
   std::unique_ptr<CampaignStore> store_;
 };
 
-TEST_F(CampaignCommandsTest, FsckFindsAndMendsDerivedTables) {
+TEST_F(CampaignCommandsTest, FsckFindsAndRepairsDerivedTables) {
   MakeCampaign();
   const ProcessResult running = Run({"fsck", Campaign()});
   EXPECT_EQ(running.exit_code, 0) << running.standard_error << running.standard_output;
@@ -83,7 +83,7 @@ TEST_F(CampaignCommandsTest, FsckFindsAndMendsDerivedTables) {
   EXPECT_EQ(Run({"fsck", Campaign()}).exit_code, 0);
 }
 
-TEST_F(CampaignCommandsTest, FsckFindsWhatRebuildingCannotMend) {
+TEST_F(CampaignCommandsTest, FsckFindsWhatRebuildingCannotRepair) {
   MakeCampaign();
   store_.reset();
   folder_.Write("campaign/models/000001-000000000002.model", "a forgery");

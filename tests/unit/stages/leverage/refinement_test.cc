@@ -70,7 +70,7 @@ TEST_F(RefinementTest, TakesAwayNearlyAllThatIsWrongWithThem) {
   const auto refined = RefineFrom(start);
   ASSERT_TRUE(refined.ok()) << refined.status();
   EXPECT_EQ(refined->rank, exact_.eigen.rank);
-  EXPECT_GT(before, 0.2 * mean()) << "there is something to mend";
+  EXPECT_GT(before, 0.2 * mean()) << "there is something to improve";
   EXPECT_LT(LargestDifference(refined->pass.scores, exact_.scores), before / 10);
   EXPECT_NEAR(std::accumulate(refined->pass.scores.begin(), refined->pass.scores.end(), 0.0),
               static_cast<double>(refined->rank), 1e-3);
