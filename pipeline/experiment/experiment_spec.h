@@ -30,8 +30,8 @@ namespace fulcrum::pipeline {
 // next round, and after the last one its votes decide as they are. The rules are those of campaigns
 // (storage/state/crowd.h, storage/rules/round_rules.h): the majority of a fixed number of votes, or the consensus of
 // Dawid and Skene with a fixed or an adaptive number, in which a classifier can be one more voice. Annotators whose
-// answers take time work side by side, and whoever is free first is asked next; a round ends with its last answer. Not
-// thread-safe.
+// answers take time work side by side, and the one that is free first is asked next; a round ends with its last answer.
+// Not thread-safe.
 
 struct SimulatedAnnotator {
   std::vector<double> accuracy = {0.8};  ///< by class; a single value is for all of them

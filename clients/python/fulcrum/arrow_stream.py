@@ -186,7 +186,7 @@ def write_stream(columns: Sequence[Column], out: BinaryIO) -> None:
 
 
 def as_numbers(rows: Any, names: Optional[Sequence[Any]] = None) -> Any:
-    """An array of numbers with two dimensions; masked values are nan. ValueError names the first value that is no number, its
+    """An array of numbers with two dimensions; masked values are nan. ValueError names the first value that is not a number, its
     column by its name if there are `names`."""
     array = rows.filled(numpy.nan) if isinstance(rows, numpy.ma.MaskedArray) and rows.dtype.kind == "f" else numpy.asarray(rows)
     if array.ndim != 2:

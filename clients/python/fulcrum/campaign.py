@@ -85,7 +85,7 @@ def _number(value: Any, row: int, column: int, names: Optional[Sequence[str]]) -
         return float(value)
     except (TypeError, ValueError):
         called = f"column '{names[column]}'" if names else f"feature {column} (counted from 0)"
-        raise ValueError(f"{called} has {value!r} in row {row}, which is no number") from None
+        raise ValueError(f"{called} has {value!r} in row {row}, which is not a number") from None
 
 
 class Campaign:
