@@ -23,6 +23,9 @@
 namespace fulcrum::pipeline {
 namespace {
 
+// As many events as are read in a small part of a second.
+constexpr std::int64_t kEventsAtOnce = 20'000;
+
 double SecondsOf(const RoundResult& result, std::string_view stage) {
   for (const StageSeconds& entry : result.seconds) {
     if (entry.stage == stage) return entry.seconds;
@@ -48,9 +51,20 @@ CampaignRound::CampaignRound(Parts parts, ModelHistory history)
       history_(std::move(history)),
       job_(parts.launchers, parts.store.folder().cluster()) {}
 
-absl::Status CampaignRound::AcceptLastVotes(std::int64_t number) {
+absl::Status CampaignRound::CatchUp(std::int64_t sequence, const std::stop_token& stop) {
+  // The first time most of the log is in a checkpoint, which must not be later than what is asked for.
+  std::int64_t read = reader_.state().last_sequence();
+  for (bool first = read == 0; read < sequence; first = false) {
+    if (stop.stop_requested()) return absl::CancelledError("the round was stopped while it read the labels");
+    FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(first ? sequence : std::min(sequence, read + kEventsAtOnce)));
+    if (reader_.state().last_sequence() == std::exchange(read, reader_.state().last_sequence())) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CampaignRound::AcceptLastVotes(std::int64_t number, const std::stop_token& stop) {
   const auto status = store_.status();
-  FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(status->last_sequence));
+  FULCRUM_RETURN_IF_ERROR(CatchUp(status->last_sequence, stop));
   FULCRUM_RETURN_IF_ERROR(FollowPlan());
   const auto over = StoppingReason(
       plan_.stop, {.labels = status->totals.labels, .cost = status->totals.cost, .rounds = number - 1, .models = {}});
@@ -67,8 +81,9 @@ absl::Status CampaignRound::FollowPlan() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<RoundLabels> CampaignRound::ReadLog(std::int64_t sequence, std::size_t predicted_rows) {
-  FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(sequence));
+absl::StatusOr<RoundLabels> CampaignRound::ReadLog(std::int64_t sequence, std::size_t predicted_rows,
+                                                   const std::stop_token& stop) {
+  FULCRUM_RETURN_IF_ERROR(CatchUp(sequence, stop));
   FULCRUM_RETURN_IF_ERROR(FollowPlan());
   FULCRUM_ASSIGN_OR_RETURN(auto pool, growing_pool_.Follow(reader_.state().appended(), store_.folder()));
   // Rows that came while a model process was at work take part from the next round on.
@@ -373,13 +388,13 @@ absl::StatusOr<CampaignRound::Outcome> CampaignRound::Run(std::int64_t number, P
   out_of_memory_ = false;
   // The labels of the round are those under what is known of the annotators by now.
   FULCRUM_RETURN_IF_ERROR(store_.Run(storage::EstimateAnnotators, {}).status());
-  if (purpose == Purpose::kSelect) FULCRUM_RETURN_IF_ERROR(AcceptLastVotes(number));
+  if (purpose == Purpose::kSelect) FULCRUM_RETURN_IF_ERROR(AcceptLastVotes(number, stop));
   const auto status = store_.status();
   const std::int64_t sequence = status->last_sequence;
   const auto& task = status->model_task;
   const bool predicted = task && task->round == number && task->answered();
   FULCRUM_ASSIGN_OR_RETURN(const RoundLabels labels,
-                           ReadLog(sequence, predicted ? static_cast<std::size_t>(task->rows) : 0));
+                           ReadLog(sequence, predicted ? static_cast<std::size_t>(task->rows) : 0, stop));
   given_ = {};
   given_task_ = {};
   if (purpose == Purpose::kSelect && plan_.external) {

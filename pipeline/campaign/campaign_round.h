@@ -92,11 +92,13 @@ class CampaignRound {
 
  private:
   /// If the stopping rules say already that the campaign is over, its last votes decide before the last training.
-  absl::Status AcceptLastVotes(std::int64_t number);
+  absl::Status AcceptLastVotes(std::int64_t number, const std::stop_token& stop);
+  /// Follows the log in parts, so that a campaign with many new labels can be stopped meanwhile.
+  absl::Status CatchUp(std::int64_t sequence, const std::stop_token& stop);
   /// Takes the specification as it is at this point of the log.
   absl::Status FollowPlan();
   /// Takes the labels and the pool as they are at this point of the log.
-  absl::StatusOr<RoundLabels> ReadLog(std::int64_t sequence, std::size_t predicted_rows);
+  absl::StatusOr<RoundLabels> ReadLog(std::int64_t sequence, std::size_t predicted_rows, const std::stop_token& stop);
   /// Whether the round can run: it needs no predictions of a model process, or they are stored, and are read into
   /// given_ then. Otherwise the task for them is open and published.
   absl::StatusOr<bool> TakePredictions(std::int64_t number, const std::optional<storage::ModelTask>& task,
