@@ -52,12 +52,13 @@ CampaignRound::CampaignRound(Parts parts, ModelHistory history)
       job_(parts.launchers, parts.store.folder().cluster()) {}
 
 absl::Status CampaignRound::CatchUp(std::int64_t sequence, const std::stop_token& stop) {
-  // The first time most of the log is in a checkpoint, which must not be later than what is asked for.
-  std::int64_t read = reader_.state().last_sequence();
-  for (bool first = read == 0; read < sequence; first = false) {
+  for (std::int64_t read = reader_.state().last_sequence(); read < sequence;) {
     if (stop.stop_requested()) return absl::CancelledError("the round was stopped while it read the labels");
-    FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(first ? sequence : std::min(sequence, read + kEventsAtOnce)));
-    if (reader_.state().last_sequence() == std::exchange(read, reader_.state().last_sequence())) break;
+    // The first time most of the log is in a checkpoint, which must not be later than what is asked for.
+    const std::int64_t through = read == 0 ? sequence : std::min(sequence, read + kEventsAtOnce);
+    FULCRUM_RETURN_IF_ERROR(reader_.CatchUp(through));
+    const std::int64_t before = std::exchange(read, reader_.state().last_sequence());
+    if (read == before) break;  // the log ends here
   }
   return absl::OkStatus();
 }

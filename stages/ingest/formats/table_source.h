@@ -128,8 +128,8 @@ struct FileShare {
   std::size_t parts = 1;
 };
 
-/// Opens what a user names (files, folders, globs: see ListSources) as one table, with the columns that the options
-/// need and no others. Null if there is no file for this share.
+/// Opens what a user names (files, folders, globs: see ListSources) as one table that has only the columns that the
+/// options need. Null if there is no file for this share.
 absl::StatusOr<std::unique_ptr<TableSource>> OpenSources(const std::vector<std::string>& named,
                                                          const ColumnOptions& columns = {},
                                                          const InputLimits& limits = {}, const FileShare& share = {});
